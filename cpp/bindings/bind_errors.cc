@@ -1,0 +1,44 @@
+// Which Python exception each exception of the core becomes.
+#include "errors.h"
+
+#include "module.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+namespace {
+
+PyObject* TypeOf(trp_status status) {
+  switch (status) {
+    case TRP_INVALID_ARGUMENT:
+      return PyExc_ValueError;
+    case TRP_FILE_NOT_FOUND:
+      return PyExc_FileNotFoundError;
+    case TRP_UNSUPPORTED:
+      return PyExc_NotImplementedError;
+    default:
+      return PyExc_RuntimeError;
+  }
+}
+
+}  // namespace
+
+void InitErrors(py::module_& m) {
+  // EnvFailure(message, [(env_index, message), …])
+  static py::exception<core::EnvFailure> env_failure(m, "EnvFailure", PyExc_RuntimeError);
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const core::EnvFailure& e) {
+      py::list faults;
+      for (const auto& fault : e.faults) faults.append(py::make_tuple(fault.env_index, fault.message));
+      PyErr_SetObject(env_failure.ptr(), py::make_tuple(e.what(), faults).ptr());
+    } catch (const core::StatusError& e) {
+      PyErr_SetString(TypeOf(e.status), e.what());
+    } catch (const core::PoolError& e) {
+      PyErr_SetString(PyExc_RuntimeError, e.what());
+    }
+  });
+}
+
+}  // namespace torchrl_pool::bindings

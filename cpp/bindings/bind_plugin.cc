@@ -1,0 +1,167 @@
+// Plugins, their tasks and options, and configurations of tasks.
+#include <pybind11/stl.h>
+
+#include <cmath>
+
+#include "cpu.h"
+#include "layout.h"
+#include "module.h"
+#include "plugin.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+namespace {
+
+using core::Config;
+using core::OptionValue;
+using core::Plugin;
+using core::Spec;
+
+const char* DtypeName(trp_dtype dtype) {
+  constexpr const char* kNames[] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"};
+  return kNames[dtype];
+}
+
+const char* RoleName(trp_role role) {
+  constexpr const char* kNames[] = {"action", "observation", "info", "reward", "done"};
+  return kNames[role];
+}
+
+const char* TypeName(int type) {
+  constexpr const char* kNames[] = {"bool", "int", "float", "str", "int_list", "float_list"};
+  return kNames[type];
+}
+
+py::object FromValue(const trp_value& value) {
+  if (value.is_none) return py::none();
+  const auto list = [&](const auto* items) {
+    py::list out;
+    for (std::int64_t i = 0; i < value.count; ++i) out.append(items[i]);
+    return py::object(out);
+  };
+  switch (value.type) {
+    case TRP_TYPE_BOOL:
+      return py::bool_(value.ints[0] != 0);
+    case TRP_TYPE_INT:
+      return py::int_(value.ints[0]);
+    case TRP_TYPE_FLOAT:
+      return py::float_(value.floats[0]);
+    case TRP_TYPE_STRING:
+      return py::str(value.string);
+    case TRP_TYPE_INT_LIST:
+      return list(value.ints);
+    default:
+      return list(value.floats);
+  }
+}
+
+py::dict FromOption(const trp_option& option) {
+  py::list choices;
+  for (std::int64_t i = 0; i < option.num_choices; ++i) choices.append(FromValue(option.choices[i]));
+  py::dict out;
+  out["name"] = option.name;
+  out["help"] = option.help;
+  out["type"] = TypeName(option.default_value.type);
+  out["default"] = FromValue(option.default_value);
+  out["nullable"] = option.nullable != 0;
+  out["choices"] = choices;
+  out["minimum"] = option.minimum;
+  out["maximum"] = option.maximum;
+  out["fixed_count"] = option.fixed_count;
+  return out;
+}
+
+py::dict FromTask(const trp_task& task) {
+  py::list options;
+  for (std::int64_t i = 0; i < task.num_options; ++i) options.append(FromOption(task.options[i]));
+  py::dict out;
+  out["id"] = task.id;
+  out["description"] = task.description ? task.description : "";
+  out["max_episode_steps"] =
+      task.max_episode_steps > 0 ? py::object(py::int_(task.max_episode_steps)) : py::none();
+  out["reward_threshold"] =
+      std::isnan(task.reward_threshold) ? py::object(py::none()) : py::float_(task.reward_threshold);
+  out["options"] = options;
+  out["can_render"] = task.render != nullptr;
+  out["can_save"] = task.save != nullptr && task.load != nullptr;
+  return out;
+}
+
+OptionValue ToValue(const py::handle& value, trp_type type) {
+  if (value.is_none()) return std::monostate{};
+  switch (type) {
+    case TRP_TYPE_BOOL:
+      return value.cast<bool>();
+    case TRP_TYPE_INT:
+      return value.cast<std::int64_t>();
+    case TRP_TYPE_FLOAT:
+      return value.cast<double>();
+    case TRP_TYPE_STRING:
+      return value.cast<std::string>();
+    case TRP_TYPE_INT_LIST:
+      return value.cast<std::vector<std::int64_t>>();
+    default:
+      return value.cast<std::vector<double>>();
+  }
+}
+
+}  // namespace
+
+void InitPlugin(py::module_& m) {
+  m.attr("ABI_VERSION") = TRP_ABI_VERSION;
+
+  m.def("available_cpus", py::overload_cast<>(&core::AvailableCpus),
+        "Processors that this process may use: affinity mask and cgroup quota.");
+
+  py::class_<Spec>(m, "Spec", "One tensor of an env, without the batch dimension.")
+      .def_readonly("name", &Spec::name)
+      .def_readonly("help", &Spec::help)
+      .def_property_readonly("role", [](const Spec& spec) { return RoleName(spec.role); })
+      .def_property_readonly("dtype", [](const Spec& spec) { return DtypeName(spec.dtype); })
+      .def_readonly("shape", &Spec::shape)
+      .def_readonly("low", &Spec::low)
+      .def_readonly("high", &Spec::high)
+      .def_readonly("categories", &Spec::categories);
+
+  py::class_<Plugin, std::shared_ptr<Plugin>>(m, "Plugin", "A loaded plugin.")
+      .def_property_readonly("path", &Plugin::path)
+      .def_property_readonly("family", &Plugin::family)
+      .def_property_readonly("version", &Plugin::version)
+      .def_property_readonly("tasks", [](const Plugin& plugin) {
+        py::list tasks;
+        for (const trp_task* task : plugin.tasks()) tasks.append(FromTask(*task));
+        return tasks;
+      });
+
+  m.def(
+      "load_plugin",
+      [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
+      py::arg("path"));
+
+  py::class_<Config, std::shared_ptr<Config>>(m, "Config", "One configuration of a task.")
+      .def(py::init([](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {
+             const trp_task& task = plugin->task(id);
+             std::vector<OptionValue> converted;
+             for (std::size_t i = 0; i < values.size() && i < static_cast<std::size_t>(task.num_options); ++i) {
+               converted.push_back(
+                   ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
+             }
+             return std::make_shared<Config>(plugin, task, converted);
+           }),
+           py::arg("plugin"), py::arg("task_id"), py::arg("values"))
+      .def_property_readonly("specs", &Config::specs)
+      .def(
+          "outputs",
+          [](const Config& config, std::vector<std::string> info_keys, int float_dtype) {
+            std::vector<Spec> specs;
+            const core::Layout layout(config, {std::move(info_keys), false, float_dtype});
+            for (const auto& column : layout.outputs) specs.push_back(column.spec);
+            return specs;
+          },
+          py::arg("info_keys"), py::arg("float_dtype"),
+          "What a pool writes for these info keys, in the order of its columns.")
+      .def_property_readonly("native_keys", &core::NativeKeys);
+}
+
+}  // namespace torchrl_pool::bindings

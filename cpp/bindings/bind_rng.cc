@@ -1,0 +1,37 @@
+// NumPy's streams as rng.h rebuilds them, so that plugin authors and tests can compare draw by draw.
+#include <pybind11/stl.h>
+
+#include "module.h"
+#include "torchrl_pool/rng.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+
+void InitRng(py::module_& m) {
+  py::class_<Rng>(m, "Rng", "numpy.random.Generator(PCG64(SeedSequence(words))), rebuilt in C++.")
+      .def(py::init([](const std::vector<std::uint32_t>& words) {
+             if (words.empty()) throw py::value_error("expected at least one word of entropy");
+             return Rng(Entropy{words.data(), words.size()});
+           }),
+           py::arg("words"))
+      .def("random", &Rng::Random)
+      .def("uniform", &Rng::Uniform, py::arg("low"), py::arg("high"))
+      .def("integers",
+           [](Rng& rng, std::int64_t low, std::int64_t high) {
+             if (low >= high) throw py::value_error("expected low < high");
+             return rng.Integers(low, high);
+           },
+           py::arg("low"), py::arg("high"))
+      .def("choice",
+           [](Rng& rng, std::int64_t size) {
+             if (size < 1) throw py::value_error("expected a size of at least 1");
+             return rng.Choice(size);
+           },
+           py::arg("size"))
+      .def("standard_normal", &Rng::StandardNormal)
+      .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"))
+      .def("next_uint32", &Rng::NextUint32);
+}
+
+}  // namespace torchrl_pool::bindings

@@ -1,0 +1,10 @@
+#include "module.h"
+
+PYBIND11_MODULE(_core, m) {
+  using namespace torchrl_pool::bindings;
+  m.doc() = "The executor, the plugins and NumPy's random streams; torchrl_pool wraps all of it.";
+  InitErrors(m);
+  InitPlugin(m);
+  InitPool(m);
+  InitRng(m);
+}

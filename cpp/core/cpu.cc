@@ -1,0 +1,112 @@
+#include "cpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#ifdef __linux__
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+namespace torchrl_pool::core {
+namespace {
+
+constexpr int kPauseRounds = 64;
+constexpr auto kAwake = std::chrono::microseconds(60);  // waking an idle core costs about 40
+
+void PauseInstruction() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+int AffinityCpus() {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// The quota of one cgroup directory in processors, or infinity.
+double Quota(const std::string& directory) {
+  double quota = 0, period = 0;
+  std::string text;
+  std::ifstream v2(directory + "/cpu.max");
+  if (v2 >> text >> period) {
+    if (text == "max") return INFINITY;
+    quota = std::strtod(text.c_str(), nullptr);
+  } else {
+    std::ifstream(directory + "/cpu.cfs_quota_us") >> quota;
+    std::ifstream(directory + "/cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? quota / period : INFINITY;
+}
+
+// The tightest quota of a cgroup and all its parents: each of them binds.
+double TightestQuota(const std::string& root, std::string path) {
+  double quota = Quota(root);
+  while (!path.empty() && path != "/") {
+    quota = std::min(quota, Quota(root + path));
+    path.resize(path.find_last_of('/'));
+  }
+  return quota;
+}
+
+}  // namespace
+
+int AvailableCpus() { return AvailableCpus(AffinityCpus(), "/proc/self/cgroup", "/sys/fs/cgroup"); }
+
+int AvailableCpus(int affinity, const std::string& proc_cgroup, const std::string& cgroup_root) {
+  double quota = INFINITY;
+  std::ifstream lines(proc_cgroup);
+  for (std::string line; std::getline(lines, line);) {
+    // hierarchy:controllers:path, where version 2 has no controllers
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    std::istringstream controllers(line.substr(first + 1, second - first - 1));
+    if (line.compare(0, 3, "0::") == 0) quota = std::min(quota, TightestQuota(cgroup_root, path));
+    for (std::string name; std::getline(controllers, name, ',');) {
+      if (name == "cpu") quota = std::min(quota, TightestQuota(cgroup_root + "/cpu", path));
+    }
+  }
+  if (std::isinf(quota)) return affinity;
+  return std::clamp(static_cast<int>(std::ceil(quota)), 1, affinity);
+}
+
+bool PinThisThread(int cpu) {
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return pthread_setaffinity_np(pthread_self(), sizeof set, &set) == 0;
+#else
+  (void)cpu;
+  return false;
+#endif
+}
+
+bool Backoff::Pause() {
+  if (rounds_ < kPauseRounds) {
+    ++rounds_;
+    PauseInstruction();
+    return true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (rounds_ == kPauseRounds) {
+    ++rounds_;
+    start_ = now;
+  }
+  if (now - start_ >= kAwake) return false;
+  std::this_thread::yield();
+  return true;
+}
+
+}  // namespace torchrl_pool::core

@@ -1,0 +1,35 @@
+// What the machine, the affinity mask and the container's quota allow; and how threads wait.
+#ifndef TORCHRL_POOL_CORE_CPU_H_
+#define TORCHRL_POOL_CORE_CPU_H_
+
+#include <chrono>
+#include <string>
+
+namespace torchrl_pool::core {
+
+// Processors that this process may use: its affinity mask, capped by its cgroup's CPU quota (v1 or v2,
+// rounded up), at least 1.
+int AvailableCpus();
+
+// AvailableCpus from explicit sources, for tests: the size of the affinity mask, and the roots of /proc and
+// of the cgroup file system.
+int AvailableCpus(int affinity, const std::string& proc_cgroup, const std::string& cgroup_root);
+
+// Ties the calling thread to one processor. False where that is not possible.
+bool PinThisThread(int cpu);
+
+// Waiting without sleep, in two stages: a few pause instructions, then sched_yield until a time is over.
+// Spinning on pause alone collapses once threads outnumber cores. One object per wait.
+class Backoff {
+ public:
+  // False once the time for waiting awake is over, and the caller should sleep.
+  bool Pause();
+
+ private:
+  int rounds_ = 0;
+  std::chrono::steady_clock::time_point start_{};
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_CPU_H_

@@ -1,0 +1,92 @@
+// The tensors of a batch, and how one env's row of them is found.
+//
+// Who owns what, when:
+//
+//               submit                     wait returns
+//   caller ───────┬──────────────────────────┬──────────────────> the caller's for ever
+//                 │ the ticket's workers      │
+//                 │ write rows of the batch   │   the pool keeps no pointer
+//                 └──────────────────────────┘
+//
+// Between the two nobody else reads or writes those tensors; a row is written by exactly one thread.
+// Nothing that the pool needs later lives in a batch: not the last observation, not the running sums.
+#ifndef TORCHRL_POOL_CORE_LAYOUT_H_
+#define TORCHRL_POOL_CORE_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin.h"
+
+namespace torchrl_pool::core {
+
+// Who writes a column.
+enum class Source {
+  kTask,           // the env
+  kTerminated,     // from here on: the executor
+  kTruncated,
+  kDone,
+  kStepCount,      // int64 [1], steps since reset: TorchRL's StepCounter
+  kEpisodeReward,  // as its reward, running sum since reset: TorchRL's RewardSum
+  kIsInit,         // bool [1], whether this is the first observation of an episode: InitTracker
+};
+
+using Converter = void (*)(const void* from, void* to, std::size_t count);
+
+struct OutputColumn {
+  Spec spec;  // as the caller sees it
+  Source source;
+  std::size_t row_bytes;
+  int task_output = -1;           // kTask and kEpisodeReward: index among the env's outputs
+  Converter convert = nullptr;    // kTask: from the env's dtype to the caller's, where they differ
+  std::size_t scratch_offset = 0; // where the env writes when it must not write into the batch
+};
+
+struct ActionColumn {
+  Spec spec;
+  bool one_hot;  // the caller's rows are one-hot: int64 [sum of categories]
+  std::size_t row_bytes;
+  std::size_t scratch_offset = 0;  // of the decoded categories
+};
+
+struct LayoutOptions {
+  std::vector<std::string> info_keys;  // which TRP_INFO specs and which native keys to write
+  bool one_hot = false;
+  int float_dtype = -1;  // a trp_dtype that floating-point observations are given in; -1: the env's own
+};
+
+struct Layout {
+  // Throws StatusError for an unknown info key.
+  Layout(const Config& config, const LayoutOptions& options);
+
+  std::vector<ActionColumn> actions;
+  std::vector<OutputColumn> outputs;     // in the order in which batches list them
+  std::vector<int> task_columns;         // of each of the env's outputs; -1: not asked for
+  std::vector<std::size_t> task_scratch; // of each of the env's outputs: scratch offset
+  std::vector<std::size_t> task_bytes;   // of each of the env's outputs: bytes of its own row
+  std::size_t reward_size = 0;           // floats that an env's running sums take
+  std::size_t scratch_bytes = 0;         // of one thread
+};
+
+// The names of the executor's own info keys.
+std::vector<std::string> NativeKeys(const Config& config);
+
+// Where the columns of one batch lie. Bases may be null: nobody wants that column.
+struct Batch {
+  std::vector<std::byte*> base;
+  std::vector<std::size_t> stride;  // bytes from a row to the next
+
+  std::byte* Row(std::size_t column, std::size_t row) const {
+    return base[column] ? base[column] + row * stride[column] : nullptr;
+  }
+};
+
+// Why two configurations cannot share a pool; empty where they can. Bounds may differ.
+std::string Mismatch(const Config& a, const Config& b);
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_LAYOUT_H_

@@ -1,0 +1,182 @@
+#include "plugin.h"
+
+#include <dlfcn.h>
+
+#include <functional>
+#include <numeric>
+
+#include "errors.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+// Whether a struct as large as the plugin's holds this member.
+#define TRP_HAS(struct_size, type, member) \
+  ((struct_size) >= offsetof(type, member) + sizeof(type::member))
+
+void CheckTask(const std::string& path, const trp_task* task) {
+  const auto fail = [&](const std::string& what) {
+    throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
+  };
+  if (!task || !task->id) fail("one of its tasks has no id");
+  const std::string id = task->id;
+  if (!TRP_HAS(task->struct_size, trp_task, step)) {
+    fail("task '" + id + "' describes itself in " + std::to_string(task->struct_size) +
+         " bytes, fewer than the required entries take");
+  }
+  const std::pair<const char*, bool> required[] = {
+      {"open", task->open},       {"close", task->close}, {"specs", task->specs},
+      {"create", task->create},   {"destroy", task->destroy}, {"seed", task->seed},
+      {"reset", task->reset},     {"step", task->step},
+  };
+  for (const auto& [name, present] : required) {
+    if (!present) fail("task '" + id + "' lacks the required function '" + name + "'");
+  }
+  if (!TRP_HAS(task->struct_size, trp_task, load)) {
+    fail("task '" + id + "' has a truncated table of optional functions");
+  }
+}
+
+trp_value ToValue(const OptionValue& value, const trp_option& option,
+                  std::vector<std::int64_t>* ints, std::vector<double>* floats) {
+  trp_value out{};
+  out.type = option.default_value.type;
+  out.count = 1;
+  const auto set = [&](const auto& native) {
+    using T = std::decay_t<decltype(native)>;
+    if constexpr (std::is_same_v<T, std::monostate>) {
+      out.is_none = 1;
+      out.count = 0;
+    } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::int64_t>) {
+      ints->assign(1, native);
+    } else if constexpr (std::is_same_v<T, double>) {
+      floats->assign(1, native);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      out.string = native.c_str();
+    } else {
+      out.count = static_cast<std::int64_t>(native.size());
+      if constexpr (std::is_same_v<T, std::vector<double>>) *floats = native;
+      else *ints = native;
+    }
+  };
+  std::visit(set, value);
+  out.ints = ints->data();
+  out.floats = floats->data();
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    throw StatusError(TRP_FILE_NOT_FOUND, "cannot load the plugin " + path + ": " + dlerror());
+  }
+  const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library, TRP_ENTRY_POINT));
+  if (!entry) {
+    throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a plugin: it does not export '" +
+                                                TRP_ENTRY_POINT + "'");
+  }
+  trp_error error{};
+  const trp_plugin* raw = entry(&error);
+  if (!raw) {
+    throw StatusError(TRP_RUNTIME_ERROR, "the plugin " + path + " did not start: " + error.message);
+  }
+  if (raw->abi_version != TRP_ABI_VERSION) {
+    throw StatusError(TRP_INVALID_ARGUMENT,
+                      "the plugin " + path + " was built for ABI version " +
+                          std::to_string(raw->abi_version) + ", this torchrl_pool speaks version " +
+                          std::to_string(TRP_ABI_VERSION) + "; build it again");
+  }
+  auto plugin = std::make_shared<Plugin>();
+  plugin->path_ = path;
+  plugin->plugin_ = raw;
+  for (std::int64_t i = 0; i < raw->num_tasks; ++i) {
+    CheckTask(path, raw->tasks[i]);
+    plugin->tasks_.push_back(raw->tasks[i]);
+  }
+  return plugin;
+}
+
+const trp_task& Plugin::task(const std::string& id) const {
+  for (const trp_task* task : tasks_) {
+    if (id == task->id) return *task;
+  }
+  throw StatusError(TRP_INVALID_ARGUMENT, "the plugin " + path_ + " has no task '" + id + "'");
+}
+
+std::size_t ItemSize(trp_dtype dtype) {
+  switch (dtype) {
+    case TRP_BOOL:
+    case TRP_UINT8:
+    case TRP_INT8:
+      return 1;
+    case TRP_INT16:
+      return 2;
+    case TRP_INT32:
+    case TRP_FLOAT32:
+      return 4;
+    case TRP_INT64:
+    case TRP_FLOAT64:
+      return 8;
+  }
+  throw StatusError(TRP_INVALID_ARGUMENT, "unknown dtype " + std::to_string(dtype));
+}
+
+std::size_t Spec::size() const {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
+               const std::vector<OptionValue>& values)
+    : plugin_(std::move(plugin)), task_(task), handle_(nullptr, task.close) {
+  if (static_cast<std::int64_t>(values.size()) != task.num_options) {
+    throw StatusError(TRP_INVALID_ARGUMENT, std::string("task '") + task.id + "' takes " +
+                                                std::to_string(task.num_options) + " options, got " +
+                                                std::to_string(values.size()));
+  }
+  std::vector<std::vector<std::int64_t>> ints(values.size());
+  std::vector<std::vector<double>> floats(values.size());
+  std::vector<trp_value> raw;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    raw.push_back(ToValue(values[i], task.options[i], &ints[i], &floats[i]));
+  }
+  trp_error error{};
+  trp_config* handle = nullptr;
+  const int status = task.open(&task, raw.data(), &handle, &error);
+  if (status != TRP_OK) {
+    throw StatusError(static_cast<trp_status>(status), std::string(task.id) + ": " + error.message);
+  }
+  handle_.reset(handle);
+
+  const trp_spec* spec = nullptr;
+  const std::int64_t count = task.specs(handle, &spec);
+  for (const trp_spec* end = spec + count; spec != end; ++spec) {
+    Spec copy{spec->name, spec->help ? spec->help : "", static_cast<trp_role>(spec->role),
+              static_cast<trp_dtype>(spec->dtype), {spec->shape, spec->shape + spec->ndim},
+              {}, {}, {spec->categories, spec->categories + spec->num_categories}};
+    if (spec->low) copy.low.assign(spec->low, spec->low + copy.size());
+    if (spec->high) copy.high.assign(spec->high, spec->high + copy.size());
+    if (copy.dtype == TRP_FLOAT32) {
+      // A bound such as 0.4 must admit the float32 that is nearest to it.
+      for (auto* bound : {&copy.low, &copy.high}) {
+        for (double& value : *bound) value = static_cast<float>(value);
+      }
+    }
+    ItemSize(copy.dtype);  // throws on an unknown one
+    if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size())) {
+      throw StatusError(TRP_INVALID_ARGUMENT,
+                        std::string(task.id) + ": the discrete entry '" + copy.name +
+                            "' must be int64 with as many numbers of categories as elements");
+    }
+    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32) {
+      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": rewards must be float32");
+    }
+    if (copy.role == TRP_DONE && copy.dtype != TRP_BOOL) {
+      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": done flags must be bool");
+    }
+    specs_.push_back(std::move(copy));
+  }
+}
+
+}  // namespace torchrl_pool::core

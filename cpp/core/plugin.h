@@ -1,0 +1,73 @@
+// A loaded plugin, its tasks, and one configuration of a task.
+#ifndef TORCHRL_POOL_CORE_PLUGIN_H_
+#define TORCHRL_POOL_CORE_PLUGIN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "torchrl_pool/abi.h"
+
+namespace torchrl_pool::core {
+
+// A shared library that has been checked against the ABI. It stays loaded for the life of the process, since
+// envs of it may live in any pool.
+class Plugin {
+ public:
+  // Throws StatusError when the file cannot be loaded, is no plugin, has another ABI version, or lacks a
+  // required function.
+  static std::shared_ptr<const Plugin> Load(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string family() const { return plugin_->family; }
+  std::string version() const { return plugin_->version; }
+  const std::vector<const trp_task*>& tasks() const { return tasks_; }
+  const trp_task& task(const std::string& id) const;
+
+ private:
+  std::string path_;
+  const trp_plugin* plugin_ = nullptr;
+  std::vector<const trp_task*> tasks_;
+};
+
+// None, or a value of an option's type.
+using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                                 std::vector<std::int64_t>, std::vector<double>>;
+
+struct Spec {
+  std::string name, help;
+  trp_role role;
+  trp_dtype dtype;
+  std::vector<std::int64_t> shape;
+  std::vector<double> low, high;  // empty: unbounded
+  std::vector<std::int64_t> categories;
+
+  std::size_t size() const;  // elements
+};
+
+std::size_t ItemSize(trp_dtype dtype);  // bytes
+
+// One configuration of a task: what its envs share.
+class Config {
+ public:
+  // values: one for each of the task's options, in order, already of the right type. Throws StatusError.
+  Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
+         const std::vector<OptionValue>& values);
+
+  const trp_task& task() const { return task_; }
+  const trp_config* handle() const { return handle_.get(); }
+  const std::vector<Spec>& specs() const { return specs_; }
+
+ private:
+  std::shared_ptr<const Plugin> plugin_;
+  const trp_task& task_;
+  std::unique_ptr<trp_config, void (*)(trp_config*)> handle_;
+  std::vector<Spec> specs_;
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_PLUGIN_H_

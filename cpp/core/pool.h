@@ -1,0 +1,152 @@
+// The executor: all envs of a batch, the threads that step them, and who may do what when.
+//
+// A call goes   Begin -> fill in the ticket -> Submit -> Wait.   The calling thread is one of the workers: it
+// runs chunks of the ticket itself until none is left, and then waits only for work that others have
+// claimed, never for a thread. Every thread has a home queue with a contiguous range of envs, so that an
+// env's state stays in one core's cache, and takes from other queues only when its own is empty. Work that
+// is too small to share never leaves the calling thread.
+#ifndef TORCHRL_POOL_CORE_POOL_H_
+#define TORCHRL_POOL_CORE_POOL_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "event_count.h"
+#include "home_queue.h"
+#include "layout.h"
+#include "ticket.h"
+#include "visit.h"
+
+namespace torchrl_pool::core {
+
+struct EnvRequest {
+  std::shared_ptr<const Config> config;
+  std::int64_t max_episode_steps;  // 0: no limit
+};
+
+struct PoolOptions {
+  int num_threads = 1;               // the calling thread included
+  std::vector<int> thread_affinity;  // processors for the other threads, in turn; empty: not pinned
+  LayoutOptions layout;
+};
+
+class Pool {
+ public:
+  // Asked now and then while waiting; true gives the wait up.
+  using InterruptCheck = bool (*)();
+
+  // Creates the simulators, in parallel. Throws StatusError, EnvFailure or Interrupted.
+  Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // Whether this is a copy in a forked child. Its threads were left behind in the parent, perhaps holding
+  // locks: such a pool can be neither used nor destroyed, only forgotten.
+  bool forked() const;
+
+  const Layout& layout() const { return layout_; }
+  std::uint32_t num_envs() const { return static_cast<std::uint32_t>(slots_.size()); }
+  int num_threads() const { return num_threads_; }
+
+  // ---- one call: any thread, but one call at a time. All throw PoolError when the rules are broken. ----
+
+  // The ticket to fill in, with batches of the layout's columns, null bases and contiguous strides.
+  Ticket& Begin(Op op, InterruptCheck interrupted);
+
+  // Starts the work of the envs where mask is non-zero (null: all). Nothing has changed if it throws, and
+  // the call is over.
+  void Submit(Ticket& ticket, const std::uint8_t* mask);
+
+  // Helps until the ticket is done; the call is over when it returns or throws. Throws EnvFailure for envs
+  // that failed, after all others have finished, and Interrupted, after which the envs of the ticket must be
+  // reset. Returns how many rows of the root hold a new episode's first observation; if there are any, the
+  // others have been copied there from `out`.
+  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted);
+
+  // ---- state and pictures: any thread, not during a call ----
+
+  std::vector<std::uint8_t> Save(std::uint32_t env_index);
+  void Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes);
+  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index);  // height, width
+  void Render(std::uint32_t env_index, std::uint8_t* rgb);
+
+  // Waits for a call in progress, ends the threads and destroys the simulators. Any thread; idempotent.
+  void Close();
+
+ private:
+  enum class EnvState : std::uint8_t { kUnset, kReady, kInFlight, kFailed, kInterrupted };
+
+  struct Worker {
+    explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
+    HomeQueue queue;
+    EventCount parked;
+    std::thread thread;  // not for the caller
+  };
+
+  // Under mutex_.
+  void CheckUsable() const;
+  EnvSlot& IdleSlot(std::uint32_t env_index);
+  void CheckState(Op op, const Ticket& ticket) const;
+  void SetState(const Ticket& ticket, EnvState state);
+  void SelectRuns(Ticket& ticket, const std::uint8_t* mask) const;
+  void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index,
+                     const trp_error& error) const;
+
+  void EndCall();
+  int ActiveThreads(const Ticket& ticket) const;
+  std::uint32_t ChunkSize(Op op) const;
+  void StartWorkers();
+  void Publish(const Ticket& ticket, std::uint32_t first_env, int active);
+  void WorkerMain(int self);
+  bool RunSome(int self, Scratch& scratch);
+  void RunChunk(const Chunk& chunk, Scratch& scratch);
+  void RunInline(Ticket& ticket, InterruptCheck interrupted);
+  void HelpUntilDone(Ticket& ticket, InterruptCheck interrupted);
+  void Measure(Op op, std::uint32_t envs, EventCount::Clock::duration time);
+  bool TimeToCheck();
+  void Abandon(Ticket& ticket, std::uint32_t not_started);
+  void CompleteRoot(const Ticket& ticket) const;
+  void DestroyEnvs();
+
+  const Layout layout_;
+  const int num_threads_;
+  const std::vector<int> thread_affinity_;
+  const unsigned fork_generation_;
+  bool one_config_ = true;
+  std::vector<std::shared_ptr<const Config>> configs_;  // per env
+  std::vector<EnvSlot> slots_;
+
+  // Guarded by mutex_: who is in a call, and what each env may do next.
+  mutable std::mutex mutex_;
+  std::condition_variable call_ended_;
+  bool in_call_ = false;
+  bool closed_ = false;
+  std::vector<EnvState> states_;
+  std::unordered_map<std::uint32_t, std::string> fault_messages_;
+
+  // Only the thread in a call.
+  Ticket ticket_;
+  bool abandoned_ = false;  // the ticket was interrupted, and workers may still be at it
+  bool inline_ = false;
+  Scratch scratch_;
+  double cost_ns_[4] = {};  // of one env's visit, by Op; 0: unknown
+  EventCount::Clock::time_point last_check_;
+  EventCount::Clock::time_point chunk_started_;
+
+  // Shared with the workers.
+  std::vector<std::unique_ptr<Worker>> workers_;
+  EventCount done_;
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_POOL_H_

@@ -1,0 +1,186 @@
+#include "visit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <random>
+
+namespace torchrl_pool::core {
+namespace {
+
+struct Flags {
+  bool terminated, truncated, is_init;
+};
+
+class Visitor {
+ public:
+  Visitor(const Layout& layout, std::uint32_t row, EnvSlot& slot, Scratch& scratch)
+      : layout_(layout), row_(row), slot_(slot), scratch_(scratch) {}
+
+  // With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
+  bool Create() {
+    const Config& config = *slot_.config;
+    if (task().create(config.handle(), &slot_.env, &scratch_.error) != TRP_OK) return false;
+    std::random_device entropy;
+    return Seed({entropy(), entropy(), entropy(), entropy()});
+  }
+
+  bool Seed(const std::vector<std::uint32_t>& words) {
+    return task().seed(slot_.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
+  }
+
+  bool Reset(const Batch& batch) {
+    BindOutputs(batch);
+    if (task().reset(slot_.env, scratch_.outputs.data(), &scratch_.error) != TRP_OK) return false;
+    slot_.elapsed_steps = 0;
+    std::fill(slot_.episode_rewards.begin(), slot_.episode_rewards.end(), 0.0f);
+    Finish(batch, {.terminated = false, .truncated = false, .is_init = true});
+    return true;
+  }
+
+  bool Step(const Batch& actions, const Batch& batch, bool* done) {
+    BindActions(actions);
+    BindOutputs(batch);
+    trp_step_result result{};
+    const int status = task().step(slot_.env, scratch_.actions.data(), scratch_.outputs.data(), &result,
+                                   &scratch_.error);
+    if (status != TRP_OK) return false;
+    ++slot_.elapsed_steps;
+    const bool timed_out =
+        slot_.max_episode_steps > 0 && slot_.elapsed_steps >= slot_.max_episode_steps;
+    const Flags flags{.terminated = result.terminated != 0,
+                      .truncated = result.truncated != 0 || timed_out,
+                      .is_init = false};
+    AddRewards();
+    Finish(batch, flags);
+    *done = flags.terminated || flags.truncated;
+    return true;
+  }
+
+  // So that nobody ever reads memory that a failed env left unwritten.
+  void Clear(const Batch& batch) {
+    for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
+      if (std::byte* to = batch.Row(i, row_)) std::memset(to, 0, layout_.outputs[i].row_bytes);
+    }
+  }
+
+ private:
+  const trp_task& task() const { return slot_.config->task(); }
+
+  void BindActions(const Batch& batch) {
+    for (std::size_t i = 0; i < layout_.actions.size(); ++i) {
+      const ActionColumn& column = layout_.actions[i];
+      const std::byte* from = batch.Row(i, row_);
+      if (column.one_hot) {
+        auto* categories = reinterpret_cast<std::int64_t*>(scratch_.bytes() + column.scratch_offset);
+        const auto* hot = reinterpret_cast<const std::int64_t*>(from);
+        for (const std::int64_t count : column.spec.categories) {
+          std::int64_t category = 0;
+          while (category + 1 < count && hot[category] == 0) ++category;
+          *categories++ = category;
+          hot += count;
+        }
+        from = scratch_.bytes() + column.scratch_offset;
+      }
+      scratch_.actions[i] = from;
+    }
+  }
+
+  // Where the env writes each of its outputs: straight into the batch wherever that is possible.
+  void BindOutputs(const Batch& batch) {
+    for (std::size_t i = 0; i < layout_.task_columns.size(); ++i) {
+      const int column = layout_.task_columns[i];
+      if (column < 0) {
+        scratch_.outputs[i] = nullptr;
+        continue;
+      }
+      const auto index = static_cast<std::size_t>(column);
+      std::byte* to = layout_.outputs[index].convert ? nullptr : batch.Row(index, row_);
+      scratch_.outputs[i] = to ? to : scratch_.bytes() + layout_.task_scratch[i];
+    }
+  }
+
+  void AddRewards() {
+    for (const OutputColumn& column : layout_.outputs) {
+      if (column.source != Source::kEpisodeReward) continue;
+      const auto* reward = static_cast<const float*>(scratch_.outputs[static_cast<std::size_t>(column.task_output)]);
+      float* sum = slot_.episode_rewards.data() + column.scratch_offset;
+      for (std::size_t i = 0; i < column.spec.size(); ++i) sum[i] += reward[i];
+    }
+  }
+
+  // Converts what the env left in scratch and writes the executor's own columns.
+  void Finish(const Batch& batch, const Flags& flags) {
+    for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
+      const OutputColumn& column = layout_.outputs[i];
+      std::byte* to = batch.Row(i, row_);
+      if (!to) continue;
+      switch (column.source) {
+        case Source::kTask:
+          if (column.convert) {
+            column.convert(scratch_.bytes() + column.scratch_offset, to, column.spec.size());
+          }
+          break;
+        case Source::kTerminated:
+          *to = std::byte{flags.terminated};
+          break;
+        case Source::kTruncated:
+          *to = std::byte{flags.truncated};
+          break;
+        case Source::kDone:
+          *to = std::byte{flags.terminated || flags.truncated};
+          break;
+        case Source::kStepCount:
+          std::memcpy(to, &slot_.elapsed_steps, sizeof slot_.elapsed_steps);
+          break;
+        case Source::kEpisodeReward:
+          std::memcpy(to, slot_.episode_rewards.data() + column.scratch_offset, column.row_bytes);
+          break;
+        case Source::kIsInit:
+          *to = std::byte{flags.is_init};
+          break;
+      }
+    }
+  }
+
+  const Layout& layout_;
+  const std::uint32_t row_;
+  EnvSlot& slot_;
+  Scratch& scratch_;
+};
+
+}  // namespace
+
+Scratch::Scratch(const Layout& layout)
+    : actions(layout.actions.size()),
+      outputs(layout.task_columns.size()),
+      bytes_(new (std::align_val_t{kCacheLine}) std::byte[layout.scratch_bytes + 1]{}) {}
+
+Result Visit(const Layout& layout, const Ticket& ticket, std::uint32_t env_index, EnvSlot& slot,
+             Scratch& scratch) {
+  Visitor visitor(layout, env_index, slot, scratch);
+  const auto fail = [&](const Batch& batch) {
+    visitor.Clear(batch);
+    return Result::kFailed;
+  };
+  switch (ticket.op) {
+    case Op::kCreate:
+      return visitor.Create() ? Result::kOk : Result::kFailed;
+    case Op::kReset:
+      if (!ticket.entropy.empty() && !visitor.Seed(ticket.entropy[env_index])) return fail(ticket.out);
+      return visitor.Reset(ticket.out) ? Result::kOk : fail(ticket.out);
+    case Op::kStep:
+    case Op::kStepAndReset: {
+      bool done = false;
+      if (!visitor.Step(ticket.actions, ticket.out, &done)) {
+        if (ticket.op == Op::kStepAndReset) visitor.Clear(ticket.root);
+        return fail(ticket.out);
+      }
+      if (!done || ticket.op == Op::kStep) return Result::kOk;
+      return visitor.Reset(ticket.root) ? Result::kReset : fail(ticket.root);
+    }
+  }
+  return Result::kFailed;
+}
+
+}  // namespace torchrl_pool::core

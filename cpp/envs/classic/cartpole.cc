@@ -1,0 +1,107 @@
+// CartPole: balance a pole on a cart that is pushed left or right.
+// Barto, Sutton and Anderson (1983); reference: gymnasium/envs/classic_control/cartpole.py.
+#include <cmath>
+#include <numbers>
+
+#include "reset_bounds.h"
+#include "torchrl_pool/env.h"
+
+namespace torchrl_pool::classic {
+namespace {
+
+constexpr double kGravity = 9.8;
+constexpr double kMassPole = 0.1;
+constexpr double kTotalMass = kMassPole + 1.0;
+constexpr double kHalfLength = 0.5;
+constexpr double kPoleMassLength = kMassPole * kHalfLength;
+constexpr double kForce = 10.0;
+constexpr double kTimeStep = 0.02;
+constexpr double kThetaThreshold = 12 * 2 * std::numbers::pi / 360;
+constexpr double kXThreshold = 2.4;
+
+class CartPole {
+ public:
+  struct Options {
+    bool sutton_barto_reward = false;
+    ResetBounds bounds{-0.05, 0.05};
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("sutton_barto_reward", sutton_barto_reward,
+            "0 per step and -1 at the end instead of 1 per step");
+      bounds.Visit(visit);
+    }
+    void Open() const { bounds.Check(); }
+  };
+
+  static Specs MakeSpecs(const Options&) {
+    const double inf = std::numeric_limits<double>::infinity();
+    const std::vector<double> high = {2 * kXThreshold, inf, 2 * kThetaThreshold, inf};
+    const std::vector<double> low = {-high[0], -inf, -high[2], -inf};
+    return {Observation("observation", Box<float>({4}, low, high),
+                        "cart position and velocity, pole angle (rad) and angular velocity"),
+            Action("action", Discrete(2), "push the cart left, right")};
+  }
+
+  explicit CartPole(const Options& options) : options_(options) {}
+
+  void Seed(Entropy entropy) { rng_ = Rng(entropy); }
+
+  void Reset(Row& row) {
+    for (double* value : {&x_, &x_dot_, &theta_, &theta_dot_}) *value = options_.bounds.Draw(rng_);
+    fallen_ = false;
+    Observe(row);
+  }
+
+  Outcome Step(Row& row) {
+    const double force = row.Action<std::int64_t>()[0] == 1 ? kForce : -kForce;
+    const double cos = std::cos(theta_);
+    const double sin = std::sin(theta_);
+    const double temp = (force + kPoleMassLength * (theta_dot_ * theta_dot_) * sin) / kTotalMass;
+    const double theta_acc = (kGravity * sin - cos * temp) /
+                             (kHalfLength * (4.0 / 3.0 - kMassPole * (cos * cos) / kTotalMass));
+    const double x_acc = temp - kPoleMassLength * theta_acc * cos / kTotalMass;
+    x_ += kTimeStep * x_dot_;
+    x_dot_ += kTimeStep * x_acc;
+    theta_ += kTimeStep * theta_dot_;
+    theta_dot_ += kTimeStep * theta_acc;
+    Observe(row);
+
+    const bool terminated = x_ < -kXThreshold || x_ > kXThreshold || theta_ < -kThetaThreshold ||
+                            theta_ > kThetaThreshold;
+    double reward;
+    if (options_.sutton_barto_reward) {
+      reward = terminated ? -1 : 0;
+    } else {
+      reward = terminated && fallen_ ? 0 : 1;
+    }
+    fallen_ = fallen_ || terminated;
+    return {.reward = reward, .terminated = terminated};
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_, x_, x_dot_, theta_, theta_dot_, fallen_);
+  }
+
+ private:
+  void Observe(Row& row) const {
+    float* out = row.Out<float>();
+    out[0] = static_cast<float>(x_);
+    out[1] = static_cast<float>(x_dot_);
+    out[2] = static_cast<float>(theta_);
+    out[3] = static_cast<float>(theta_dot_);
+  }
+
+  const Options& options_;
+  Rng rng_;
+  double x_ = 0, x_dot_ = 0, theta_ = 0, theta_dot_ = 0;
+  bool fallen_ = false;  // in an earlier step: whoever steps on gets no more reward
+};
+
+const bool registered =
+    Register<CartPole>({.id = "CartPole-v0", .max_episode_steps = 200, .reward_threshold = 195.0}) &&
+    Register<CartPole>({.id = "CartPole-v1", .max_episode_steps = 500, .reward_threshold = 475.0});
+
+}  // namespace
+}  // namespace torchrl_pool::classic

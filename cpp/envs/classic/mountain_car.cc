@@ -1,0 +1,82 @@
+// MountainCar: drive a car that is too weak for the slope up the hill, with three actions.
+// Moore (1990); reference: gymnasium/envs/classic_control/mountain_car.py.
+#include <algorithm>
+#include <cmath>
+
+#include "reset_bounds.h"
+#include "torchrl_pool/env.h"
+
+namespace torchrl_pool::classic {
+namespace {
+
+constexpr double kMinPosition = -1.2;
+constexpr double kMaxPosition = 0.6;
+constexpr double kMaxSpeed = 0.07;
+constexpr double kGoalPosition = 0.5;
+constexpr double kForce = 0.001;
+constexpr double kGravity = 0.0025;
+
+class MountainCar {
+ public:
+  struct Options {
+    double goal_velocity = 0;
+    ResetBounds bounds{-0.6, -0.4};
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("goal_velocity", goal_velocity, "least velocity at the goal");
+      bounds.Visit(visit);
+    }
+    void Open() const { bounds.Check(); }
+  };
+
+  static Specs MakeSpecs(const Options&) {
+    return {Observation("observation",
+                        Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
+                        "position and velocity of the car"),
+            Action("action", Discrete(3), "accelerate left, not at all, right")};
+  }
+
+  explicit MountainCar(const Options& options) : options_(options) {}
+
+  void Seed(Entropy entropy) { rng_ = Rng(entropy); }
+
+  void Reset(Row& row) {
+    position_ = options_.bounds.Draw(rng_);
+    velocity_ = 0;
+    Observe(row);
+  }
+
+  Outcome Step(Row& row) {
+    const auto push = static_cast<double>(row.Action<std::int64_t>()[0] - 1);
+    velocity_ += push * kForce + std::cos(3 * position_) * -kGravity;
+    velocity_ = std::clamp(velocity_, -kMaxSpeed, kMaxSpeed);
+    position_ = std::clamp(position_ + velocity_, kMinPosition, kMaxPosition);
+    if (position_ == kMinPosition && velocity_ < 0) velocity_ = 0;
+    Observe(row);
+    return {.reward = -1,
+            .terminated = position_ >= kGoalPosition && velocity_ >= options_.goal_velocity};
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_, position_, velocity_);
+  }
+
+ private:
+  void Observe(Row& row) const {
+    float* out = row.Out<float>();
+    out[0] = static_cast<float>(position_);
+    out[1] = static_cast<float>(velocity_);
+  }
+
+  const Options& options_;
+  Rng rng_;
+  double position_ = 0, velocity_ = 0;
+};
+
+const bool registered = Register<MountainCar>(
+    {.id = "MountainCar-v0", .max_episode_steps = 200, .reward_threshold = -110.0});
+
+}  // namespace
+}  // namespace torchrl_pool::classic

@@ -1,0 +1,101 @@
+// MountainCarContinuous: the mountain car with a continuous force.
+// Reference: gymnasium/envs/classic_control/continuous_mountain_car.py.
+#include <cmath>
+
+#include "numpy_math.h"
+#include "reset_bounds.h"
+#include "torchrl_pool/env.h"
+
+namespace torchrl_pool::classic {
+namespace {
+
+constexpr double kMinPosition = -1.2;
+constexpr double kMaxPosition = 0.6;
+constexpr double kMaxSpeed = 0.07;
+constexpr double kGoalPosition = 0.45;
+constexpr double kPower = 0.0015;
+
+class MountainCarContinuous {
+ public:
+  struct Options {
+    double goal_velocity = 0;
+    ResetBounds bounds{-0.6, -0.4};
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("goal_velocity", goal_velocity, "least velocity at the goal");
+      bounds.Visit(visit);
+    }
+    void Open() const { bounds.Check(); }
+  };
+
+  static Specs MakeSpecs(const Options&) {
+    return {Observation("observation",
+                        Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
+                        "position and velocity of the car"),
+            Action("action", Box<float>({1}, -1, 1), "force on the car")};
+  }
+
+  explicit MountainCarContinuous(const Options& options) : options_(options) {}
+
+  void Seed(Entropy entropy) { rng_ = Rng(entropy); }
+
+  void Reset(Row& row) {
+    position_ = options_.bounds.Draw(rng_);
+    velocity_ = 0;
+    first_step_ = true;
+    Observe(row);
+  }
+
+  Outcome Step(Row& row) {
+    const float action = row.Action<float>()[0];
+    // The reference keeps its state as float64 at reset and as float32 after each step, and NumPy's
+    // promotion rules (NEP 50) then make the whole step's arithmetic one or the other.
+    const bool terminated = first_step_ ? Advance<double>(action) : Advance<float>(action);
+    first_step_ = false;
+    Observe(row);
+    const double cost = Square(static_cast<double>(action)) * 0.1;
+    return {.reward = (terminated ? 100.0 : 0.0) - cost, .terminated = terminated};
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_, position_, velocity_, first_step_);
+  }
+
+ private:
+  template <class Real>
+  bool Advance(float action) {
+    auto position = static_cast<Real>(position_);
+    auto velocity = static_cast<Real>(velocity_);
+    const double slope = 0.0025 * std::cos(static_cast<double>(Real{3} * position));
+    velocity += static_cast<Real>(action * static_cast<float>(kPower) - static_cast<float>(slope));
+    if (velocity > static_cast<Real>(kMaxSpeed)) velocity = static_cast<Real>(kMaxSpeed);
+    if (velocity < static_cast<Real>(-kMaxSpeed)) velocity = static_cast<Real>(-kMaxSpeed);
+    position += velocity;
+    if (position > static_cast<Real>(kMaxPosition)) position = static_cast<Real>(kMaxPosition);
+    if (position < static_cast<Real>(kMinPosition)) position = static_cast<Real>(kMinPosition);
+    if (position == static_cast<Real>(kMinPosition) && velocity < 0) velocity = 0;
+    position_ = static_cast<float>(position);
+    velocity_ = static_cast<float>(velocity);
+    return position >= static_cast<Real>(kGoalPosition) &&
+           velocity >= static_cast<Real>(options_.goal_velocity);
+  }
+
+  void Observe(Row& row) const {
+    float* out = row.Out<float>();
+    out[0] = static_cast<float>(position_);
+    out[1] = static_cast<float>(velocity_);
+  }
+
+  const Options& options_;
+  Rng rng_;
+  double position_ = 0, velocity_ = 0;
+  bool first_step_ = true;
+};
+
+const bool registered = Register<MountainCarContinuous>(
+    {.id = "MountainCarContinuous-v0", .max_episode_steps = 999, .reward_threshold = 90.0});
+
+}  // namespace
+}  // namespace torchrl_pool::classic

@@ -1,0 +1,84 @@
+// Pendulum: swing a pendulum up and keep it there with little torque.
+// Reference: gymnasium/envs/classic_control/pendulum.py.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "numpy_math.h"
+#include "torchrl_pool/env.h"
+
+namespace torchrl_pool::classic {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kMaxSpeed = 8;
+constexpr double kMaxTorque = 2;
+constexpr double kTimeStep = 0.05;
+
+class Pendulum {
+ public:
+  struct Options {
+    double g = 10.0;
+    double x_init = kPi;
+    double y_init = 1.0;
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("g", g, "acceleration of gravity (m/s^2)");
+      visit("x_init", x_init, "largest initial angle (rad; Gymnasium: a reset option)");
+      visit("y_init", y_init, "largest initial velocity (rad/s; Gymnasium: a reset option)");
+    }
+  };
+
+  static Specs MakeSpecs(const Options&) {
+    return {Observation("observation", Box<float>({3}, {-1, -1, -kMaxSpeed}, {1, 1, kMaxSpeed}),
+                        "cosine and sine of the angle, angular velocity"),
+            Action("action", Box<float>({1}, -kMaxTorque, kMaxTorque), "torque (N m)")};
+  }
+
+  explicit Pendulum(const Options& options) : options_(options) {}
+
+  void Seed(Entropy entropy) { rng_ = Rng(entropy); }
+
+  void Reset(Row& row) {
+    theta_ = rng_.Uniform(-options_.x_init, options_.x_init);
+    theta_dot_ = rng_.Uniform(-options_.y_init, options_.y_init);
+    Observe(row);
+  }
+
+  Outcome Step(Row& row) {
+    // The torque stays float32 and so does each product with it (NEP 50).
+    const float torque = std::clamp(row.Action<float>()[0], static_cast<float>(-kMaxTorque),
+                                    static_cast<float>(kMaxTorque));
+    const double angle = Modulo(theta_ + kPi, 2 * kPi) - kPi;
+    const double cost = Square(angle) + 0.1 * Square(theta_dot_) + 0.001f * Square(torque);
+    const double acceleration =
+        3 * options_.g / 2 * std::sin(theta_) + static_cast<double>(3.0f * torque);
+    theta_dot_ = std::clamp(theta_dot_ + acceleration * kTimeStep, -kMaxSpeed, kMaxSpeed);
+    theta_ += theta_dot_ * kTimeStep;
+    Observe(row);
+    return {.reward = -cost};
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_, theta_, theta_dot_);
+  }
+
+ private:
+  void Observe(Row& row) const {
+    float* out = row.Out<float>();
+    out[0] = static_cast<float>(std::cos(theta_));
+    out[1] = static_cast<float>(std::sin(theta_));
+    out[2] = static_cast<float>(theta_dot_);
+  }
+
+  const Options& options_;
+  Rng rng_;
+  double theta_ = 0, theta_dot_ = 0;
+};
+
+const bool registered = Register<Pendulum>({.id = "Pendulum-v1", .max_episode_steps = 200});
+
+}  // namespace
+}  // namespace torchrl_pool::classic

@@ -1,0 +1,171 @@
+/* The plugin ABI: the only thing a pool and an environment family share.
+ *
+ * Plain C: a plugin built with another compiler or C++ library loads, and no exception crosses.
+ * C++ authors include env.h, which wraps all of this; nobody needs to fill these structs by hand.
+ *
+ *   plugin ──> task (an id with options) ──open──> config (parsed options + shared, read-only data)
+ *                                                    └──create──> env (one simulator instance)
+ *
+ * Who calls what, and when:
+ *   - The pool never calls two functions of one env at the same time, but may call them from
+ *     different threads over its life. Different envs run concurrently.
+ *   - `open`, `close` and `specs` are never called concurrently for one config; `create` may be,
+ *     and all its envs read the config concurrently: it must be immutable after `open`.
+ *   - A config outlives its envs; a plugin is never unloaded.
+ *   - An env is seeded before its first reset, and reset before its first step.
+ *
+ * Functions that can fail return a trp_status and describe the failure in `error`. After a failure
+ * of seed, reset, step or load the env is only destroyed or reset.
+ */
+#ifndef TORCHRL_POOL_ABI_H_
+#define TORCHRL_POOL_ABI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Raised when anything below changes meaning. Entries are only ever appended to trp_task and
+ * trp_plugin, whose sizes tell the host which ones a plugin of this version knows. */
+#define TRP_ABI_VERSION 1
+#define TRP_ENTRY_POINT "torchrl_pool_plugin"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum trp_status {
+  TRP_OK = 0,
+  TRP_RUNTIME_ERROR = 1,
+  TRP_INVALID_ARGUMENT = 2,
+  TRP_FILE_NOT_FOUND = 3,
+  TRP_UNSUPPORTED = 4,
+} trp_status;
+
+typedef struct trp_error {
+  char message[1024]; /* NUL-terminated UTF-8 */
+} trp_error;
+
+typedef enum trp_dtype {
+  TRP_BOOL = 0,
+  TRP_UINT8 = 1,
+  TRP_INT8 = 2,
+  TRP_INT16 = 3,
+  TRP_INT32 = 4,
+  TRP_INT64 = 5,
+  TRP_FLOAT32 = 6,
+  TRP_FLOAT64 = 7,
+} trp_dtype;
+
+typedef enum trp_role {
+  TRP_ACTION = 0,      /* read by step */
+  TRP_OBSERVATION = 1, /* written by reset and by step */
+  TRP_INFO = 2,        /* like an observation, but only where somebody asked: else a NULL pointer */
+  TRP_REWARD = 3,      /* written by step only; float32 */
+  TRP_DONE = 4,        /* further done flags (per agent, say), written by reset and step; bool */
+} trp_role;
+
+/* One tensor of an env, without the batch dimension. */
+typedef struct trp_spec {
+  const char* name; /* "/" separates nested levels */
+  const char* help;
+  int32_t role;         /* trp_role */
+  int32_t dtype;        /* trp_dtype */
+  int32_t ndim;         /* 0: a scalar */
+  const int64_t* shape; /* [ndim] */
+  const double* low;    /* NULL: unbounded; else one value per element */
+  const double* high;
+  /* Numbers of categories of a discrete entry (then low and high are NULL): one number and ndim 0
+   * for a single choice, or as many as the entry has elements. */
+  int32_t num_categories; /* 0: not discrete */
+  const int64_t* categories;
+} trp_spec;
+
+typedef enum trp_type {
+  TRP_TYPE_BOOL = 0,
+  TRP_TYPE_INT = 1,
+  TRP_TYPE_FLOAT = 2,
+  TRP_TYPE_STRING = 3,
+  TRP_TYPE_INT_LIST = 4,
+  TRP_TYPE_FLOAT_LIST = 5,
+} trp_type;
+
+typedef struct trp_value {
+  int32_t type;          /* trp_type */
+  int32_t is_none;       /* 1: no value; only for nullable options */
+  int64_t count;         /* elements of a list, else 1 */
+  const int64_t* ints;   /* bool (0 or 1), int, int list */
+  const double* floats;  /* float, float list */
+  const char* string;    /* string */
+} trp_value;
+
+typedef struct trp_option {
+  const char* name;
+  const char* help;
+  int32_t nullable; /* 1: None is a value */
+  trp_value default_value;
+  int64_t num_choices; /* 0: anything of the type */
+  const trp_value* choices;
+  double minimum; /* of a number or of each element of a list; -inf: none */
+  double maximum;
+  int64_t fixed_count; /* of a list; -1: any */
+} trp_option;
+
+typedef struct trp_config trp_config; /* defined by the plugin */
+typedef struct trp_env trp_env;       /* defined by the plugin */
+
+typedef struct trp_step_result {
+  uint8_t terminated;
+  uint8_t truncated; /* by the env itself; the time limit is the pool's business */
+} trp_step_result;
+
+typedef struct trp_task {
+  size_t struct_size; /* sizeof(trp_task) as the plugin was built */
+  const char* id;
+  const char* description;
+  int64_t max_episode_steps; /* 0: no limit */
+  double reward_threshold;   /* NaN: none */
+  const trp_option* options;
+  int64_t num_options;
+  const void* user_data; /* for the plugin's own use */
+
+  /* required */
+  int (*open)(const struct trp_task* task, const trp_value* values, trp_config** config,
+              trp_error* error); /* values: one per option, in order */
+  void (*close)(trp_config* config);
+  int64_t (*specs)(const trp_config* config, const trp_spec** specs); /* valid until close */
+  int (*create)(const trp_config* config, trp_env** env, trp_error* error);
+  void (*destroy)(trp_env* env);
+  /* words: entropy as NumPy's SeedSequence takes it, least significant first, at least one */
+  int (*seed)(trp_env* env, const uint32_t* words, size_t num_words, trp_error* error);
+  /* outputs: one pointer per spec that is not an action, in the order of `specs`;
+   * actions: one per action spec. reset leaves reward entries alone. */
+  int (*reset)(trp_env* env, void* const* outputs, trp_error* error);
+  int (*step)(trp_env* env, const void* const* actions, void* const* outputs,
+              trp_step_result* result, trp_error* error);
+
+  /* optional: NULL where a task has none */
+  int (*render_size)(const trp_env* env, int64_t* height, int64_t* width, trp_error* error);
+  int (*render)(trp_env* env, uint8_t* rgb, trp_error* error); /* [height, width, 3] */
+  /* save: *size is the capacity of `bytes` before and the size needed after the call; nothing is
+   * written when the capacity is too small. load must refuse bytes that it did not write. */
+  int (*save)(trp_env* env, uint8_t* bytes, size_t* size, trp_error* error);
+  int (*load)(trp_env* env, const uint8_t* bytes, size_t size, trp_error* error);
+} trp_task;
+
+typedef struct trp_plugin {
+  uint32_t abi_version; /* TRP_ABI_VERSION; first, so that any host can read it */
+  size_t struct_size;   /* sizeof(trp_plugin) as the plugin was built */
+  const char* family;
+  const char* version;
+  int64_t num_tasks;
+  const trp_task* const* tasks;
+} trp_plugin;
+
+/* Every plugin exports this under the name TRP_ENTRY_POINT. NULL tells that it could not start, with
+ * the reason in `error`. What it returns lives as long as the process. */
+typedef const trp_plugin* (*trp_entry_point)(trp_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TORCHRL_POOL_ABI_H_ */

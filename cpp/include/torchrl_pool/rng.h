@@ -1,0 +1,193 @@
+// NumPy's random streams, bit for bit, so that an env's resets draw what its Python twin draws.
+//
+// Rng(entropy) equals numpy.random.Generator(PCG64(SeedSequence(seed))), where entropy holds the
+// seed's 32-bit words. Sources: NumPy's bit_generator.pyx (SeedSequence), pcg64.h (PCG-XSL-RR-128/64,
+// O'Neill 2014) and distributions.c (the draws).
+//
+// Build with -ffp-contract=off: a fused multiply-add would change the last bit of Uniform.
+#ifndef TORCHRL_POOL_RNG_H_
+#define TORCHRL_POOL_RNG_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+// numpy/random/bitgen.h, whose layout is part of NumPy's public C API.
+struct torchrl_pool_bitgen {
+  void* state;
+  std::uint64_t (*next_uint64)(void*);
+  std::uint32_t (*next_uint32)(void*);
+  double (*next_double)(void*);
+  std::uint64_t (*next_raw)(void*);
+};
+
+// From numpy/random/lib/libnpyrandom.a. Only envs that draw normals have to link it.
+extern "C" double random_standard_normal(torchrl_pool_bitgen* bitgen);
+
+namespace torchrl_pool {
+
+// A seed as numpy.random.SeedSequence takes it: 32-bit words, least significant first.
+struct Entropy {
+  const std::uint32_t* words;
+  std::size_t count;
+};
+
+// numpy.random.SeedSequence(entropy), without spawn keys.
+class SeedSequence {
+ public:
+  explicit SeedSequence(Entropy entropy) {
+    std::uint32_t hash = 0x43b0d7e5u;
+    const auto hash_mix = [&hash](std::uint32_t value) {
+      value ^= hash;
+      hash *= 0x931e8875u;
+      value *= hash;
+      return value ^ (value >> 16);
+    };
+    const auto mix = [](std::uint32_t x, std::uint32_t y) {
+      const std::uint32_t value = 0xca01f9ddu * x - 0x4973f715u * y;
+      return value ^ (value >> 16);
+    };
+    for (std::size_t i = 0; i < pool_.size(); ++i) {
+      pool_[i] = hash_mix(i < entropy.count ? entropy.words[i] : 0);
+    }
+    for (std::size_t source = 0; source < pool_.size(); ++source) {
+      for (std::size_t target = 0; target < pool_.size(); ++target) {
+        if (source != target) pool_[target] = mix(pool_[target], hash_mix(pool_[source]));
+      }
+    }
+    for (std::size_t source = pool_.size(); source < entropy.count; ++source) {
+      for (auto& word : pool_) word = mix(word, hash_mix(entropy.words[source]));
+    }
+  }
+
+  // generate_state(count) of dtype uint32.
+  void Generate(std::uint32_t* out, std::size_t count) const {
+    std::uint32_t hash = 0x8b51f9ddu;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t value = pool_[i % pool_.size()] ^ hash;
+      hash *= 0x58f38dedu;
+      value *= hash;
+      out[i] = value ^ (value >> 16);
+    }
+  }
+
+ private:
+  std::array<std::uint32_t, 4> pool_;
+};
+
+// numpy.random.Generator(PCG64(seed)): same draws, same order, same bits.
+class Rng {
+ public:
+  Rng() : Rng(Entropy{&kZero, 1}) {}
+
+  explicit Rng(Entropy entropy) {
+    std::uint32_t words[8];
+    SeedSequence(entropy).Generate(words, 8);
+    const auto word64 = [&words](int i) {
+      return static_cast<std::uint64_t>(words[2 * i + 1]) << 32 | words[2 * i];
+    };
+    const auto word128 = [&word64](int i) { return static_cast<uint128>(word64(i)) << 64 | word64(i + 1); };
+    increment_ = word128(2) << 1 | 1;
+    state_ = 0;
+    Advance();
+    state_ += word128(0);
+    Advance();
+  }
+
+  std::uint64_t NextUint64() {
+    Advance();
+    const auto high = static_cast<std::uint64_t>(state_ >> 64);
+    const std::uint64_t folded = high ^ static_cast<std::uint64_t>(state_);
+    const unsigned rotation = static_cast<unsigned>(high >> 58);
+    return folded >> rotation | folded << (-rotation & 63);
+  }
+
+  // The low half first; the high half waits for the next 32-bit draw, whatever comes between.
+  std::uint32_t NextUint32() {
+    if (has_half_) {
+      has_half_ = false;
+      return half_;
+    }
+    const std::uint64_t word = NextUint64();
+    has_half_ = true;
+    half_ = static_cast<std::uint32_t>(word >> 32);
+    return static_cast<std::uint32_t>(word);
+  }
+
+  // Generator.random(): a double in [0, 1).
+  double Random() { return static_cast<double>(NextUint64() >> 11) * (1.0 / 9007199254740992.0); }
+
+  // Generator.uniform(low, high).
+  double Uniform(double low, double high) { return low + (high - low) * Random(); }
+
+  // Generator.integers(low, high) with an exclusive end: Lemire's method, a range of one draws nothing.
+  // Ranges of 2^32 - 1 and of 2^64 values take NumPy's special cases.
+  std::int64_t Integers(std::int64_t low, std::int64_t high) {
+    const std::uint64_t range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) - 1;
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + Bounded(range));
+  }
+
+  // The index that Generator.choice(sequence) picks.
+  std::int64_t Choice(std::int64_t size) { return Integers(0, size); }
+
+  // Generator.standard_normal(), through NumPy's own ziggurat.
+  double StandardNormal() {
+    torchrl_pool_bitgen bitgen{
+        this,
+        [](void* self) { return static_cast<Rng*>(self)->NextUint64(); },
+        [](void* self) { return static_cast<Rng*>(self)->NextUint32(); },
+        [](void* self) { return static_cast<Rng*>(self)->Random(); },
+        [](void* self) { return static_cast<Rng*>(self)->NextUint64(); },
+    };
+    return random_standard_normal(&bitgen);
+  }
+
+  // Generator.normal(mean, deviation).
+  double Normal(double mean, double deviation) { return mean + deviation * StandardNormal(); }
+
+ private:
+  __extension__ typedef unsigned __int128 uint128;
+  static constexpr std::uint32_t kZero = 0;
+
+  void Advance() {
+    constexpr uint128 kMultiplier =
+        static_cast<uint128>(2549297995355413924ULL) << 64 | 4865540595714422341ULL;
+    state_ = state_ * kMultiplier + increment_;
+  }
+
+  // A uniform draw from 0 … range, both included.
+  std::uint64_t Bounded(std::uint64_t range) {
+    if (range == 0) return 0;
+    if (range == 0xffffffffu) return NextUint32();
+    if (range == ~std::uint64_t{0}) return NextUint64();
+    if (range < 0xffffffffu) {
+      const auto size = static_cast<std::uint32_t>(range) + 1;
+      std::uint64_t product = static_cast<std::uint64_t>(NextUint32()) * size;
+      if (static_cast<std::uint32_t>(product) < size) {
+        const std::uint32_t threshold = (0u - size) % size;
+        while (static_cast<std::uint32_t>(product) < threshold) {
+          product = static_cast<std::uint64_t>(NextUint32()) * size;
+        }
+      }
+      return product >> 32;
+    }
+    const std::uint64_t size = range + 1;
+    uint128 product = static_cast<uint128>(NextUint64()) * size;
+    if (static_cast<std::uint64_t>(product) < size) {
+      const std::uint64_t threshold = (std::uint64_t{0} - size) % size;
+      while (static_cast<std::uint64_t>(product) < threshold) {
+        product = static_cast<uint128>(NextUint64()) * size;
+      }
+    }
+    return static_cast<std::uint64_t>(product >> 64);
+  }
+
+  uint128 state_;
+  uint128 increment_;
+  std::uint32_t half_ = 0;
+  bool has_half_ = false;
+};
+
+}  // namespace torchrl_pool
+
+#endif  // TORCHRL_POOL_RNG_H_

@@ -1,0 +1,29 @@
+"""A TorchRL environment whose whole batch runs in one C++ executor."""
+
+try:
+    from torchrl_pool import _core as _core
+except ImportError as error:  # most often: run from a checkout that is not installed
+    raise ImportError(
+        "torchrl_pool's compiled extension was not found. In a checkout install the package first "
+        "(pip install -c constraints.txt -e .); a plain install works from any other folder."
+    ) from error
+
+from torchrl_pool.env import PoolEnv
+from torchrl_pool.errors import EnvFailure
+from torchrl_pool.multi_threaded import MultiThreadedEnv
+from torchrl_pool.plugins import get_include, load_plugin
+from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, task_info
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EnvFailure",
+    "MultiThreadedEnv",
+    "OptionInfo",
+    "PoolEnv",
+    "TaskInfo",
+    "get_include",
+    "list_tasks",
+    "load_plugin",
+    "task_info",
+]

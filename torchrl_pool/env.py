@@ -1,0 +1,567 @@
+"""PoolEnv: the batch of envs as TorchRL sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase, is_tensor_collection
+from torchrl._utils import seed_generator
+from torchrl.envs import EnvBase
+
+from torchrl_pool import _core, registry
+from torchrl_pool.buffers import Batch, BatchAllocator
+from torchrl_pool.errors import EnvFailure
+from torchrl_pool.plugins import is_builtin, load_plugin
+from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+
+_TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the task's>"})()
+_FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
+
+
+class PoolEnv(EnvBase):
+    """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
+
+    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
+    under transforms and in collectors. Tensors that a call returns belong to the caller: the pool never writes
+    to them again.
+
+    Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
+    pickled, and be sent to another process until then.
+
+    Args:
+        task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
+            entries must agree in name, shape and dtype.
+        num_envs: number of simulators; the batch size is ``[num_envs]``.
+
+    Keyword Args:
+        num_threads: threads that step simulators, the calling one included. Default: the processors that this
+            process may use (affinity mask, cgroup quota), and not more than ``num_envs``.
+        device: where outputs go. A CUDA device gets them through pinned memory without blocking; actions
+            may be there too. ``None``: CPU tensors in tensordicts without a device.
+        pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
+        seed: as ``set_seed(seed)`` right after construction. Default: seeds from the system.
+        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's own.
+        categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
+            ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
+        obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
+            task's own.
+        info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
+            and for every task ``step_count`` (int64 ``[N, 1]``), ``episode_reward`` (float32 ``[N, 1]``) and
+            ``is_init`` (bool ``[N, 1]``), which equal those of TorchRL's StepCounter, RewardSum and InitTracker.
+        thread_affinity: processors to pin the pool's own threads to, in turn. The calling thread stays as it is.
+        env_options: one mapping per env that overrides ``task_options`` for it.
+        run_type_checks: see :class:`~torchrl.envs.EnvBase`.
+        **task_options: the task's own options, under the names of its reference implementation.
+
+    Raises:
+        TypeError: an option that the task does not have, or a value of another type.
+        ValueError: an unknown task, a value that is not allowed, tasks that do not fit together.
+
+    Examples:
+        >>> from torchrl_pool import PoolEnv
+        >>> env = PoolEnv("CartPole-v1", num_envs=4, seed=0)
+        >>> env.rollout(10, break_when_any_done=False).shape
+        torch.Size([4, 10])
+    """
+
+    def __init__(
+        self,
+        task: str | Sequence[str],
+        num_envs: int,
+        *,
+        num_threads: int | None = None,
+        device: torch.device | str | int | None = None,
+        pin_memory: bool | None = None,
+        seed: int | None = None,
+        max_episode_steps: int | None = _TASK_DEFAULT,
+        categorical_action_encoding: bool = False,
+        obs_dtype: torch.dtype | None = None,
+        info_keys: Sequence[str] = (),
+        thread_affinity: Sequence[int] | None = None,
+        env_options: Sequence[Mapping[str, Any]] | None = None,
+        run_type_checks: bool = False,
+        **task_options: Any,
+    ) -> None:
+        self._arguments = {k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")}
+        self._arguments.update(task_options)
+        _check_int("num_envs", num_envs, minimum=1)
+        if num_threads is not None:
+            _check_int("num_threads", num_threads, minimum=1)
+        if max_episode_steps is not _TASK_DEFAULT and max_episode_steps is not None:
+            _check_int("max_episode_steps", max_episode_steps, minimum=1)
+        if obs_dtype not in _FLOAT_DTYPES:
+            raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
+        if isinstance(info_keys, str):
+            raise TypeError(f"info_keys: expected a sequence of names, got the string {info_keys!r}")
+        super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
+
+        self.num_envs = num_envs
+        self.task = task
+        self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
+        self._tasks = _task_per_env(task, num_envs)
+        self._thread_affinity = _check_affinity(thread_affinity)
+        self._info_keys = list(dict.fromkeys(info_keys))
+        self._one_hot = not categorical_action_encoding
+        self._float_dtype = _FLOAT_DTYPES[obs_dtype]
+        self._pin_memory_wish = pin_memory
+        self._configs = _open_configs(self._tasks, env_options, task_options)
+        self._limits = [
+            registry.task_info(t).max_episode_steps if max_episode_steps is _TASK_DEFAULT else max_episode_steps
+            for t in self._tasks
+        ]
+        self._pool: _core.Pool | None = None
+        self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
+        self._spare: Batch | None = None  # a root batch that was not handed out yet
+
+        distinct = list(dict.fromkeys(self._configs))
+        outputs = {c: c.outputs(self._info_keys, self._float_dtype) for c in distinct}
+        self._outputs = outputs[self._configs[0]]
+        self._actions = [spec for spec in self._configs[0].specs if spec.role == "action"]
+        self._action_keys = [key_of(spec) for spec in self._actions]
+        self._action_dtypes = [torch_dtype(spec) for spec in self._actions]
+        self._action_shapes = [
+            torch.Size((num_envs, *action_shape(spec, self._one_hot))) for spec in self._actions
+        ]
+        self._make_specs(outputs)
+        self._keys = [key_of(spec) for spec in self._outputs]
+        self._is_reward = [spec.role == "reward" for spec in self._outputs]
+        self._nested = any(isinstance(key, tuple) for key in self._keys)
+        self._not_carried = {"next", "_reset", "_step", *(key for key in self._keys)}
+        self._use_device()
+        if seed is not None:
+            self.set_seed(seed)
+
+    def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
+        self.action_spec = full_action_spec(self._configs, self._one_hot, self.device)
+        observation, reward, done = full_output_spec([outputs[c] for c in self._configs], self.device)
+        self.observation_spec = observation
+        self.reward_spec = reward
+        self.done_spec = done
+
+    def _use_device(self) -> None:
+        """Everything that follows from where the outputs go."""
+        cuda = self.device is not None and self.device.type == "cuda"
+        wish = self._pin_memory_wish
+        self._pin_memory = cuda if wish is None else wish
+        if self._pin_memory and not torch.cuda.is_available():
+            raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
+        self._on_cpu = self.device is None or self.device.type == "cpu"
+        self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
+        self._spare = None
+
+    def to(self, device: torch.device | str | int) -> PoolEnv:
+        env: PoolEnv = super().to(device)
+        self._use_device()
+        return env
+
+    # ---- life ------------------------------------------------------------------------------------------
+
+    def _start(self) -> _core.Pool:
+        """Creates the simulators and threads, once."""
+        if self._pool is None:
+            try:
+                self._pool = _core.Pool(
+                    configs=self._configs,
+                    max_episode_steps=[limit or 0 for limit in self._limits],
+                    num_threads=self.num_threads,
+                    thread_affinity=self._thread_affinity,
+                    info_keys=self._info_keys,
+                    one_hot=self._one_hot,
+                    float_dtype=self._float_dtype,
+                )
+            except _core.EnvFailure as error:
+                raise _env_failure(error, None) from None
+            self.is_closed = False
+            if self._entropy is not None:
+                self._seed_pool(self._pool, self._entropy)
+        return self._pool
+
+    def _running(self) -> _core.Pool:
+        if self._pool is None:
+            raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
+        return self._pool
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Ends the threads and destroys the simulators. A later reset starts new ones, seeded as at first.
+
+        Closing a pool that is closed or was never started does nothing.
+        """
+        pool, self._pool, self._spare = self._pool, None, None
+        self.is_closed = True
+        if pool is not None:
+            pool.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._pool is not None:
+            raise TypeError(
+                f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. Do so "
+                "before the first reset or after close(), or take the simulators' states with get_state()"
+            )
+        used = {registry.find_task(task)[0] for task in self._tasks}
+        paths = [plugin.path for plugin in used if not is_builtin(plugin)]
+        arguments = {k: v for k, v in self._arguments.items() if v is not _TASK_DEFAULT}
+        arguments.update(device=self.device, run_type_checks=self.run_type_checks)
+        return _rebuild, (type(self), paths, arguments, self._entropy, self._is_spec_locked)
+
+    def __repr__(self) -> str:
+        task = self.task if isinstance(self.task, str) else sorted(set(self.task))
+        return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
+
+    # ---- seeds -----------------------------------------------------------------------------------------
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
+
+        Env 0 gets ``seed`` and each further one the next of TorchRL's chain; with ``static_seed`` all get the
+        same. As in ``GymEnv``, each env is also reset once with its seed, so that the next ``reset()`` makes
+        the second draw of its stream. ``None`` changes nothing.
+        """
+        if seed is None:
+            return None
+        _check_int("seed", seed, minimum=0)
+        seeds = []
+        for _ in range(self.num_envs):
+            seeds.append(seed)
+            if not static_seed:
+                seed = seed_generator(seed)
+        self._entropy = [_words(s) for s in seeds]
+        if self._pool is not None:
+            self._seed_pool(self._pool, self._entropy)
+        return seed
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.set_seed(seed)
+
+    def _seed_pool(self, pool: _core.Pool, entropy: list[list[int]]) -> None:
+        try:
+            pool.reset(self._allocator.nowhere, 0, entropy, None)
+        except _core.EnvFailure as error:
+            raise _env_failure(error, None) from None
+
+    # ---- reset -----------------------------------------------------------------------------------------
+
+    def _reset(
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> TensorDictBase:
+        if kwargs:
+            raise TypeError(f"reset() of {type(self).__name__} takes 'seed', got {', '.join(kwargs)}")
+        pool = self._start()
+        entropy = self._reset_entropy(seed)
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        mask = None if mask is None else self._check_mask("_reset", mask)
+        if mask is None or bool(mask.all()):
+            batch, mask_address = self._allocator.empty(), 0
+        else:
+            batch = self._allocator.copies(self._values_of(tensordict))
+            mask_address = mask.data_ptr()
+            if not mask.any():
+                return self._tensordict(self._select_root(batch.tensors))
+        try:
+            pool.reset(self._root_addresses(batch), mask_address, entropy, (batch, mask))
+        except _core.EnvFailure as error:
+            raise _env_failure(error, self._tensordict(self._select_root(batch.tensors))) from None
+        return self._tensordict(self._select_root(batch.tensors))
+
+    def _reset_entropy(self, seed: int | Sequence[int] | None) -> list[list[int]]:
+        """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list."""
+        if seed is None:
+            return []
+        if isinstance(seed, Sequence):
+            if len(seed) != self.num_envs:
+                raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
+            seeds = list(seed)
+        else:
+            _check_int("seed", seed, minimum=0)
+            seeds = [seed + i for i in range(self.num_envs)]
+        for s in seeds:
+            _check_int("seed", s, minimum=0)
+        return [_words(s) for s in seeds]
+
+    def _check_mask(self, name: str, mask: torch.Tensor) -> torch.Tensor:
+        """A mask as contiguous bool [N] on the CPU."""
+        if mask.dtype is not torch.bool:
+            raise TypeError(f"{name!r}: expected a mask of dtype torch.bool, got {mask.dtype}")
+        if mask.shape not in ((self.num_envs,), (self.num_envs, 1)):
+            raise ValueError(
+                f"{name!r}: expected a mask of shape [{self.num_envs}] or [{self.num_envs}, 1], "
+                f"got {list(mask.shape)}"
+            )
+        return mask.reshape(self.num_envs).cpu().contiguous()
+
+    # ---- step ------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        pool = self._running()
+        actions, addresses = self._check_actions(tensordict)
+        mask = tensordict.get("_step", None)
+        mask = None if mask is None else self._check_mask("_step", mask)
+        if mask is None or bool(mask.all()):
+            batch, mask_address = self._allocator.empty(), 0
+        else:
+            # Rows that do not step keep what their root says, with no reward.
+            values = self._values_of(tensordict)
+            batch = self._allocator.copies(
+                [None if reward else v for v, reward in zip(values, self._is_reward, strict=True)]
+            )
+            mask_address = mask.data_ptr()
+        try:
+            pool.step(addresses, batch.addresses, mask_address, (actions, batch, mask))
+        except _core.EnvFailure as error:
+            raise _env_failure(error, self._tensordict(self._named(batch.tensors))) from None
+        return self._tensordict(self._named(batch.tensors))
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
+
+        Returns what :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset` returns: the input with its ``"next"``
+        entry, which holds the true last observation of an episode that ended, and the root for the next step,
+        which holds the first observation of the new one. Where no episode ended the two share tensors.
+        """
+        if tensordict.device != self.device:
+            tensordict = tensordict.to(self.device)
+        entries = getattr(tensordict, "_tensordict", None)
+        if (
+            type(tensordict) is not TensorDict
+            or entries is None
+            or "_step" in entries
+            or self._nested
+            or self._run_type_checks
+            or "_compiled_step_and_maybe_reset" in self.__dict__
+        ):
+            return self._step_then_reset(tensordict)
+        if tensordict.batch_size != self.batch_size:
+            self._assert_tensordict_shape(tensordict)
+        pool = self._running()
+        actions, addresses = self._check_actions(tensordict)
+        batch = self._allocator.empty()
+        root = self._spare or self._allocator.empty()
+        try:
+            resets = pool.step_and_reset(
+                addresses, batch.addresses, self._root_addresses(root), (actions, batch, root)
+            )
+        except _core.EnvFailure as error:
+            self._spare = None
+            raise _env_failure(error, self._tensordict(self._named(batch.tensors))) from None
+        self._spare = None if resets else root
+
+        next_values = self._on_device(self._named(batch.tensors))
+        root_values = self._on_device(self._select_root(root.tensors)) if resets else next_values
+        next_td = TensorDict._new_unsafe(next_values, batch_size=self.batch_size, device=self.device)
+        preset = entries.get("next")
+        if preset is not None:
+            next_td.update(preset.exclude(*next_values))
+        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+
+        carried = {
+            key: value.copy() if is_tensor_collection(value) else value
+            for key, value in entries.items()
+            if key not in self._not_carried
+        }
+        for key, is_reward in zip(self._keys, self._is_reward, strict=True):
+            if not is_reward:
+                carried[key] = root_values[key]
+        next_root = TensorDict._new_unsafe(carried, batch_size=self.batch_size, device=self.device)
+        if self._post_step_mdp_hooks is not None:
+            return self._post_step_mdp_hooks(tensordict, next_root)
+        return tensordict, next_root
+
+    def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """The plain road, for what the one visit does not handle."""
+        tensordict, next_root = super().step_and_maybe_reset(tensordict)
+        next_root.pop("_step", None)
+        return tensordict, next_root
+
+    def _check_actions(self, tensordict: TensorDictBase) -> tuple[list[torch.Tensor], tuple[int, ...]]:
+        """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
+        actions = []
+        for index, key in enumerate(self._action_keys):
+            action = tensordict.get(key, None)
+            if action is None:
+                raise KeyError(f"expected an entry {key!r} in the tensordict, got {sorted(tensordict.keys())}")
+            if not isinstance(action, torch.Tensor):
+                raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
+            dtype, shape = self._action_dtypes[index], self._action_shapes[index]
+            if action.shape != shape:
+                raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
+            if action.dtype is not dtype:
+                raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
+            if not action.is_cpu:
+                if self._on_cpu:
+                    raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
+                action = action.cpu()
+            actions.append(action.contiguous())
+        return actions, tuple([action.data_ptr() for action in actions])
+
+    # ---- outputs ---------------------------------------------------------------------------------------
+
+    def _values_of(self, tensordict: TensorDictBase | None) -> list[torch.Tensor | None]:
+        """The tensordict's own values of the outputs, where it has them in the right shape and dtype."""
+        values: list[torch.Tensor | None] = []
+        for key, template in zip(self._keys, self._allocator.templates, strict=True):
+            value = None if tensordict is None else tensordict.get(key, None)
+            fits = value is not None and value.shape == template.shape and value.dtype is template.dtype
+            values.append(value if fits else None)
+        return values
+
+    def _named(self, tensors: Sequence[torch.Tensor]) -> dict[Key, torch.Tensor]:
+        return dict(zip(self._keys, tensors, strict=True))
+
+    def _select_root(self, tensors: Sequence[torch.Tensor]) -> dict[Key, torch.Tensor]:
+        columns = zip(self._keys, tensors, self._is_reward, strict=True)
+        return {key: tensor for key, tensor, is_reward in columns if not is_reward}
+
+    def _root_addresses(self, batch: Batch) -> tuple[int, ...]:
+        columns = zip(batch.addresses, self._is_reward, strict=True)
+        return tuple([0 if is_reward else address for address, is_reward in columns])
+
+    def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
+        if self._on_cpu:
+            return values
+        return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
+
+    def _tensordict(self, values: dict[Key, torch.Tensor]) -> TensorDict:
+        values = self._on_device(values)
+        if not self._nested:
+            return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device)
+        return TensorDict(values, batch_size=self.batch_size, device=self.device)
+
+    # ---- simulators ------------------------------------------------------------------------------------
+
+    def get_state(self, env_index: int | Iterable[int] | None = None) -> list[bytes]:
+        """The states of simulators, their random streams and episode counters included, one ``bytes`` per env.
+
+        A restored env continues bit for bit, in another pool of the same task too.
+
+        Raises:
+            NotImplementedError: the task cannot save its state.
+            RuntimeError: an env has not been reset.
+        """
+        pool = self._running()
+        return [pool.save(i) for i in self._indices(env_index)]
+
+    def set_state(self, state: bytes | Sequence[bytes], env_index: int | Iterable[int] | None = None) -> None:
+        """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
+
+        Args:
+            state: one state for each env of ``env_index``, or one for all of them.
+            env_index: the envs; ``None``: all.
+
+        Raises:
+            ValueError: the bytes are no state of this task, or their number is wrong.
+        """
+        pool = self._start()
+        indices = self._indices(env_index)
+        states = [state] * len(indices) if isinstance(state, bytes) else list(state)
+        if len(states) != len(indices):
+            raise ValueError(f"state: expected {len(indices)} states, got {len(states)}")
+        for i, one in zip(indices, states, strict=True):
+            if not isinstance(one, bytes):
+                raise TypeError(f"state: expected bytes, got {type(one).__name__}")
+            pool.load(i, one)
+
+    def render(self, env_index: int | Iterable[int] | None = None) -> torch.Tensor:
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
+
+        Raises:
+            NotImplementedError: the task cannot be rendered.
+            RuntimeError: an env has not been reset.
+        """
+        pool = self._running()
+        indices = self._indices(env_index)
+        sizes = {pool.render_size(i) for i in indices}
+        if len(sizes) != 1:
+            raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
+        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8)
+        for frame, i in zip(frames, indices, strict=True):
+            pool.render(i, frame.data_ptr())
+        return frames
+
+    def _indices(self, env_index: int | Iterable[int] | None) -> list[int]:
+        if env_index is None:
+            return list(range(self.num_envs))
+        indices = [env_index] if isinstance(env_index, int) else [int(i) for i in env_index]
+        for i in indices:
+            if not 0 <= i < self.num_envs:
+                raise IndexError(f"env_index: expected 0 to {self.num_envs - 1}, got {i}")
+        if not indices:
+            raise ValueError("env_index: expected at least one env")
+        return indices
+
+
+def _rebuild(
+    cls: type[PoolEnv],
+    plugin_paths: list[str],
+    arguments: dict[str, Any],
+    entropy: list[list[int]] | None,
+    spec_locked: bool,
+) -> PoolEnv:
+    for path in plugin_paths:
+        load_plugin(path)
+    env = cls(**arguments, spec_locked=spec_locked)
+    env._entropy = entropy
+    return env
+
+
+def _env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
+    message, faults = error.args
+    return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)
+
+
+def _check_int(name: str, value: Any, minimum: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{name}: expected at least {minimum}, got {value}")
+
+
+def _check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
+    cpus = list(thread_affinity or ())
+    if not hasattr(os, "sched_getaffinity"):
+        return cpus
+    allowed = os.sched_getaffinity(0)
+    for cpu in cpus:
+        if cpu not in allowed:
+            raise ValueError(f"thread_affinity: expected processors of {sorted(allowed)}, got {cpu!r}")
+    return cpus
+
+
+def _task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
+    if isinstance(task, str):
+        return [task] * num_envs
+    if len(task) != num_envs:
+        raise ValueError(f"task: expected one id or {num_envs} of them, got {len(task)}")
+    return list(task)
+
+
+def _open_configs(
+    tasks: Sequence[str],
+    env_options: Sequence[Mapping[str, Any]] | None,
+    task_options: Mapping[str, Any],
+) -> list[_core.Config]:
+    """One configuration per env; envs with equal options share theirs."""
+    if env_options is not None and len(env_options) != len(tasks):
+        raise ValueError(f"env_options: expected one mapping per env ({len(tasks)}), got {len(env_options)}")
+    opened: dict[str, _core.Config] = {}
+    configs = []
+    for i, task in enumerate(tasks):
+        options = {**task_options, **(env_options[i] if env_options is not None else {})}
+        name = f"{task} {sorted(options.items())!r}"
+        if name not in opened:
+            opened[name] = registry.open_config(task, options)
+        configs.append(opened[name])
+    return configs
+
+
+def _words(seed: int) -> list[int]:
+    """A seed as NumPy's SeedSequence takes it: 32-bit words, least significant first."""
+    words = [seed & 0xFFFFFFFF]
+    while seed := seed >> 32:
+        words.append(seed & 0xFFFFFFFF)
+    return words

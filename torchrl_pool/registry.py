@@ -1,0 +1,178 @@
+"""The tasks, their options, and how a user's options become a configuration."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchrl_pool import _core
+from torchrl_pool.plugins import plugins
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """An option of a task.
+
+    Attributes:
+        name: the keyword.
+        type: ``"bool"``, ``"int"``, ``"float"``, ``"str"``, ``"int_list"`` or ``"float_list"``.
+        default: its value where the user gives none.
+        help: what it does.
+        nullable: whether ``None`` is a value.
+        choices: the only values allowed; empty: no such restriction.
+        minimum: least value of a number, or of each element of a list.
+        maximum: greatest value, likewise.
+        fixed_count: length that a list must have; -1: any.
+    """
+
+    name: str
+    type: str
+    default: Any
+    help: str
+    nullable: bool
+    choices: tuple[Any, ...]
+    minimum: float
+    maximum: float
+    fixed_count: int
+
+    def check(self, value: Any) -> Any:
+        """``value`` in the option's own type.
+
+        Raises:
+            TypeError: the value has another type (an int does for a float, a tuple for a list).
+            ValueError: the value is none of the choices or out of range.
+        """
+        if value is None and self.nullable:
+            return None
+        converted = _convert(self.type, value)
+        if converted is None:
+            wanted = self.type.replace("_", " of ") if "list" in self.type else self.type
+            raise TypeError(
+                f"option {self.name!r}: expected {wanted}{' or None' if self.nullable else ''}, got {value!r}"
+            )
+        if self.choices and converted not in self.choices:
+            raise ValueError(
+                f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"
+            )
+        elements = converted if isinstance(converted, list) else [converted]
+        if self.fixed_count >= 0 and len(elements) != self.fixed_count:
+            raise ValueError(f"option {self.name!r}: expected {self.fixed_count} elements, got {value!r}")
+        for element in elements:
+            if isinstance(element, (int, float)) and not self.minimum <= element <= self.maximum:
+                raise ValueError(
+                    f"option {self.name!r}: expected a number in [{self.minimum:g}, {self.maximum:g}], "
+                    f"got {value!r}"
+                )
+        return converted
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A registered task.
+
+    Attributes:
+        id: its name, as given to :class:`~torchrl_pool.PoolEnv`.
+        family: the name of its plugin.
+        description: one line.
+        max_episode_steps: steps after which an episode is truncated; ``None``: no limit.
+        reward_threshold: the return at which the task counts as solved; ``None``: none is registered.
+        options: what its constructor takes.
+        can_render: whether :meth:`~torchrl_pool.PoolEnv.render` works.
+        can_save: whether :meth:`~torchrl_pool.PoolEnv.get_state` works.
+        plugin_path: the shared library that it comes from.
+    """
+
+    id: str
+    family: str
+    description: str
+    max_episode_steps: int | None
+    reward_threshold: float | None
+    options: tuple[OptionInfo, ...]
+    can_render: bool
+    can_save: bool
+    plugin_path: str
+
+
+def list_tasks(family: str | None = None) -> list[str]:
+    """The ids of all tasks, or of one family's, sorted.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+    families = {plugin.family for plugin in plugins()}
+    if family is not None and family not in families:
+        raise ValueError(f"unknown family {family!r}; known: {', '.join(sorted(families))}")
+    return sorted(id for id, (plugin, _) in _tasks().items() if family in (None, plugin.family))
+
+
+def task_info(task: str) -> TaskInfo:
+    """What is known of a task.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+    plugin, raw = find_task(task)
+    options = tuple(OptionInfo(**{**o, "choices": tuple(o["choices"])}) for o in raw["options"])
+    return TaskInfo(**{**raw, "options": options}, family=plugin.family, plugin_path=plugin.path)
+
+
+def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
+    """The plugin of a task and its description, or a ValueError with the nearest names."""
+    if not isinstance(task, str):
+        raise TypeError(f"task: expected the id of a task, got {task!r}")
+    tasks = _tasks()
+    if task not in tasks:
+        by_lower = {id.lower(): id for id in tasks}
+        near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
+        raise ValueError(f"unknown task {task!r}; {hint}")
+    return tasks[task]
+
+
+def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
+    """The configuration of a task with these options and defaults for the others.
+
+    Raises:
+        TypeError: the task has no such option, or the option another type.
+        ValueError: there is no such task, or an option's value is not allowed.
+    """
+    plugin, _ = find_task(task)
+    info = task_info(task)
+    known = [option.name for option in info.options]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise TypeError(
+                f"task {task!r} has no option {name!r}{hint}; it has: {', '.join(known) or 'none'}"
+            )
+    values = [o.check(options[o.name]) if o.name in options else o.default for o in info.options]
+    return _core.Config(plugin, task, values)
+
+
+def _tasks() -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
+    return {task["id"]: (plugin, task) for plugin in plugins() for task in plugin.tasks}
+
+
+def _convert(type: str, value: Any) -> Any:
+    """``value`` as this type, or None."""
+    if type.endswith("_list"):
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+            return None
+        elements = [_convert(type.removesuffix("_list"), element) for element in value]
+        return None if None in elements else elements
+    if type == "bool":
+        return value if isinstance(value, bool) else None
+    if type == "str":
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool):
+        return None
+    if type == "int":
+        return int(value) if hasattr(value, "__index__") else None
+    if hasattr(value, "__float__") and not isinstance(value, str):
+        number = float(value)
+        return None if math.isnan(number) else number
+    return None

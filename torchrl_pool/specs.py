@@ -1,0 +1,126 @@
+"""TorchRL's specs for what the plugins declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+import torch
+from torchrl.data import (
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    OneHot,
+    TensorSpec,
+    Unbounded,
+)
+
+from torchrl_pool import _core
+
+Key: TypeAlias = "str | tuple[str, ...]"
+
+_DTYPES: dict[str, torch.dtype] = {
+    "bool": torch.bool,
+    "uint8": torch.uint8,
+    "int8": torch.int8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "float32": torch.float32,
+    "float64": torch.float64,
+}
+
+
+def torch_dtype(spec: _core.Spec) -> torch.dtype:
+    return _DTYPES[spec.dtype]
+
+
+def key_of(spec: _core.Spec) -> Key:
+    """The tensordict key of an entry: nested where its name has slashes."""
+    parts = tuple(spec.name.split("/"))
+    return parts[0] if len(parts) == 1 else parts
+
+
+def action_shape(spec: _core.Spec, one_hot: bool) -> tuple[int, ...]:
+    """Shape of one env's action as the user gives it."""
+    return (sum(spec.categories),) if one_hot and spec.categories else tuple(spec.shape)
+
+
+def full_action_spec(
+    configs: Sequence[_core.Config], one_hot: bool, device: torch.device | None
+) -> Composite:
+    """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``."""
+
+    def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
+        spec = specs[0]
+        if not spec.categories:
+            return _box(specs, device)
+        shape = (len(specs), *action_shape(spec, one_hot))
+        single = not spec.shape
+        if one_hot:
+            if single:
+                return OneHot(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
+            return MultiOneHot(spec.categories, shape=shape, dtype=torch.int64, device=device)
+        if single:
+            return Categorical(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
+        return MultiCategorical(spec.categories, shape=shape, dtype=torch.int64, device=device)
+
+    columns = [[s for s in config.specs if s.role == "action"] for config in configs]
+    return _composite(columns, convert, device)
+
+
+def full_output_spec(
+    outputs: Sequence[Sequence[_core.Spec]], device: torch.device | None
+) -> tuple[Composite, Composite, Composite]:
+    """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
+
+    def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
+        spec = specs[0]
+        shape = (len(specs), *spec.shape)
+        if spec.dtype == "bool":
+            return Categorical(2, shape=shape, dtype=torch.bool, device=device)
+        if spec.categories:
+            if spec.shape:
+                return MultiCategorical(spec.categories, shape=shape, dtype=torch.int64, device=device)
+            return Categorical(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
+        return _box(specs, device)
+
+    def select(*roles: str) -> Composite:
+        return _composite([[s for s in specs if s.role in roles] for specs in outputs], convert, device)
+
+    return select("observation", "info"), select("reward"), select("done")
+
+
+def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:
+    spec, dtype = specs[0], torch_dtype(specs[0])
+    shape = torch.Size((len(specs), *spec.shape))
+    if not spec.low and not spec.high and dtype.is_floating_point:
+        return Unbounded(shape=shape, dtype=dtype, device=device)
+
+    def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
+        rows = [getattr(s, side) for s in specs]
+        if not rows[0]:
+            return torch.full(shape, missing, dtype=dtype)
+        if all(row == rows[0] for row in rows):
+            rows = rows[:1]
+        table = torch.tensor(rows, dtype=torch.float64).to(dtype)
+        return table.reshape(-1, *spec.shape).expand(shape).contiguous()
+
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    low = bounds("low", -torch.inf if dtype.is_floating_point else limits.min)
+    high = bounds("high", torch.inf if dtype.is_floating_point else limits.max)
+    return Bounded(low=low, high=high, shape=shape, dtype=dtype, device=device)
+
+
+def _composite(
+    columns: Sequence[Sequence[_core.Spec]],
+    convert: Callable[[Sequence[_core.Spec]], TensorSpec],
+    device: torch.device | None,
+) -> Composite:
+    """One entry per spec of an env, each from that spec of every env."""
+    composite = Composite(shape=(len(columns),), device=device)
+    for index, spec in enumerate(columns[0]):
+        composite[key_of(spec)] = convert([column[index] for column in columns])
+    return composite
