@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
+from tensordict import TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool.specs import Key, key_of, torch_dtype
 
 
 class Batch(NamedTuple):
-    """One set of output tensors, in the order of the pool's columns."""
+    """One set of output tensors, by key and in the order of the pool's columns, and their addresses."""
 
-    tensors: list[torch.Tensor]
+    tensors: dict[Key, torch.Tensor]
     addresses: tuple[int, ...]
 
 
@@ -22,26 +24,44 @@ class BatchAllocator:
     """Makes fresh CPU tensors ``[num_envs, *shape]``, pinned if asked for, for each call of the executor."""
 
     def __init__(self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool) -> None:
-        self.keys: tuple[Key, ...] = tuple(key_of(spec) for spec in outputs)
-        self.nowhere = (0,) * len(self.keys)  # addresses for a call whose outputs nobody wants
-        self._pin_memory = pin_memory
         # Never written: empty_like is the cheapest way to a fresh tensor.
-        self.templates = [torch.empty((num_envs, *s.shape), dtype=torch_dtype(s)) for s in outputs]
+        self._templates = {
+            key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s)) for s in outputs
+        }
+        self._is_reward = {key_of(s): s.role == "reward" for s in outputs}
+        self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
+            partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
+        )
+        self._spare: Batch | None = None
+        self.nowhere = (0,) * len(outputs)  # addresses for a call whose outputs nobody wants
 
-    def empty(self) -> Batch:
-        """Tensors with undefined contents, for calls that write every row."""
-        if self._pin_memory:
-            tensors = [torch.empty_like(t, pin_memory=True) for t in self.templates]
-        else:
-            tensors = [torch.empty_like(t) for t in self.templates]
-        return Batch(tensors, tuple([t.data_ptr() for t in tensors]))
+    def for_step(self) -> Batch:
+        """Tensors with undefined contents, for a call that writes every row of all of them."""
+        empty_like = self._empty_like
+        tensors = {key: empty_like(template) for key, template in self._templates.items()}
+        return Batch(tensors, tuple([tensor.data_ptr() for tensor in tensors.values()]))
 
-    def copies(self, sources: Sequence[torch.Tensor | None]) -> Batch:
-        """Tensors that hold copies of these, and zeros for those that are missing."""
-        batch = self.empty()
-        for tensor, source in zip(batch.tensors, sources, strict=True):
-            if source is None:
-                tensor.zero_()
+    def for_root(self) -> Batch:
+        """The same without rewards."""
+        tensors, addresses = self.for_step()
+        root = {key: tensor for key, tensor in tensors.items() if not self._is_reward[key]}
+        return Batch(root, tuple([0 if self._is_reward[k] else a for k, a in zip(tensors, addresses, strict=True)]))
+
+    def take_spare_root(self) -> Batch:
+        """A root batch that may turn out not to be needed: then give_back_root saves its allocation."""
+        root, self._spare = self._spare, None
+        return root or self.for_root()
+
+    def give_back_root(self, root: Batch) -> None:
+        """Takes a root batch that nobody else has seen."""
+        self._spare = root
+
+    def keep_from(self, batch: Batch, tensordict: TensorDictBase) -> None:
+        """Fills a batch, for a call that writes only some rows: with what the tensordict holds under the same
+        keys (shape and dtype permitting), else with zeros. A step earns no reward in the other rows."""
+        for key, tensor in batch.tensors.items():
+            value = None if self._is_reward[key] else tensordict.get(key, None)
+            if value is not None and value.shape == tensor.shape and value.dtype is tensor.dtype:
+                tensor.copy_(value)
             else:
-                tensor.copy_(source)
-        return batch
+                tensor.zero_()

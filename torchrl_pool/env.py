@@ -114,22 +114,19 @@ class PoolEnv(EnvBase):
         ]
         self._pool: _core.Pool | None = None
         self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
-        self._spare: Batch | None = None  # a root batch that was not handed out yet
 
         distinct = list(dict.fromkeys(self._configs))
         outputs = {c: c.outputs(self._info_keys, self._float_dtype) for c in distinct}
         self._outputs = outputs[self._configs[0]]
-        self._actions = [spec for spec in self._configs[0].specs if spec.role == "action"]
-        self._action_keys = [key_of(spec) for spec in self._actions]
-        self._action_dtypes = [torch_dtype(spec) for spec in self._actions]
-        self._action_shapes = [
-            torch.Size((num_envs, *action_shape(spec, self._one_hot))) for spec in self._actions
+        self._action_layout = [
+            (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, self._one_hot))))
+            for spec in self._configs[0].specs
+            if spec.role == "action"
         ]
         self._make_specs(outputs)
-        self._keys = [key_of(spec) for spec in self._outputs]
-        self._is_reward = [spec.role == "reward" for spec in self._outputs]
-        self._nested = any(isinstance(key, tuple) for key in self._keys)
-        self._not_carried = {"next", "_reset", "_step", *(key for key in self._keys)}
+        keys = [key_of(spec) for spec in self._outputs]
+        self._nested = any(isinstance(key, tuple) for key in keys)
+        self._not_carried = frozenset(("next", "_reset", "_step", *keys))
         self._use_device()
         if seed is not None:
             self.set_seed(seed)
@@ -150,7 +147,6 @@ class PoolEnv(EnvBase):
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
-        self._spare = None
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
         env: PoolEnv = super().to(device)
@@ -189,7 +185,7 @@ class PoolEnv(EnvBase):
 
         Closing a pool that is closed or was never started does nothing.
         """
-        pool, self._pool, self._spare = self._pool, None, None
+        pool, self._pool = self._pool, None
         self.is_closed = True
         if pool is not None:
             pool.close()
@@ -256,18 +252,17 @@ class PoolEnv(EnvBase):
         entropy = self._reset_entropy(seed)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else self._check_mask("_reset", mask)
-        if mask is None or bool(mask.all()):
-            batch, mask_address = self._allocator.empty(), 0
-        else:
-            batch = self._allocator.copies(self._values_of(tensordict))
+        batch = self._allocator.for_root()
+        mask_address = 0
+        if mask is not None and not mask.all():
+            self._allocator.keep_from(batch, tensordict)
             mask_address = mask.data_ptr()
-            if not mask.any():
-                return self._tensordict(self._select_root(batch.tensors))
-        try:
-            pool.reset(self._root_addresses(batch), mask_address, entropy, (batch, mask))
-        except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(self._select_root(batch.tensors))) from None
-        return self._tensordict(self._select_root(batch.tensors))
+        if mask is None or mask.any():
+            try:
+                pool.reset(batch.addresses, mask_address, entropy, (batch, mask))
+            except _core.EnvFailure as error:
+                raise _env_failure(error, self._tensordict(batch)) from None
+        return self._tensordict(batch)
 
     def _reset_entropy(self, seed: int | Sequence[int] | None) -> list[list[int]]:
         """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list."""
@@ -302,20 +297,16 @@ class PoolEnv(EnvBase):
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
         mask = None if mask is None else self._check_mask("_step", mask)
-        if mask is None or bool(mask.all()):
-            batch, mask_address = self._allocator.empty(), 0
-        else:
-            # Rows that do not step keep what their root says, with no reward.
-            values = self._values_of(tensordict)
-            batch = self._allocator.copies(
-                [None if reward else v for v, reward in zip(values, self._is_reward, strict=True)]
-            )
+        batch = self._allocator.for_step()
+        mask_address = 0
+        if mask is not None and not mask.all():
+            self._allocator.keep_from(batch, tensordict)
             mask_address = mask.data_ptr()
         try:
             pool.step(addresses, batch.addresses, mask_address, (actions, batch, mask))
         except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(self._named(batch.tensors))) from None
-        return self._tensordict(self._named(batch.tensors))
+            raise _env_failure(error, self._tensordict(batch)) from None
+        return self._tensordict(batch)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
@@ -340,33 +331,32 @@ class PoolEnv(EnvBase):
             self._assert_tensordict_shape(tensordict)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
-        batch = self._allocator.empty()
-        root = self._spare or self._allocator.empty()
+        batch = self._allocator.for_step()
+        root = self._allocator.take_spare_root()
         try:
-            resets = pool.step_and_reset(
-                addresses, batch.addresses, self._root_addresses(root), (actions, batch, root)
-            )
+            resets = pool.step_and_reset(addresses, batch.addresses, root.addresses, (actions, batch, root))
         except _core.EnvFailure as error:
-            self._spare = None
-            raise _env_failure(error, self._tensordict(self._named(batch.tensors))) from None
-        self._spare = None if resets else root
+            raise _env_failure(error, self._tensordict(batch)) from None
 
-        next_values = self._on_device(self._named(batch.tensors))
-        root_values = self._on_device(self._select_root(root.tensors)) if resets else next_values
+        next_values = self._on_device(batch.tensors)
+        if resets:
+            root_values = self._on_device(root.tensors)
+        else:
+            self._allocator.give_back_root(root)
+            root_values = next_values
+        # Of the input's entries the next root carries what TorchRL's step_mdp does.
+        carried = {
+            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
+            for key, value in entries.items()
+            if key not in self._not_carried
+        }
+        for key in root.tensors:
+            carried[key] = root_values[key]
         next_td = TensorDict._new_unsafe(next_values, batch_size=self.batch_size, device=self.device)
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_values))
         tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-
-        carried = {
-            key: value.copy() if is_tensor_collection(value) else value
-            for key, value in entries.items()
-            if key not in self._not_carried
-        }
-        for key, is_reward in zip(self._keys, self._is_reward, strict=True):
-            if not is_reward:
-                carried[key] = root_values[key]
         next_root = TensorDict._new_unsafe(carried, batch_size=self.batch_size, device=self.device)
         if self._post_step_mdp_hooks is not None:
             return self._post_step_mdp_hooks(tensordict, next_root)
@@ -381,13 +371,12 @@ class PoolEnv(EnvBase):
     def _check_actions(self, tensordict: TensorDictBase) -> tuple[list[torch.Tensor], tuple[int, ...]]:
         """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
         actions = []
-        for index, key in enumerate(self._action_keys):
-            action = tensordict.get(key, None)
-            if action is None:
-                raise KeyError(f"expected an entry {key!r} in the tensordict, got {sorted(tensordict.keys())}")
+        for key, dtype, shape in self._action_layout:
+            action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
             if not isinstance(action, torch.Tensor):
+                if action is None:
+                    raise KeyError(f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}")
                 raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
-            dtype, shape = self._action_dtypes[index], self._action_shapes[index]
             if action.shape != shape:
                 raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
             if action.dtype is not dtype:
@@ -401,36 +390,16 @@ class PoolEnv(EnvBase):
 
     # ---- outputs ---------------------------------------------------------------------------------------
 
-    def _values_of(self, tensordict: TensorDictBase | None) -> list[torch.Tensor | None]:
-        """The tensordict's own values of the outputs, where it has them in the right shape and dtype."""
-        values: list[torch.Tensor | None] = []
-        for key, template in zip(self._keys, self._allocator.templates, strict=True):
-            value = None if tensordict is None else tensordict.get(key, None)
-            fits = value is not None and value.shape == template.shape and value.dtype is template.dtype
-            values.append(value if fits else None)
-        return values
-
-    def _named(self, tensors: Sequence[torch.Tensor]) -> dict[Key, torch.Tensor]:
-        return dict(zip(self._keys, tensors, strict=True))
-
-    def _select_root(self, tensors: Sequence[torch.Tensor]) -> dict[Key, torch.Tensor]:
-        columns = zip(self._keys, tensors, self._is_reward, strict=True)
-        return {key: tensor for key, tensor, is_reward in columns if not is_reward}
-
-    def _root_addresses(self, batch: Batch) -> tuple[int, ...]:
-        columns = zip(batch.addresses, self._is_reward, strict=True)
-        return tuple([0 if is_reward else address for address, is_reward in columns])
-
     def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
         if self._on_cpu:
             return values
         return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
 
-    def _tensordict(self, values: dict[Key, torch.Tensor]) -> TensorDict:
-        values = self._on_device(values)
-        if not self._nested:
-            return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device)
-        return TensorDict(values, batch_size=self.batch_size, device=self.device)
+    def _tensordict(self, batch: Batch) -> TensorDict:
+        values = self._on_device(batch.tensors)
+        if self._nested:
+            return TensorDict(values, batch_size=self.batch_size, device=self.device)
+        return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device)
 
     # ---- simulators ------------------------------------------------------------------------------------
 

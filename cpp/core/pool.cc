@@ -21,12 +21,18 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Work below this per thread is not worth waking a thread for.
-constexpr double kGrainNs = 25'000;
+// A thread is given at least this much work: what it costs to hand work to a thread that is awake …
+constexpr double kGrainNs = 12'000;
+// … and to one that sleeps. Waking an idle core takes 25 µs of the caller's time and 40 µs until it runs.
+constexpr double kWakeGrainNs = 75'000;
+// An env whose visit takes less than this does not sleep in it.
+constexpr double kQuickNs = 1'000'000;
 // A chunk is long enough that claiming it costs nothing, and short enough to even out the threads.
 constexpr double kChunkNs = 5'000;
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
+// How soon after a call its threads are surely still awake.
+constexpr auto kAwake = std::chrono::microseconds(50);
 constexpr auto kInterruptPeriod = milliseconds(20);
 
 std::atomic<unsigned> fork_generation{0};
@@ -52,6 +58,7 @@ std::string Plural(std::size_t count, const char* noun) {
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted)
     : layout_(*envs.at(0).config, options.layout),
       num_threads_(std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
+      num_cpus_(AvailableCpus()),
       thread_affinity_(options.thread_affinity),
       fork_generation_(ForkGeneration()),
       slots_(envs.size()),
@@ -233,6 +240,7 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
   std::vector<EnvFault> faults;
   faults.swap(ticket.faults);
+  call_ended_at_ = Clock::now();
   if (resets > 0 && faults.empty()) CompleteRoot(ticket);
   {
     std::lock_guard lock(mutex_);
@@ -259,9 +267,13 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
 // ---- dispatch -----------------------------------------------------------------------------------
 
 int Pool::ActiveThreads(const Ticket& ticket) const {
-  const double total = cost_ns_[static_cast<int>(ticket.op)] * ticket.num_envs;
-  const auto worthwhile = static_cast<int>(std::min(total / kGrainNs, 4096.0));
-  return std::clamp(worthwhile, 1, std::min(num_threads_, static_cast<int>(std::max(1u, ticket.num_envs))));
+  const double cost = cost_ns_[static_cast<int>(ticket.op)];
+  // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
+  const int useful = cost < kQuickNs ? std::min(num_threads_, num_cpus_) : num_threads_;
+  // Whoever calls in a tight loop finds the threads awake, from the second call on.
+  const bool awake = Clock::now() - call_ended_at_ < kAwake;
+  const double shares = cost * ticket.num_envs / (awake ? kGrainNs : kWakeGrainNs);
+  return std::max(1, static_cast<int>(std::min({shares, static_cast<double>(ticket.num_envs), static_cast<double>(useful)})));
 }
 
 std::uint32_t Pool::ChunkSize(Op op) const {

@@ -118,6 +118,7 @@ class Pool {
 
   const Layout layout_;
   const int num_threads_;
+  const int num_cpus_;
   const std::vector<int> thread_affinity_;
   const unsigned fork_generation_;
   bool one_config_ = true;
@@ -140,6 +141,7 @@ class Pool {
   double cost_ns_[4] = {};  // of one env's visit, by Op; 0: unknown
   EventCount::Clock::time_point last_check_;
   EventCount::Clock::time_point chunk_started_;
+  EventCount::Clock::time_point call_ended_at_;
 
   // Shared with the workers.
   std::vector<std::unique_ptr<Worker>> workers_;
