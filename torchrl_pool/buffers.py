@@ -45,7 +45,9 @@ class BatchAllocator:
         """The same without rewards."""
         tensors, addresses = self.for_step()
         root = {key: tensor for key, tensor in tensors.items() if not self._is_reward[key]}
-        return Batch(root, tuple([0 if self._is_reward[k] else a for k, a in zip(tensors, addresses, strict=True)]))
+        return Batch(
+            root, tuple([0 if self._is_reward[k] else a for k, a in zip(tensors, addresses, strict=True)])
+        )
 
     def take_spare_root(self) -> Batch:
         """A root batch that may turn out not to be needed: then give_back_root saves its allocation."""

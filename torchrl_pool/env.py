@@ -85,7 +85,9 @@ class PoolEnv(EnvBase):
         run_type_checks: bool = False,
         **task_options: Any,
     ) -> None:
-        self._arguments = {k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")}
+        self._arguments = {
+            k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
+        }
         self._arguments.update(task_options)
         _check_int("num_envs", num_envs, minimum=1)
         if num_threads is not None:
@@ -109,7 +111,9 @@ class PoolEnv(EnvBase):
         self._pin_memory_wish = pin_memory
         self._configs = _open_configs(self._tasks, env_options, task_options)
         self._limits = [
-            registry.task_info(t).max_episode_steps if max_episode_steps is _TASK_DEFAULT else max_episode_steps
+            registry.task_info(t).max_episode_steps
+            if max_episode_steps is _TASK_DEFAULT
+            else max_episode_steps
             for t in self._tasks
         ]
         self._pool: _core.Pool | None = None
@@ -375,7 +379,9 @@ class PoolEnv(EnvBase):
             action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
             if not isinstance(action, torch.Tensor):
                 if action is None:
-                    raise KeyError(f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}")
+                    raise KeyError(
+                        f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}"
+                    )
                 raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
             if action.shape != shape:
                 raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")

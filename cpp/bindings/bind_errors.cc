@@ -1,6 +1,5 @@
 // Which Python exception each exception of the core becomes.
 #include "errors.h"
-
 #include "module.h"
 
 namespace py = pybind11;

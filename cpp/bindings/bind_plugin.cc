@@ -143,7 +143,8 @@ void InitPlugin(py::module_& m) {
       .def(py::init([](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {
              const trp_task& task = plugin->task(id);
              std::vector<OptionValue> converted;
-             for (std::size_t i = 0; i < values.size() && i < static_cast<std::size_t>(task.num_options); ++i) {
+             for (std::size_t i = 0; i < values.size() && i < static_cast<std::size_t>(task.num_options);
+                  ++i) {
                converted.push_back(
                    ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
              }

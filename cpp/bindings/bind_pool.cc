@@ -97,8 +97,8 @@ void Fill(Batch& batch, const py::tuple& addresses) {
 
 void CheckCount(const char* what, const py::tuple& addresses, std::size_t expected) {
   if (addresses.size() != expected) {
-    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) +
-                          " addresses, got " + std::to_string(addresses.size()));
+    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
+                          std::to_string(addresses.size()));
   }
 }
 
@@ -157,26 +157,31 @@ void InitPool(py::module_& m) {
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"))
-      .def("save",
-           [](PoolHandle& pool, std::uint32_t env_index) {
-             const auto bytes = pool->Save(env_index);
-             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-           },
-           py::arg("env_index"))
-      .def("load",
-           [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
-             const std::string_view view = state;
-             pool->Load(env_index, {view.begin(), view.end()});
-           },
-           py::arg("env_index"), py::arg("state"))
-      .def("render_size", [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
-           py::arg("env_index"))
-      .def("render",
-           [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {
-             py::gil_scoped_release release;
-             pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb));
-           },
-           py::arg("env_index"), py::arg("rgb"))
+      .def(
+          "save",
+          [](PoolHandle& pool, std::uint32_t env_index) {
+            const auto bytes = pool->Save(env_index);
+            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          },
+          py::arg("env_index"))
+      .def(
+          "load",
+          [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
+            const std::string_view view = state;
+            pool->Load(env_index, {view.begin(), view.end()});
+          },
+          py::arg("env_index"), py::arg("state"))
+      .def(
+          "render_size",
+          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
+          py::arg("env_index"))
+      .def(
+          "render",
+          [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {
+            py::gil_scoped_release release;
+            pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb));
+          },
+          py::arg("env_index"), py::arg("rgb"))
       .def("close", [](PoolHandle& pool) {
         py::gil_scoped_release release;
         pool->Close();

@@ -17,18 +17,20 @@ void InitRng(py::module_& m) {
            py::arg("words"))
       .def("random", &Rng::Random)
       .def("uniform", &Rng::Uniform, py::arg("low"), py::arg("high"))
-      .def("integers",
-           [](Rng& rng, std::int64_t low, std::int64_t high) {
-             if (low >= high) throw py::value_error("expected low < high");
-             return rng.Integers(low, high);
-           },
-           py::arg("low"), py::arg("high"))
-      .def("choice",
-           [](Rng& rng, std::int64_t size) {
-             if (size < 1) throw py::value_error("expected a size of at least 1");
-             return rng.Choice(size);
-           },
-           py::arg("size"))
+      .def(
+          "integers",
+          [](Rng& rng, std::int64_t low, std::int64_t high) {
+            if (low >= high) throw py::value_error("expected low < high");
+            return rng.Integers(low, high);
+          },
+          py::arg("low"), py::arg("high"))
+      .def(
+          "choice",
+          [](Rng& rng, std::int64_t size) {
+            if (size < 1) throw py::value_error("expected a size of at least 1");
+            return rng.Choice(size);
+          },
+          py::arg("size"))
       .def("standard_normal", &Rng::StandardNormal)
       .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"))
       .def("next_uint32", &Rng::NextUint32);

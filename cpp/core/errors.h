@@ -21,8 +21,7 @@ class PoolError : public std::runtime_error {
 // What a plugin or an argument is at fault for, with the ABI's status as its kind.
 class StatusError : public std::runtime_error {
  public:
-  StatusError(trp_status status, const std::string& message)
-      : std::runtime_error(message), status(status) {}
+  StatusError(trp_status status, const std::string& message) : std::runtime_error(message), status(status) {}
   const trp_status status;
 };
 

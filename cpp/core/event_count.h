@@ -41,7 +41,9 @@ class EventCount {
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     // A sleeper between its check of the epoch and its wait holds the mutex.
-    { std::lock_guard lock(mutex_); }
+    {
+      std::lock_guard lock(mutex_);
+    }
     condition_.notify_all();
   }
 

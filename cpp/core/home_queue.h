@@ -42,8 +42,7 @@ class HomeQueue {
     std::uint64_t head = head_.load(std::memory_order_acquire);
     while (head < tail_.load(std::memory_order_acquire)) {
       const std::uint64_t entry = entries_[head & mask_].load(std::memory_order_relaxed);
-      if (head_.compare_exchange_weak(head, head + 1, std::memory_order_acq_rel,
-                                      std::memory_order_acquire)) {
+      if (head_.compare_exchange_weak(head, head + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         *chunk = Unpack(entry);
         return true;
       }
@@ -57,12 +56,11 @@ class HomeQueue {
 
  private:
   static std::uint64_t Pack(const Chunk& chunk) {
-    return static_cast<std::uint64_t>(chunk.ticket) << 48 |
-           static_cast<std::uint64_t>(chunk.first) << 24 | chunk.count;
+    return static_cast<std::uint64_t>(chunk.ticket) << 48 | static_cast<std::uint64_t>(chunk.first) << 24 |
+           chunk.count;
   }
   static Chunk Unpack(std::uint64_t entry) {
-    return {static_cast<std::uint32_t>(entry >> 48),
-            static_cast<std::uint32_t>(entry >> 24) & kMaxEnvs,
+    return {static_cast<std::uint32_t>(entry >> 48), static_cast<std::uint32_t>(entry >> 24) & kMaxEnvs,
             static_cast<std::uint32_t>(entry) & kMaxEnvs};
   }
 

@@ -56,8 +56,7 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
   auto unknown = options.info_keys;
   const auto wanted = [&](const std::string& key) {
     std::erase(unknown, key);
-    return std::find(options.info_keys.begin(), options.info_keys.end(), key) !=
-           options.info_keys.end();
+    return std::find(options.info_keys.begin(), options.info_keys.end(), key) != options.info_keys.end();
   };
   const auto add_native = [&](Spec spec, Source source, int task_output = -1) {
     const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
@@ -123,9 +122,8 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     for (const Spec& spec : config.specs()) {
       if (spec.role == TRP_INFO) known += ", " + spec.name;
     }
-    throw StatusError(TRP_INVALID_ARGUMENT, std::string("task '") + config.task().id +
-                                                "' has no info key '" + unknown.front() +
-                                                "'; it has: " + known);
+    throw StatusError(TRP_INVALID_ARGUMENT, std::string("task '") + config.task().id + "' has no info key '" +
+                                                unknown.front() + "'; it has: " + known);
   }
 }
 

@@ -25,8 +25,8 @@ namespace torchrl_pool::core {
 
 // Who writes a column.
 enum class Source {
-  kTask,           // the env
-  kTerminated,     // from here on: the executor
+  kTask,        // the env
+  kTerminated,  // from here on: the executor
   kTruncated,
   kDone,
   kStepCount,      // int64 [1], steps since reset: TorchRL's StepCounter
@@ -40,9 +40,9 @@ struct OutputColumn {
   Spec spec;  // as the caller sees it
   Source source;
   std::size_t row_bytes;
-  int task_output = -1;           // kTask and kEpisodeReward: index among the env's outputs
-  Converter convert = nullptr;    // kTask: from the env's dtype to the caller's, where they differ
-  std::size_t scratch_offset = 0; // where the env writes when it must not write into the batch
+  int task_output = -1;            // kTask and kEpisodeReward: index among the env's outputs
+  Converter convert = nullptr;     // kTask: from the env's dtype to the caller's, where they differ
+  std::size_t scratch_offset = 0;  // where the env writes when it must not write into the batch
 };
 
 struct ActionColumn {
@@ -63,12 +63,12 @@ struct Layout {
   Layout(const Config& config, const LayoutOptions& options);
 
   std::vector<ActionColumn> actions;
-  std::vector<OutputColumn> outputs;     // in the order in which batches list them
-  std::vector<int> task_columns;         // of each of the env's outputs; -1: not asked for
-  std::vector<std::size_t> task_scratch; // of each of the env's outputs: scratch offset
-  std::vector<std::size_t> task_bytes;   // of each of the env's outputs: bytes of its own row
-  std::size_t reward_size = 0;           // floats that an env's running sums take
-  std::size_t scratch_bytes = 0;         // of one thread
+  std::vector<OutputColumn> outputs;      // in the order in which batches list them
+  std::vector<int> task_columns;          // of each of the env's outputs; -1: not asked for
+  std::vector<std::size_t> task_scratch;  // of each of the env's outputs: scratch offset
+  std::vector<std::size_t> task_bytes;    // of each of the env's outputs: bytes of its own row
+  std::size_t reward_size = 0;            // floats that an env's running sums take
+  std::size_t scratch_bytes = 0;          // of one thread
 };
 
 // The names of the executor's own info keys.

@@ -11,8 +11,7 @@ namespace torchrl_pool::core {
 namespace {
 
 // Whether a struct as large as the plugin's holds this member.
-#define TRP_HAS(struct_size, type, member) \
-  ((struct_size) >= offsetof(type, member) + sizeof(type::member))
+#define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
 
 void CheckTask(const std::string& path, const trp_task* task) {
   const auto fail = [&](const std::string& what) {
@@ -25,9 +24,8 @@ void CheckTask(const std::string& path, const trp_task* task) {
          " bytes, fewer than the required entries take");
   }
   const std::pair<const char*, bool> required[] = {
-      {"open", task->open},       {"close", task->close}, {"specs", task->specs},
-      {"create", task->create},   {"destroy", task->destroy}, {"seed", task->seed},
-      {"reset", task->reset},     {"step", task->step},
+      {"open", task->open},       {"close", task->close}, {"specs", task->specs}, {"create", task->create},
+      {"destroy", task->destroy}, {"seed", task->seed},   {"reset", task->reset}, {"step", task->step},
   };
   for (const auto& [name, present] : required) {
     if (!present) fail("task '" + id + "' lacks the required function '" + name + "'");
@@ -37,8 +35,8 @@ void CheckTask(const std::string& path, const trp_task* task) {
   }
 }
 
-trp_value ToValue(const OptionValue& value, const trp_option& option,
-                  std::vector<std::int64_t>* ints, std::vector<double>* floats) {
+trp_value ToValue(const OptionValue& value, const trp_option& option, std::vector<std::int64_t>* ints,
+                  std::vector<double>* floats) {
   trp_value out{};
   out.type = option.default_value.type;
   out.count = 1;
@@ -55,8 +53,10 @@ trp_value ToValue(const OptionValue& value, const trp_option& option,
       out.string = native.c_str();
     } else {
       out.count = static_cast<std::int64_t>(native.size());
-      if constexpr (std::is_same_v<T, std::vector<double>>) *floats = native;
-      else *ints = native;
+      if constexpr (std::is_same_v<T, std::vector<double>>)
+        *floats = native;
+      else
+        *ints = native;
     }
   };
   std::visit(set, value);
@@ -74,8 +74,8 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   }
   const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library, TRP_ENTRY_POINT));
   if (!entry) {
-    throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a plugin: it does not export '" +
-                                                TRP_ENTRY_POINT + "'");
+    throw StatusError(TRP_INVALID_ARGUMENT,
+                      path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT + "'");
   }
   trp_error error{};
   const trp_plugin* raw = entry(&error);
@@ -83,10 +83,10 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
     throw StatusError(TRP_RUNTIME_ERROR, "the plugin " + path + " did not start: " + error.message);
   }
   if (raw->abi_version != TRP_ABI_VERSION) {
-    throw StatusError(TRP_INVALID_ARGUMENT,
-                      "the plugin " + path + " was built for ABI version " +
-                          std::to_string(raw->abi_version) + ", this torchrl_pool speaks version " +
-                          std::to_string(TRP_ABI_VERSION) + "; build it again");
+    throw StatusError(TRP_INVALID_ARGUMENT, "the plugin " + path + " was built for ABI version " +
+                                                std::to_string(raw->abi_version) +
+                                                ", this torchrl_pool speaks version " +
+                                                std::to_string(TRP_ABI_VERSION) + "; build it again");
   }
   auto plugin = std::make_shared<Plugin>();
   plugin->path_ = path;
@@ -152,9 +152,14 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
   const trp_spec* spec = nullptr;
   const std::int64_t count = task.specs(handle, &spec);
   for (const trp_spec* end = spec + count; spec != end; ++spec) {
-    Spec copy{spec->name, spec->help ? spec->help : "", static_cast<trp_role>(spec->role),
-              static_cast<trp_dtype>(spec->dtype), {spec->shape, spec->shape + spec->ndim},
-              {}, {}, {spec->categories, spec->categories + spec->num_categories}};
+    Spec copy{spec->name,
+              spec->help ? spec->help : "",
+              static_cast<trp_role>(spec->role),
+              static_cast<trp_dtype>(spec->dtype),
+              {spec->shape, spec->shape + spec->ndim},
+              {},
+              {},
+              {spec->categories, spec->categories + spec->num_categories}};
     if (spec->low) copy.low.assign(spec->low, spec->low + copy.size());
     if (spec->high) copy.high.assign(spec->high, spec->high + copy.size());
     if (copy.dtype == TRP_FLOAT32) {

@@ -54,8 +54,7 @@ std::size_t ItemSize(trp_dtype dtype);  // bytes
 class Config {
  public:
   // values: one for each of the task's options, in order, already of the right type. Throws StatusError.
-  Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
-         const std::vector<OptionValue>& values);
+  Config(std::shared_ptr<const Plugin> plugin, const trp_task& task, const std::vector<OptionValue>& values);
 
   const trp_task& task() const { return task_; }
   const trp_config* handle() const { return handle_.get(); }

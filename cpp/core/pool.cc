@@ -57,7 +57,8 @@ std::string Plural(std::size_t count, const char* noun) {
 
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted)
     : layout_(*envs.at(0).config, options.layout),
-      num_threads_(std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
+      num_threads_(
+          std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
       num_cpus_(AvailableCpus()),
       thread_affinity_(options.thread_affinity),
       fork_generation_(ForkGeneration()),
@@ -273,7 +274,8 @@ int Pool::ActiveThreads(const Ticket& ticket) const {
   // Whoever calls in a tight loop finds the threads awake, from the second call on.
   const bool awake = Clock::now() - call_ended_at_ < kAwake;
   const double shares = cost * ticket.num_envs / (awake ? kGrainNs : kWakeGrainNs);
-  return std::max(1, static_cast<int>(std::min({shares, static_cast<double>(ticket.num_envs), static_cast<double>(useful)})));
+  return std::max(1, static_cast<int>(std::min(
+                         {shares, static_cast<double>(ticket.num_envs), static_cast<double>(useful)})));
 }
 
 std::uint32_t Pool::ChunkSize(Op op) const {

@@ -97,8 +97,7 @@ class Pool {
   void CheckState(Op op, const Ticket& ticket) const;
   void SetState(const Ticket& ticket, EnvState state);
   void SelectRuns(Ticket& ticket, const std::uint8_t* mask) const;
-  void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index,
-                     const trp_error& error) const;
+  void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) const;
 
   void EndCall();
   int ActiveThreads(const Ticket& ticket) const;

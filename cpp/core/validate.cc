@@ -93,8 +93,8 @@ void CheckRow(const ActionColumn& column, const Spec& spec, std::size_t size, co
 
 }  // namespace
 
-void CheckActions(const Layout& layout, const Config& config, const Batch& actions,
-                  std::uint32_t first, std::uint32_t count) {
+void CheckActions(const Layout& layout, const Config& config, const Batch& actions, std::uint32_t first,
+                  std::uint32_t count) {
   std::size_t index = 0;
   for (const Spec& spec : config.specs()) {
     if (spec.role != TRP_ACTION) continue;

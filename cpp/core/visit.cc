@@ -42,12 +42,11 @@ class Visitor {
     BindActions(actions);
     BindOutputs(batch);
     trp_step_result result{};
-    const int status = task().step(slot_.env, scratch_.actions.data(), scratch_.outputs.data(), &result,
-                                   &scratch_.error);
+    const int status =
+        task().step(slot_.env, scratch_.actions.data(), scratch_.outputs.data(), &result, &scratch_.error);
     if (status != TRP_OK) return false;
     ++slot_.elapsed_steps;
-    const bool timed_out =
-        slot_.max_episode_steps > 0 && slot_.elapsed_steps >= slot_.max_episode_steps;
+    const bool timed_out = slot_.max_episode_steps > 0 && slot_.elapsed_steps >= slot_.max_episode_steps;
     const Flags flags{.terminated = result.terminated != 0,
                       .truncated = result.truncated != 0 || timed_out,
                       .is_init = false};
@@ -103,7 +102,8 @@ class Visitor {
   void AddRewards() {
     for (const OutputColumn& column : layout_.outputs) {
       if (column.source != Source::kEpisodeReward) continue;
-      const auto* reward = static_cast<const float*>(scratch_.outputs[static_cast<std::size_t>(column.task_output)]);
+      const auto* reward =
+          static_cast<const float*>(scratch_.outputs[static_cast<std::size_t>(column.task_output)]);
       float* sum = slot_.episode_rewards.data() + column.scratch_offset;
       for (std::size_t i = 0; i < column.spec.size(); ++i) sum[i] += reward[i];
     }

@@ -42,7 +42,8 @@ class Scratch {
 
 enum class Result { kOk, kReset, kFailed };  // kReset: kStepAndReset started a new episode
 
-// Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold zeros.
+// Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
+// zeros.
 Result Visit(const Layout& layout, const Ticket& ticket, std::uint32_t env_index, EnvSlot& slot,
              Scratch& scratch);
 

@@ -37,8 +37,7 @@ class Acrobot {
       visit("dt", dt, "time step (s; Gymnasium: a class attribute)", {.minimum = 0});
       visit("torque_noise_max", torque_noise_max,
             "largest noise on the torque (Gymnasium: a class attribute)", {.minimum = 0});
-      visit("book_or_nips", book_or_nips,
-            "which published equations to use (Gymnasium: a class attribute)",
+      visit("book_or_nips", book_or_nips, "which published equations to use (Gymnasium: a class attribute)",
             {.choices = {"book", "nips"}});
     }
     void Open() {
@@ -149,8 +148,8 @@ class Acrobot {
   State state_{};
 };
 
-const bool registered = Register<Acrobot>(
-    {.id = "Acrobot-v1", .max_episode_steps = 500, .reward_threshold = -100.0});
+const bool registered =
+    Register<Acrobot>({.id = "Acrobot-v1", .max_episode_steps = 500, .reward_threshold = -100.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

@@ -27,8 +27,7 @@ class CartPole {
 
     template <class Visitor>
     void Visit(Visitor& visit) {
-      visit("sutton_barto_reward", sutton_barto_reward,
-            "0 per step and -1 at the end instead of 1 per step");
+      visit("sutton_barto_reward", sutton_barto_reward, "0 per step and -1 at the end instead of 1 per step");
       bounds.Visit(visit);
     }
     void Open() const { bounds.Check(); }
@@ -58,8 +57,8 @@ class CartPole {
     const double cos = std::cos(theta_);
     const double sin = std::sin(theta_);
     const double temp = (force + kPoleMassLength * (theta_dot_ * theta_dot_) * sin) / kTotalMass;
-    const double theta_acc = (kGravity * sin - cos * temp) /
-                             (kHalfLength * (4.0 / 3.0 - kMassPole * (cos * cos) / kTotalMass));
+    const double theta_acc =
+        (kGravity * sin - cos * temp) / (kHalfLength * (4.0 / 3.0 - kMassPole * (cos * cos) / kTotalMass));
     const double x_acc = temp - kPoleMassLength * theta_acc * cos / kTotalMass;
     x_ += kTimeStep * x_dot_;
     x_dot_ += kTimeStep * x_acc;
@@ -67,8 +66,8 @@ class CartPole {
     theta_dot_ += kTimeStep * theta_acc;
     Observe(row);
 
-    const bool terminated = x_ < -kXThreshold || x_ > kXThreshold || theta_ < -kThetaThreshold ||
-                            theta_ > kThetaThreshold;
+    const bool terminated =
+        x_ < -kXThreshold || x_ > kXThreshold || theta_ < -kThetaThreshold || theta_ > kThetaThreshold;
     double reward;
     if (options_.sutton_barto_reward) {
       reward = terminated ? -1 : 0;

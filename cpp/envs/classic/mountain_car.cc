@@ -31,8 +31,7 @@ class MountainCar {
   };
 
   static Specs MakeSpecs(const Options&) {
-    return {Observation("observation",
-                        Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
+    return {Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
                         "position and velocity of the car"),
             Action("action", Discrete(3), "accelerate left, not at all, right")};
   }
@@ -54,8 +53,7 @@ class MountainCar {
     position_ = std::clamp(position_ + velocity_, kMinPosition, kMaxPosition);
     if (position_ == kMinPosition && velocity_ < 0) velocity_ = 0;
     Observe(row);
-    return {.reward = -1,
-            .terminated = position_ >= kGoalPosition && velocity_ >= options_.goal_velocity};
+    return {.reward = -1, .terminated = position_ >= kGoalPosition && velocity_ >= options_.goal_velocity};
   }
 
   template <class Visitor>
@@ -75,8 +73,8 @@ class MountainCar {
   double position_ = 0, velocity_ = 0;
 };
 
-const bool registered = Register<MountainCar>(
-    {.id = "MountainCar-v0", .max_episode_steps = 200, .reward_threshold = -110.0});
+const bool registered =
+    Register<MountainCar>({.id = "MountainCar-v0", .max_episode_steps = 200, .reward_threshold = -110.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

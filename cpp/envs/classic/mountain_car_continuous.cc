@@ -30,8 +30,7 @@ class MountainCarContinuous {
   };
 
   static Specs MakeSpecs(const Options&) {
-    return {Observation("observation",
-                        Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
+    return {Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
                         "position and velocity of the car"),
             Action("action", Box<float>({1}, -1, 1), "force on the car")};
   }

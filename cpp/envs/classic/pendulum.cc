@@ -48,12 +48,11 @@ class Pendulum {
 
   Outcome Step(Row& row) {
     // The torque stays float32 and so does each product with it (NEP 50).
-    const float torque = std::clamp(row.Action<float>()[0], static_cast<float>(-kMaxTorque),
-                                    static_cast<float>(kMaxTorque));
+    const float torque =
+        std::clamp(row.Action<float>()[0], static_cast<float>(-kMaxTorque), static_cast<float>(kMaxTorque));
     const double angle = Modulo(theta_ + kPi, 2 * kPi) - kPi;
     const double cost = Square(angle) + 0.1 * Square(theta_dot_) + 0.001f * Square(torque);
-    const double acceleration =
-        3 * options_.g / 2 * std::sin(theta_) + static_cast<double>(3.0f * torque);
+    const double acceleration = 3 * options_.g / 2 * std::sin(theta_) + static_cast<double>(3.0f * torque);
     theta_dot_ = std::clamp(theta_dot_ + acceleration * kTimeStep, -kMaxSpeed, kMaxSpeed);
     theta_ += theta_dot_ * kTimeStep;
     Observe(row);

@@ -89,12 +89,12 @@ typedef enum trp_type {
 } trp_type;
 
 typedef struct trp_value {
-  int32_t type;          /* trp_type */
-  int32_t is_none;       /* 1: no value; only for nullable options */
-  int64_t count;         /* elements of a list, else 1 */
-  const int64_t* ints;   /* bool (0 or 1), int, int list */
-  const double* floats;  /* float, float list */
-  const char* string;    /* string */
+  int32_t type;         /* trp_type */
+  int32_t is_none;      /* 1: no value; only for nullable options */
+  int64_t count;        /* elements of a list, else 1 */
+  const int64_t* ints;  /* bool (0 or 1), int, int list */
+  const double* floats; /* float, float list */
+  const char* string;   /* string */
 } trp_value;
 
 typedef struct trp_option {
@@ -139,8 +139,8 @@ typedef struct trp_task {
   /* outputs: one pointer per spec that is not an action, in the order of `specs`;
    * actions: one per action spec. reset leaves reward entries alone. */
   int (*reset)(trp_env* env, void* const* outputs, trp_error* error);
-  int (*step)(trp_env* env, const void* const* actions, void* const* outputs,
-              trp_step_result* result, trp_error* error);
+  int (*step)(trp_env* env, const void* const* actions, void* const* outputs, trp_step_result* result,
+              trp_error* error);
 
   /* optional: NULL where a task has none */
   int (*render_size)(const trp_env* env, int64_t* height, int64_t* width, trp_error* error);
