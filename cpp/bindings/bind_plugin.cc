@@ -162,6 +162,8 @@ void InitPlugin(py::module_& m) {
           },
           py::arg("info_keys"), py::arg("float_dtype"),
           "What a pool writes for these info keys, in the order of its columns.")
+      .def("mismatch", &core::Mismatch, py::arg("other"),
+           "Why two configurations cannot share a pool; empty where they can.")
       .def_property_readonly("native_keys", &core::NativeKeys);
 }
 

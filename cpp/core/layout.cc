@@ -58,9 +58,10 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     std::erase(unknown, key);
     return std::find(options.info_keys.begin(), options.info_keys.end(), key) != options.info_keys.end();
   };
-  const auto add_native = [&](Spec spec, Source source, int task_output = -1) {
+  const auto add = [&](Spec spec) {
     const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
-    outputs.push_back({std::move(spec), source, bytes, task_output});
+    outputs.push_back({std::move(spec), bytes});
+    return outputs.size() - 1;
   };
 
   for (const Spec& spec : config.specs()) {
@@ -75,45 +76,45 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
       actions.push_back(std::move(column));
       continue;
     }
-    const int output = static_cast<int>(task_columns.size());
     task_scratch.push_back(Reserve(&scratch_bytes, bytes));
-    task_bytes.push_back(bytes);
     if (spec.role == TRP_INFO && !wanted(spec.name)) {
       task_columns.push_back(-1);
       continue;
     }
-    OutputColumn column{spec, Source::kTask, bytes, output};
+    Spec seen = spec;
     if (spec.role == TRP_OBSERVATION && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
         options.float_dtype != spec.dtype) {
-      column.spec.dtype = static_cast<trp_dtype>(options.float_dtype);
-      column.convert = FloatConverter(spec.dtype, column.spec.dtype);
-      column.row_bytes = spec.size() * ItemSize(column.spec.dtype);
+      seen.dtype = static_cast<trp_dtype>(options.float_dtype);
+      converted.push_back({outputs.size(), task_columns.size(), task_scratch.back(), spec.size(),
+                           FloatConverter(spec.dtype, seen.dtype)});
     }
-    column.scratch_offset = task_scratch.back();
-    task_columns.push_back(static_cast<int>(outputs.size()));
-    outputs.push_back(std::move(column));
+    task_columns.push_back(static_cast<int>(add(std::move(seen))));
   }
 
-  add_native(Flag("terminated", "the episode ended by its own rules", TRP_DONE), Source::kTerminated);
-  add_native(Flag("truncated", "the episode was cut off", TRP_DONE), Source::kTruncated);
-  add_native(Flag("done", "terminated or truncated", TRP_DONE), Source::kDone);
+  terminated = add(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
+  truncated = add(Flag("truncated", "the episode was cut off", TRP_DONE));
+  done = add(Flag("done", "terminated or truncated", TRP_DONE));
   if (wanted(kStepCount)) {
-    add_native({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}},
-               Source::kStepCount);
+    step_count = static_cast<int>(
+        add({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}}));
   }
   for (std::size_t i = 0; i < task_columns.size(); ++i) {
     if (task_columns[i] < 0) continue;
     const Spec reward = outputs[static_cast<std::size_t>(task_columns[i])].spec;
-    if (reward.role != TRP_REWARD) continue;
-    const std::string key = EpisodeKey(reward.name);
-    if (!wanted(key)) continue;
-    add_native({key, "sum of rewards since the last reset", TRP_INFO, TRP_FLOAT32, reward.shape, {}, {}, {}},
-               Source::kEpisodeReward, static_cast<int>(i));
-    outputs.back().scratch_offset = reward_size;
+    if (reward.role != TRP_REWARD || !wanted(EpisodeKey(reward.name))) continue;
+    const std::size_t column = add({EpisodeKey(reward.name),
+                                    "sum of rewards since the last reset",
+                                    TRP_INFO,
+                                    TRP_FLOAT32,
+                                    reward.shape,
+                                    {},
+                                    {},
+                                    {}});
+    episode_rewards.push_back({column, i, reward_size, reward.size()});
     reward_size += reward.size();
   }
   if (wanted(kIsInit)) {
-    add_native(Flag(kIsInit, "whether an episode begins here", TRP_INFO), Source::kIsInit);
+    is_init = static_cast<int>(add(Flag(kIsInit, "whether an episode begins here", TRP_INFO)));
   }
 
   if (!unknown.empty()) {

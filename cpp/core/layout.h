@@ -23,26 +23,29 @@
 
 namespace torchrl_pool::core {
 
-// Who writes a column.
-enum class Source {
-  kTask,        // the env
-  kTerminated,  // from here on: the executor
-  kTruncated,
-  kDone,
-  kStepCount,      // int64 [1], steps since reset: TorchRL's StepCounter
-  kEpisodeReward,  // as its reward, running sum since reset: TorchRL's RewardSum
-  kIsInit,         // bool [1], whether this is the first observation of an episode: InitTracker
-};
-
 using Converter = void (*)(const void* from, void* to, std::size_t count);
 
+// A tensor of a batch that an env or the executor writes.
 struct OutputColumn {
   Spec spec;  // as the caller sees it
-  Source source;
   std::size_t row_bytes;
-  int task_output = -1;            // kTask and kEpisodeReward: index among the env's outputs
-  Converter convert = nullptr;     // kTask: from the env's dtype to the caller's, where they differ
-  std::size_t scratch_offset = 0;  // where the env writes when it must not write into the batch
+};
+
+// An output of the env that the caller wants in another dtype: it passes through scratch.
+struct ConvertedOutput {
+  std::size_t column;
+  std::size_t task_output;
+  std::size_t scratch_offset;
+  std::size_t size;  // elements
+  Converter convert;
+};
+
+// The running sum of a reward since reset, as TorchRL's RewardSum.
+struct EpisodeReward {
+  std::size_t column;
+  std::size_t task_output;  // the reward
+  std::size_t offset;       // into an env's running sums
+  std::size_t size;         // elements
 };
 
 struct ActionColumn {
@@ -63,12 +66,21 @@ struct Layout {
   Layout(const Config& config, const LayoutOptions& options);
 
   std::vector<ActionColumn> actions;
-  std::vector<OutputColumn> outputs;      // in the order in which batches list them
-  std::vector<int> task_columns;          // of each of the env's outputs; -1: not asked for
-  std::vector<std::size_t> task_scratch;  // of each of the env's outputs: scratch offset
-  std::vector<std::size_t> task_bytes;    // of each of the env's outputs: bytes of its own row
-  std::size_t reward_size = 0;            // floats that an env's running sums take
-  std::size_t scratch_bytes = 0;          // of one thread
+  std::vector<OutputColumn> outputs;  // in the order in which batches list them
+
+  // The env's own outputs, in its order: the column (-1: not asked for) and where it writes what must not go
+  // into the batch.
+  std::vector<int> task_columns;
+  std::vector<std::size_t> task_scratch;
+  std::vector<ConvertedOutput> converted;
+  std::size_t scratch_bytes = 0;  // of one thread
+
+  // The executor's own outputs, by column; -1: not asked for.
+  std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]
+  int step_count = -1;                                  // int64 [1]: steps since reset, as StepCounter
+  int is_init = -1;                                     // bool [1]: first observation, as InitTracker
+  std::vector<EpisodeReward> episode_rewards;
+  std::size_t reward_size = 0;  // floats that an env's running sums take
 };
 
 // The names of the executor's own info keys.

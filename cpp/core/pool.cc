@@ -21,18 +21,8 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// A thread is given at least this much work: what it costs to hand work to a thread that is awake …
-constexpr double kGrainNs = 12'000;
-// … and to one that sleeps. Waking an idle core takes 25 µs of the caller's time and 40 µs until it runs.
-constexpr double kWakeGrainNs = 75'000;
-// An env whose visit takes less than this does not sleep in it.
-constexpr double kQuickNs = 1'000'000;
-// A chunk is long enough that claiming it costs nothing, and short enough to even out the threads.
-constexpr double kChunkNs = 5'000;
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
-// How soon after a call its threads are surely still awake.
-constexpr auto kAwake = std::chrono::microseconds(50);
 constexpr auto kInterruptPeriod = milliseconds(20);
 
 std::atomic<unsigned> fork_generation{0};
@@ -49,6 +39,14 @@ void SizeBatch(Batch& batch, std::size_t columns) {
   batch.stride.assign(columns, 0);
 }
 
+// Without branches, so that the compiler can use vectors.
+template <class T>
+void CopyWhereNot(const std::byte* mask, const std::byte* from, std::byte* to, std::uint32_t count) {
+  const auto* source = reinterpret_cast<const T*>(from);
+  auto* target = reinterpret_cast<T*>(to);
+  for (std::uint32_t i = 0; i < count; ++i) target[i] = mask[i] != std::byte{0} ? target[i] : source[i];
+}
+
 std::string Plural(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -59,12 +57,12 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
     : layout_(*envs.at(0).config, options.layout),
       num_threads_(
           std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
-      num_cpus_(AvailableCpus()),
       thread_affinity_(options.thread_affinity),
       fork_generation_(ForkGeneration()),
       slots_(envs.size()),
       states_(envs.size(), EnvState::kUnset),
       scratch_(layout_),
+      cost_(num_threads_, AvailableCpus()),
       last_check_(Clock::now()) {
   if (envs.size() > kMaxEnvs) {
     throw StatusError(TRP_INVALID_ARGUMENT, "a pool holds at most " + std::to_string(kMaxEnvs) + " envs");
@@ -218,12 +216,11 @@ void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
         }
       }
     }
-    const int active = ActiveThreads(ticket);
+    plan_ = cost_.PlanFor(ticket.op, ticket.num_envs);
     SetState(ticket, EnvState::kInFlight);
     ticket.resets.store(0, std::memory_order_relaxed);
     ticket.remaining.store(ticket.num_envs, std::memory_order_relaxed);
-    inline_ = active == 1;
-    if (!inline_) Publish(ticket, 0, active);
+    if (!RunsInline()) Publish(ticket, 0);
   } catch (...) {
     EndCall();
     throw;
@@ -232,7 +229,7 @@ void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
 
 std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
   try {
-    if (inline_) RunInline(ticket, interrupted);
+    if (RunsInline()) RunInline(ticket, interrupted);
     HelpUntilDone(ticket, interrupted);
   } catch (...) {
     EndCall();
@@ -241,7 +238,7 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
   std::vector<EnvFault> faults;
   faults.swap(ticket.faults);
-  call_ended_at_ = Clock::now();
+  cost_.CallEnded();
   if (resets > 0 && faults.empty()) CompleteRoot(ticket);
   {
     std::lock_guard lock(mutex_);
@@ -267,25 +264,8 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
 
 // ---- dispatch -----------------------------------------------------------------------------------
 
-int Pool::ActiveThreads(const Ticket& ticket) const {
-  const double cost = cost_ns_[static_cast<int>(ticket.op)];
-  // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
-  const int useful = cost < kQuickNs ? std::min(num_threads_, num_cpus_) : num_threads_;
-  // Whoever calls in a tight loop finds the threads awake, from the second call on.
-  const bool awake = Clock::now() - call_ended_at_ < kAwake;
-  const double shares = cost * ticket.num_envs / (awake ? kGrainNs : kWakeGrainNs);
-  return std::max(1, static_cast<int>(std::min(
-                         {shares, static_cast<double>(ticket.num_envs), static_cast<double>(useful)})));
-}
-
-std::uint32_t Pool::ChunkSize(Op op) const {
-  const double cost = cost_ns_[static_cast<int>(op)];
-  if (cost <= 0) return 1;
-  return static_cast<std::uint32_t>(std::clamp(kChunkNs / cost, 1.0, 1024.0));
-}
-
 void Pool::StartWorkers() {
-  for (int i = 1; i < num_threads_; ++i) {
+  for (int i = 0; i < num_threads_; ++i) {
     try {
       workers_[static_cast<std::size_t>(i)]->thread = std::thread(&Pool::WorkerMain, this, i);
     } catch (const std::system_error& e) {
@@ -295,13 +275,13 @@ void Pool::StartWorkers() {
   }
 }
 
-// Hands the ticket's envs from first_env on to the home queues of `active` threads.
-void Pool::Publish(const Ticket& ticket, std::uint32_t first_env, int active) {
-  const std::uint32_t chunk = ChunkSize(ticket.op);
+// Hands the ticket's envs from first_env on to the home queues that the plan names.
+void Pool::Publish(const Ticket& ticket, std::uint32_t first_env) {
+  const std::uint32_t chunk = cost_.ChunkSize(ticket.op);
   const std::uint64_t rest = num_envs() - first_env;
   auto run = ticket.runs.begin();
-  for (int home = 0; home < active; ++home) {
-    const auto k = static_cast<std::uint64_t>(active);
+  for (int home = 0; home < plan_.threads; ++home) {
+    const auto k = static_cast<std::uint64_t>(plan_.threads);
     const auto h = static_cast<std::uint64_t>(home);
     const auto begin = first_env + static_cast<std::uint32_t>(rest * h / k);
     const auto end = first_env + static_cast<std::uint32_t>(rest * (h + 1) / k);
@@ -315,7 +295,7 @@ void Pool::Publish(const Ticket& ticket, std::uint32_t first_env, int active) {
       }
       if (run->first + run->count > end) break;  // the rest of this run is the next thread's
     }
-    if (home > 0) worker.parked.Notify();
+    if (home > 0 || !plan_.caller_helps) worker.parked.Notify();
   }
 }
 
@@ -324,7 +304,9 @@ void Pool::WorkerMain(int self) {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the caller's business
   if (!thread_affinity_.empty()) {
-    PinThisThread(thread_affinity_[static_cast<std::size_t>(self - 1) % thread_affinity_.size()]);
+    // The first processor is for thread 1, since thread 0 mostly sleeps.
+    const int index = (self + num_threads_ - 1) % num_threads_;
+    PinThisThread(thread_affinity_[static_cast<std::size_t>(index) % thread_affinity_.size()]);
   }
   Scratch scratch(layout_);
   Worker& me = *workers_[static_cast<std::size_t>(self)];
@@ -349,9 +331,7 @@ bool Pool::RunSome(int self, Scratch& scratch) {
   for (int i = 0; i < num_threads_; ++i) {
     const int victim = (self + i) % num_threads_;
     if (workers_[static_cast<std::size_t>(victim)]->queue.Pop(&chunk)) {
-      if (self == 0) chunk_started_ = Clock::now();
       RunChunk(chunk, scratch);
-      if (self == 0) Measure(ticket_.op, chunk.count, Clock::now() - chunk_started_);
       return true;
     }
   }
@@ -360,6 +340,7 @@ bool Pool::RunSome(int self, Scratch& scratch) {
 
 void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
   Ticket& ticket = ticket_;
+  const auto start = Clock::now();
   std::uint32_t resets = 0;
   for (std::uint32_t env = chunk.first; env < chunk.first + chunk.count; ++env) {
     switch (Visit(layout_, ticket, env, slots_[env], scratch)) {
@@ -377,6 +358,7 @@ void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
     }
   }
   if (resets > 0) ticket.resets.fetch_add(resets, std::memory_order_relaxed);
+  cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
   // Once the last env is counted the ticket may be used again: nothing of it is touched after this.
   if (ticket.remaining.fetch_sub(chunk.count, std::memory_order_acq_rel) == chunk.count) done_.Notify();
 }
@@ -384,24 +366,17 @@ void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
 // Runs the ticket on this thread alone, and shares what is left if it turns out to be long.
 void Pool::RunInline(Ticket& ticket, InterruptCheck interrupted) {
   const auto start = Clock::now();
-  chunk_started_ = start;
   std::uint32_t left = ticket.num_envs;
   for (const Run& run : ticket.runs) {
     for (std::uint32_t env = run.first; env < run.first + run.count;) {
-      const std::uint32_t count = std::min(ChunkSize(ticket.op), run.first + run.count - env);
+      const std::uint32_t count = std::min(cost_.ChunkSize(ticket.op), run.first + run.count - env);
       RunChunk({0, env, count}, scratch_);
       env += count;
       left -= count;
-      const auto now = Clock::now();
-      Measure(ticket.op, count, now - chunk_started_);
-      chunk_started_ = now;
       if (left == 0) return;
-      if (num_threads_ > 1 && now - start > kLongInline) {
-        const int active = std::min(num_threads_, static_cast<int>(left));
-        if (active > 1) {
-          Publish(ticket, env, active);
-          return;
-        }
+      if (Clock::now() - start > kLongInline) {
+        plan_ = cost_.PlanFor(ticket.op, left);
+        if (!RunsInline()) return Publish(ticket, env);
       }
       if (TimeToCheck() && interrupted()) {
         Abandon(ticket, left);
@@ -422,7 +397,7 @@ void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
     Backoff backoff;
     do {
       if (ticket.remaining.load(std::memory_order_acquire) == 0) return;
-      if (RunSome(0, scratch_)) {
+      if (plan_.caller_helps && RunSome(0, scratch_)) {
         check();
         backoff = Backoff();
       }
@@ -436,14 +411,6 @@ void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
     last_check_ = {};
     check();
   }
-}
-
-// Keeps a running mean of what one env's visit costs. A single long chunk (the thread was not running, say)
-// may at most double it.
-void Pool::Measure(Op op, std::uint32_t envs, Clock::duration time) {
-  double& cost = cost_ns_[static_cast<int>(op)];
-  const double sample = std::max(1.0, static_cast<double>(duration_cast<nanoseconds>(time).count()) / envs);
-  cost = cost <= 0 ? sample : cost + (std::min(sample, 5 * cost) - cost) / 4;
 }
 
 bool Pool::TimeToCheck() {
@@ -468,29 +435,28 @@ void Pool::Abandon(Ticket& ticket, std::uint32_t not_started) {
 
 // Where some rows of the root got a new episode's first observation, the others continue from `out`.
 void Pool::CompleteRoot(const Ticket& ticket) const {
-  std::size_t done_column = 0;
-  while (layout_.outputs[done_column].source != Source::kDone) ++done_column;
-  const auto copy = [&](std::uint32_t first, std::uint32_t end) {
-    for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-      if (!ticket.root.base[i] || !ticket.out.base[i]) continue;
-      const std::size_t bytes = layout_.outputs[i].row_bytes;
-      if (ticket.root.stride[i] == bytes && ticket.out.stride[i] == bytes) {
-        std::memcpy(ticket.root.Row(i, first), ticket.out.Row(i, first), bytes * (end - first));
-        continue;
-      }
-      for (std::uint32_t env = first; env < end; ++env) {
-        std::memcpy(ticket.root.Row(i, env), ticket.out.Row(i, env), bytes);
+  for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
+    if (!ticket.root.base[i] || !ticket.out.base[i]) continue;
+    const std::size_t bytes = layout_.outputs[i].row_bytes;
+    const bool packed = ticket.root.stride[i] == bytes && ticket.out.stride[i] == bytes &&
+                        ticket.out.stride[layout_.done] == 1;
+    for (const Run& run : ticket.runs) {
+      const std::byte* done = ticket.out.Row(layout_.done, run.first);
+      const std::byte* from = ticket.out.Row(i, run.first);
+      std::byte* to = ticket.root.Row(i, run.first);
+      if (packed && bytes == 1) {
+        CopyWhereNot<std::uint8_t>(done, from, to, run.count);
+      } else if (packed && bytes == 4) {
+        CopyWhereNot<std::uint32_t>(done, from, to, run.count);
+      } else if (packed && bytes == 8) {
+        CopyWhereNot<std::uint64_t>(done, from, to, run.count);
+      } else {
+        for (std::uint32_t k = 0; k < run.count; ++k) {
+          if (done[k * ticket.out.stride[layout_.done]] != std::byte{0}) continue;
+          std::memcpy(to + k * ticket.root.stride[i], from + k * ticket.out.stride[i], bytes);
+        }
       }
     }
-  };
-  for (const Run& run : ticket.runs) {
-    std::uint32_t first = run.first;
-    for (std::uint32_t env = run.first; env < run.first + run.count; ++env) {
-      if (*ticket.out.Row(done_column, env) == std::byte{0}) continue;
-      if (env > first) copy(first, env);
-      first = env + 1;
-    }
-    if (run.first + run.count > first) copy(first, run.first + run.count);
   }
 }
 

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cost_model.h"
 #include "event_count.h"
 #include "home_queue.h"
 #include "layout.h"
@@ -88,7 +89,7 @@ class Pool {
     explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
     HomeQueue queue;
     EventCount parked;
-    std::thread thread;  // not for the caller
+    std::thread thread;
   };
 
   // Under mutex_.
@@ -100,16 +101,14 @@ class Pool {
   void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) const;
 
   void EndCall();
-  int ActiveThreads(const Ticket& ticket) const;
-  std::uint32_t ChunkSize(Op op) const;
+  bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
   void StartWorkers();
-  void Publish(const Ticket& ticket, std::uint32_t first_env, int active);
+  void Publish(const Ticket& ticket, std::uint32_t first_env);
   void WorkerMain(int self);
   bool RunSome(int self, Scratch& scratch);
   void RunChunk(const Chunk& chunk, Scratch& scratch);
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilDone(Ticket& ticket, InterruptCheck interrupted);
-  void Measure(Op op, std::uint32_t envs, EventCount::Clock::duration time);
   bool TimeToCheck();
   void Abandon(Ticket& ticket, std::uint32_t not_started);
   void CompleteRoot(const Ticket& ticket) const;
@@ -117,7 +116,6 @@ class Pool {
 
   const Layout layout_;
   const int num_threads_;
-  const int num_cpus_;
   const std::vector<int> thread_affinity_;
   const unsigned fork_generation_;
   bool one_config_ = true;
@@ -135,12 +133,10 @@ class Pool {
   // Only the thread in a call.
   Ticket ticket_;
   bool abandoned_ = false;  // the ticket was interrupted, and workers may still be at it
-  bool inline_ = false;
+  Plan plan_{1, true};
   Scratch scratch_;
-  double cost_ns_[4] = {};  // of one env's visit, by Op; 0: unknown
+  CostModel cost_;
   EventCount::Clock::time_point last_check_;
-  EventCount::Clock::time_point chunk_started_;
-  EventCount::Clock::time_point call_ended_at_;
 
   // Shared with the workers.
   std::vector<std::unique_ptr<Worker>> workers_;

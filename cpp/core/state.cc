@@ -124,12 +124,7 @@ void Pool::Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes)
   reader.Read(rewards.data(), rewards.size() * sizeof(float));
 
   trp_error error{};
-  const int status = task.load(slot.env, reader.rest(), reader.rest_size(), &error);
-  if (status != TRP_OK) {
-    states_[env_index] = EnvState::kFailed;
-    fault_messages_[env_index] = error.message;
-  }
-  ThrowUnlessOk(status, slot, env_index, error);
+  ThrowUnlessOk(task.load(slot.env, reader.rest(), reader.rest_size(), &error), slot, env_index, error);
   slot.elapsed_steps = elapsed_steps;
   slot.episode_rewards = std::move(rewards);
   states_[env_index] = EnvState::kReady;

@@ -20,6 +20,7 @@ enum class Op {
   kStep,          // writes `out`
   kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
 };
+constexpr int kNumOps = 4;
 
 struct Run {
   std::uint32_t first, count;  // consecutive envs

@@ -89,56 +89,41 @@ class Visitor {
   void BindOutputs(const Batch& batch) {
     for (std::size_t i = 0; i < layout_.task_columns.size(); ++i) {
       const int column = layout_.task_columns[i];
-      if (column < 0) {
-        scratch_.outputs[i] = nullptr;
-        continue;
-      }
-      const auto index = static_cast<std::size_t>(column);
-      std::byte* to = layout_.outputs[index].convert ? nullptr : batch.Row(index, row_);
-      scratch_.outputs[i] = to ? to : scratch_.bytes() + layout_.task_scratch[i];
+      std::byte* to = column < 0 ? nullptr : batch.Row(static_cast<std::size_t>(column), row_);
+      if (column >= 0 && !to) to = scratch_.bytes() + layout_.task_scratch[i];
+      scratch_.outputs[i] = to;
+    }
+    for (const ConvertedOutput& output : layout_.converted) {
+      scratch_.outputs[output.task_output] = scratch_.bytes() + output.scratch_offset;
     }
   }
 
   void AddRewards() {
-    for (const OutputColumn& column : layout_.outputs) {
-      if (column.source != Source::kEpisodeReward) continue;
-      const auto* reward =
-          static_cast<const float*>(scratch_.outputs[static_cast<std::size_t>(column.task_output)]);
-      float* sum = slot_.episode_rewards.data() + column.scratch_offset;
-      for (std::size_t i = 0; i < column.spec.size(); ++i) sum[i] += reward[i];
+    for (const EpisodeReward& sum : layout_.episode_rewards) {
+      const auto* reward = static_cast<const float*>(scratch_.outputs[sum.task_output]);
+      float* to = slot_.episode_rewards.data() + sum.offset;
+      for (std::size_t i = 0; i < sum.size; ++i) to[i] += reward[i];
     }
   }
 
   // Converts what the env left in scratch and writes the executor's own columns.
   void Finish(const Batch& batch, const Flags& flags) {
-    for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-      const OutputColumn& column = layout_.outputs[i];
-      std::byte* to = batch.Row(i, row_);
-      if (!to) continue;
-      switch (column.source) {
-        case Source::kTask:
-          if (column.convert) {
-            column.convert(scratch_.bytes() + column.scratch_offset, to, column.spec.size());
-          }
-          break;
-        case Source::kTerminated:
-          *to = std::byte{flags.terminated};
-          break;
-        case Source::kTruncated:
-          *to = std::byte{flags.truncated};
-          break;
-        case Source::kDone:
-          *to = std::byte{flags.terminated || flags.truncated};
-          break;
-        case Source::kStepCount:
-          std::memcpy(to, &slot_.elapsed_steps, sizeof slot_.elapsed_steps);
-          break;
-        case Source::kEpisodeReward:
-          std::memcpy(to, slot_.episode_rewards.data() + column.scratch_offset, column.row_bytes);
-          break;
-        case Source::kIsInit:
-          *to = std::byte{flags.is_init};
-          break;
+    for (const ConvertedOutput& output : layout_.converted) {
+      if (std::byte* to = batch.Row(output.column, row_)) {
+        output.convert(scratch_.bytes() + output.scratch_offset, to, output.size);
+      }
+    }
+    const auto write = [&](std::size_t column, const auto& value) {
+      if (std::byte* to = batch.Row(column, row_)) std::memcpy(to, &value, sizeof value);
+    };
+    write(layout_.terminated, flags.terminated);
+    write(layout_.truncated, flags.truncated);
+    write(layout_.done, flags.terminated || flags.truncated);
+    if (layout_.step_count >= 0) write(static_cast<std::size_t>(layout_.step_count), slot_.elapsed_steps);
+    if (layout_.is_init >= 0) write(static_cast<std::size_t>(layout_.is_init), flags.is_init);
+    for (const EpisodeReward& sum : layout_.episode_rewards) {
+      if (std::byte* to = batch.Row(sum.column, row_)) {
+        std::copy_n(slot_.episode_rewards.data() + sum.offset, sum.size, reinterpret_cast<float*>(to));
       }
     }
   }

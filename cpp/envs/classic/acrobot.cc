@@ -6,6 +6,7 @@
 #include <numbers>
 #include <string>
 
+#include "canvas.h"
 #include "numpy_math.h"
 #include "reset_bounds.h"
 #include "torchrl_pool/env.h"
@@ -97,6 +98,22 @@ class Acrobot {
     return {.reward = terminated ? 0.0 : -1.0, .terminated = terminated};
   }
 
+  ImageSize RenderSize() const { return {500, 500}; }
+
+  void Render(std::uint8_t* rgb) const {
+    const ImageSize size = RenderSize();
+    Canvas canvas(rgb, size);
+    const double scale = static_cast<double>(size.width) / 4.4;  // 2.2 links to each side
+    const Point base{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};
+    canvas.Line({0, base.y + scale}, {static_cast<double>(size.width), base.y + scale}, 1, kBlack);
+    const double angle1 = state_[0] - kPi / 2;
+    const Point joint{base.x + scale * std::cos(angle1), base.y + scale * std::sin(angle1)};
+    canvas.Link(base, angle1, scale, 0.2 * scale, {0, 204, 204});
+    canvas.Link(joint, angle1 + state_[1], scale, 0.2 * scale, {0, 204, 204});
+    canvas.Circle(base, 0.1 * scale, {204, 204, 0});
+    canvas.Circle(joint, 0.1 * scale, {204, 204, 0});
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_, state_);
@@ -148,8 +165,10 @@ class Acrobot {
   State state_{};
 };
 
-const bool registered =
-    Register<Acrobot>({.id = "Acrobot-v1", .max_episode_steps = 500, .reward_threshold = -100.0});
+const bool registered = Register<Acrobot>({.id = "Acrobot-v1",
+                                           .description = "swing a two-link robot above a height",
+                                           .max_episode_steps = 500,
+                                           .reward_threshold = -100.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "canvas.h"
 #include "reset_bounds.h"
 #include "torchrl_pool/env.h"
 
@@ -78,6 +79,20 @@ class CartPole {
     return {.reward = reward, .terminated = terminated};
   }
 
+  ImageSize RenderSize() const { return {400, 600}; }
+
+  void Render(std::uint8_t* rgb) const {
+    const ImageSize size = RenderSize();
+    Canvas canvas(rgb, size);
+    const double scale = static_cast<double>(size.width) / (2 * kXThreshold);
+    const Point cart{static_cast<double>(size.width) / 2 + x_ * scale, 100};
+    canvas.Line({0, cart.y}, {static_cast<double>(size.width), cart.y}, 1, kBlack);
+    canvas.Line({cart.x - 25, cart.y}, {cart.x + 25, cart.y}, 30, kBlack);
+    const Point axle{cart.x, cart.y + 8};
+    canvas.Link(axle, std::numbers::pi / 2 - theta_, 2 * kHalfLength * scale, 10, {202, 152, 101});
+    canvas.Circle(axle, 5, {129, 132, 203});
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_, x_, x_dot_, theta_, theta_dot_, fallen_);
@@ -98,9 +113,14 @@ class CartPole {
   bool fallen_ = false;  // in an earlier step: whoever steps on gets no more reward
 };
 
-const bool registered =
-    Register<CartPole>({.id = "CartPole-v0", .max_episode_steps = 200, .reward_threshold = 195.0}) &&
-    Register<CartPole>({.id = "CartPole-v1", .max_episode_steps = 500, .reward_threshold = 475.0});
+const bool registered = Register<CartPole>({.id = "CartPole-v0",
+                                            .description = "balance a pole on a cart",
+                                            .max_episode_steps = 200,
+                                            .reward_threshold = 195.0}) &&
+                        Register<CartPole>({.id = "CartPole-v1",
+                                            .description = "balance a pole on a cart",
+                                            .max_episode_steps = 500,
+                                            .reward_threshold = 475.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

@@ -1,39 +1,25 @@
 // MountainCar: drive a car that is too weak for the slope up the hill, with three actions.
 // Moore (1990); reference: gymnasium/envs/classic_control/mountain_car.py.
+#include "mountain_car.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "reset_bounds.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::classic {
 namespace {
 
-constexpr double kMinPosition = -1.2;
-constexpr double kMaxPosition = 0.6;
-constexpr double kMaxSpeed = 0.07;
 constexpr double kGoalPosition = 0.5;
 constexpr double kForce = 0.001;
 constexpr double kGravity = 0.0025;
 
 class MountainCar {
  public:
-  struct Options {
-    double goal_velocity = 0;
-    ResetBounds bounds{-0.6, -0.4};
-
-    template <class Visitor>
-    void Visit(Visitor& visit) {
-      visit("goal_velocity", goal_velocity, "least velocity at the goal");
-      bounds.Visit(visit);
-    }
-    void Open() const { bounds.Check(); }
-  };
+  using Options = MountainCarOptions;
 
   static Specs MakeSpecs(const Options&) {
-    return {Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
-                        "position and velocity of the car"),
-            Action("action", Discrete(3), "accelerate left, not at all, right")};
+    return {CarObservation(), Action("action", Discrete(3), "accelerate left, not at all, right")};
   }
 
   explicit MountainCar(const Options& options) : options_(options) {}
@@ -56,6 +42,9 @@ class MountainCar {
     return {.reward = -1, .terminated = position_ >= kGoalPosition && velocity_ >= options_.goal_velocity};
   }
 
+  ImageSize RenderSize() const { return kMountainCarPicture; }
+  void Render(std::uint8_t* rgb) const { DrawMountainCar(rgb, position_, kGoalPosition); }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_, position_, velocity_);
@@ -73,8 +62,10 @@ class MountainCar {
   double position_ = 0, velocity_ = 0;
 };
 
-const bool registered =
-    Register<MountainCar>({.id = "MountainCar-v0", .max_episode_steps = 200, .reward_threshold = -110.0});
+const bool registered = Register<MountainCar>({.id = "MountainCar-v0",
+                                               .description = "drive a weak car up a hill",
+                                               .max_episode_steps = 200,
+                                               .reward_threshold = -110.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

@@ -2,37 +2,22 @@
 // Reference: gymnasium/envs/classic_control/continuous_mountain_car.py.
 #include <cmath>
 
+#include "mountain_car.h"
 #include "numpy_math.h"
-#include "reset_bounds.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::classic {
 namespace {
 
-constexpr double kMinPosition = -1.2;
-constexpr double kMaxPosition = 0.6;
-constexpr double kMaxSpeed = 0.07;
 constexpr double kGoalPosition = 0.45;
 constexpr double kPower = 0.0015;
 
 class MountainCarContinuous {
  public:
-  struct Options {
-    double goal_velocity = 0;
-    ResetBounds bounds{-0.6, -0.4};
-
-    template <class Visitor>
-    void Visit(Visitor& visit) {
-      visit("goal_velocity", goal_velocity, "least velocity at the goal");
-      bounds.Visit(visit);
-    }
-    void Open() const { bounds.Check(); }
-  };
+  using Options = MountainCarOptions;
 
   static Specs MakeSpecs(const Options&) {
-    return {Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
-                        "position and velocity of the car"),
-            Action("action", Box<float>({1}, -1, 1), "force on the car")};
+    return {CarObservation(), Action("action", Box<float>({1}, -1, 1), "force on the car")};
   }
 
   explicit MountainCarContinuous(const Options& options) : options_(options) {}
@@ -56,6 +41,9 @@ class MountainCarContinuous {
     const double cost = Square(static_cast<double>(action)) * 0.1;
     return {.reward = (terminated ? 100.0 : 0.0) - cost, .terminated = terminated};
   }
+
+  ImageSize RenderSize() const { return kMountainCarPicture; }
+  void Render(std::uint8_t* rgb) const { DrawMountainCar(rgb, position_, kGoalPosition); }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
@@ -93,8 +81,11 @@ class MountainCarContinuous {
   bool first_step_ = true;
 };
 
-const bool registered = Register<MountainCarContinuous>(
-    {.id = "MountainCarContinuous-v0", .max_episode_steps = 999, .reward_threshold = 90.0});
+const bool registered =
+    Register<MountainCarContinuous>({.id = "MountainCarContinuous-v0",
+                                     .description = "drive a weak car up a hill with a continuous force",
+                                     .max_episode_steps = 999,
+                                     .reward_threshold = 90.0});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

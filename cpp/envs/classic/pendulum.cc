@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "canvas.h"
 #include "numpy_math.h"
 #include "torchrl_pool/env.h"
 
@@ -59,6 +60,17 @@ class Pendulum {
     return {.reward = -cost};
   }
 
+  ImageSize RenderSize() const { return {500, 500}; }
+
+  void Render(std::uint8_t* rgb) const {
+    const ImageSize size = RenderSize();
+    Canvas canvas(rgb, size);
+    const Point pivot{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};
+    const double scale = static_cast<double>(size.width) / 4.4;
+    canvas.Link(pivot, theta_ + kPi / 2, scale, 0.2 * scale, {204, 77, 77});
+    canvas.Circle(pivot, 0.05 * scale, kBlack);
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_, theta_, theta_dot_);
@@ -77,7 +89,8 @@ class Pendulum {
   double theta_ = 0, theta_dot_ = 0;
 };
 
-const bool registered = Register<Pendulum>({.id = "Pendulum-v1", .max_episode_steps = 200});
+const bool registered = Register<Pendulum>(
+    {.id = "Pendulum-v1", .description = "swing a pendulum up and hold it there", .max_episode_steps = 200});
 
 }  // namespace
 }  // namespace torchrl_pool::classic

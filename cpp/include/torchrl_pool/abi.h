@@ -15,7 +15,7 @@
  *   - An env is seeded before its first reset, and reset before its first step.
  *
  * Functions that can fail return a trp_status and describe the failure in `error`. After a failure
- * of seed, reset, step or load the env is only destroyed or reset.
+ * of seed, reset or step the env is only destroyed or reset.
  */
 #ifndef TORCHRL_POOL_ABI_H_
 #define TORCHRL_POOL_ABI_H_
@@ -146,7 +146,8 @@ typedef struct trp_task {
   int (*render_size)(const trp_env* env, int64_t* height, int64_t* width, trp_error* error);
   int (*render)(trp_env* env, uint8_t* rgb, trp_error* error); /* [height, width, 3] */
   /* save: *size is the capacity of `bytes` before and the size needed after the call; nothing is
-   * written when the capacity is too small. load must refuse bytes that it did not write. */
+   * written when the capacity is too small. load refuses bytes that save did not write, and then
+   * leaves the env as it was. */
   int (*save)(trp_env* env, uint8_t* bytes, size_t* size, trp_error* error);
   int (*load)(trp_env* env, const uint8_t* bytes, size_t size, trp_error* error);
 } trp_task;

@@ -24,6 +24,7 @@ struct torchrl_pool_bitgen {
 // From numpy/random/lib/libnpyrandom.a. Only envs that draw normals have to link it.
 extern "C" double random_standard_normal(torchrl_pool_bitgen* bitgen);
 
+#pragma GCC visibility push(hidden)
 namespace torchrl_pool {
 
 // A seed as numpy.random.SeedSequence takes it: 32-bit words, least significant first.
@@ -189,5 +190,6 @@ class Rng {
 };
 
 }  // namespace torchrl_pool
+#pragma GCC visibility pop
 
 #endif  // TORCHRL_POOL_RNG_H_

@@ -1,0 +1,49 @@
+#include "cost_model.h"
+
+#include <algorithm>
+
+namespace torchrl_pool::core {
+namespace {
+
+// A thread is given at least this much work: what it costs to hand work to a thread that is awake …
+constexpr double kGrainNs = 12'000;
+// … and to one that sleeps. Waking an idle core takes 25 µs of the caller's time and 40 µs until it runs.
+constexpr double kWakeGrainNs = 75'000;
+// How soon after a call its threads are surely still awake.
+constexpr auto kAwake = std::chrono::microseconds(50);
+// An env whose visit takes less than this does not sleep in it.
+constexpr double kQuickNs = 1'000'000;
+// The caller does not enter an env whose visit takes longer than this.
+constexpr double kSlowNs = 10'000'000;
+// A chunk is long enough that claiming it costs nothing, and short enough to even out the threads.
+constexpr double kChunkNs = 5'000;
+
+}  // namespace
+
+Plan CostModel::PlanFor(Op op, std::uint32_t num_envs) const {
+  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+  const int most = std::min(num_threads_, static_cast<int>(std::max(1u, num_envs)));
+  if (cost <= 0 || cost > kSlowNs) return {most, false};
+  // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
+  const int useful = cost < kQuickNs ? std::min(most, num_cpus_) : most;
+  // Whoever calls in a tight loop finds the threads awake, from the second call on.
+  const bool awake = Clock::now() - call_ended_at_ < kAwake;
+  const double shares = cost * num_envs / (awake ? kGrainNs : kWakeGrainNs);
+  return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
+}
+
+std::uint32_t CostModel::ChunkSize(Op op) const {
+  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+  if (cost <= 0) return 1;
+  return static_cast<std::uint32_t>(std::clamp(kChunkNs / cost, 1.0, 1024.0));
+}
+
+// A running mean. One long chunk (the thread was not running, say) may at most double it.
+void CostModel::Measure(Op op, std::uint32_t num_envs, Clock::duration time) {
+  auto& cost = cost_ns_[static_cast<std::size_t>(op)];
+  const double old = cost.load(std::memory_order_relaxed);
+  const double sample = std::max(1.0, std::chrono::duration<double, std::nano>(time).count() / num_envs);
+  cost.store(old <= 0 ? sample : old + (std::min(sample, 5 * old) - old) / 4, std::memory_order_relaxed);
+}
+
+}  // namespace torchrl_pool::core

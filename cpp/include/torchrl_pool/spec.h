@@ -1,0 +1,102 @@
+// What an env declares of its tensors.
+#ifndef TORCHRL_POOL_SPEC_H_
+#define TORCHRL_POOL_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "torchrl_pool/abi.h"
+
+#pragma GCC visibility push(hidden)  // the parts of two plugins must not merge in one process
+namespace torchrl_pool {
+
+template <class T>
+constexpr trp_dtype DtypeOf() {
+  if constexpr (std::is_same_v<T, bool>)
+    return TRP_BOOL;
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return TRP_UINT8;
+  else if constexpr (std::is_same_v<T, std::int8_t>)
+    return TRP_INT8;
+  else if constexpr (std::is_same_v<T, std::int16_t>)
+    return TRP_INT16;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return TRP_INT32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return TRP_INT64;
+  else if constexpr (std::is_same_v<T, float>)
+    return TRP_FLOAT32;
+  else {
+    static_assert(std::is_same_v<T, double>, "not a tensor dtype");
+    return TRP_FLOAT64;
+  }
+}
+
+// The values that one tensor of an env may take.
+struct Space {
+  trp_dtype dtype = TRP_FLOAT32;
+  std::vector<std::int64_t> shape;
+  std::vector<double> low, high;  // empty: unbounded; one value: the same for all; else one an element
+  std::vector<std::int64_t> categories;
+};
+
+template <class T>
+Space Box(std::vector<std::int64_t> shape) {
+  return {.dtype = DtypeOf<T>(), .shape = std::move(shape), .low = {}, .high = {}, .categories = {}};
+}
+template <class T>
+Space Box(std::vector<std::int64_t> shape, std::vector<double> low, std::vector<double> high) {
+  return {.dtype = DtypeOf<T>(),
+          .shape = std::move(shape),
+          .low = std::move(low),
+          .high = std::move(high),
+          .categories = {}};
+}
+template <class T>
+Space Box(std::vector<std::int64_t> shape, double low, double high) {
+  return Box<T>(std::move(shape), std::vector<double>{low}, std::vector<double>{high});
+}
+// One of 0 … count-1, as int64.
+inline Space Discrete(std::int64_t count) {
+  return {.dtype = TRP_INT64, .shape = {}, .low = {}, .high = {}, .categories = {count}};
+}
+// Several choices at once, as int64 [counts.size()].
+inline Space MultiDiscrete(std::vector<std::int64_t> counts) {
+  const auto size = static_cast<std::int64_t>(counts.size());
+  return {.dtype = TRP_INT64, .shape = {size}, .low = {}, .high = {}, .categories = std::move(counts)};
+}
+
+struct Spec {
+  trp_role role;
+  std::string name;
+  Space space;
+  std::string help;
+};
+using Specs = std::vector<Spec>;
+
+inline Spec Observation(std::string name, Space space, std::string help = "") {
+  return {TRP_OBSERVATION, std::move(name), std::move(space), std::move(help)};
+}
+inline Spec Action(std::string name, Space space, std::string help = "") {
+  return {TRP_ACTION, std::move(name), std::move(space), std::move(help)};
+}
+// An observation that is written only when the user names it in info_keys: Row::Out gives NULL else.
+inline Spec Info(std::string name, Space space, std::string help = "") {
+  return {TRP_INFO, std::move(name), std::move(space), std::move(help)};
+}
+// Only for rewards that are more than one number; without it Outcome::reward is the reward.
+inline Spec Reward(std::string name, std::vector<std::int64_t> shape, std::string help = "") {
+  return {TRP_REWARD, std::move(name), Box<float>(std::move(shape)), std::move(help)};
+}
+// Done flags beside the env's own, which every env has through its Outcome.
+inline Spec Done(std::string name, std::vector<std::int64_t> shape, std::string help = "") {
+  return {TRP_DONE, std::move(name), Box<bool>(std::move(shape)), std::move(help)};
+}
+
+}  // namespace torchrl_pool
+#pragma GCC visibility pop
+
+#endif  // TORCHRL_POOL_SPEC_H_

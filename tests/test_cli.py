@@ -1,0 +1,54 @@
+import json
+
+import pytest
+
+from torchrl_pool import list_tasks
+from torchrl_pool.__main__ import main
+
+
+def test_list_names_every_task(capsys):
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(task in shown for task in list_tasks())
+    assert "475" in shown
+
+
+def test_list_of_a_family_as_json(capsys):
+    assert main(["list", "--family", "classic", "--json"]) == 0
+    tasks = {task["id"]: task for task in json.loads(capsys.readouterr().out)}
+    assert sorted(tasks) == list_tasks("classic")
+    assert tasks["CartPole-v1"]["max_episode_steps"] == 500
+    assert tasks["Pendulum-v1"]["reward_threshold"] is None
+
+
+@pytest.mark.parametrize("task", list_tasks())
+def test_info_shows_specs_options_and_limit(task, capsys):
+    assert main(["info", task]) == 0
+    shown = capsys.readouterr().out
+    assert main(["info", task, "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert task in shown
+    assert str(info["max_episode_steps"]) in shown
+    for entry in info["specs"] + info["options"]:
+        assert entry["name"] in shown
+    assert {spec["role"] for spec in info["specs"]} >= {"observation", "action", "reward"}
+    assert {"step_count", "episode_reward", "is_init"} <= set(info["native_info_keys"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "CartPole"], "did you mean 'CartPole-v1' or 'CartPole-v0'?"),
+        (["list", "--family", "robots"], "unknown family 'robots'; known: classic"),
+    ],
+)
+def test_unknown_names(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(["--help"])
+    assert exit.value.code == 0
+    assert "list the tasks, by family" in capsys.readouterr().out

@@ -1,0 +1,361 @@
+"""What bad input gets: the right exception, what was expected and what came, and a pool that still works."""
+
+import re
+
+import pytest
+import torch
+from building import load_fault_plugin
+
+from torchrl_pool import EnvFailure, PoolEnv, load_plugin
+
+N = 3
+
+
+@pytest.fixture
+def cartpole():
+    env = PoolEnv("CartPole-v1", N, seed=0)
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def pendulum():
+    env = PoolEnv("Pendulum-v1", N, seed=0)
+    yield env
+    env.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fault_plugin():
+    load_fault_plugin()
+
+
+def one_hot(*choices, n=2):
+    return torch.nn.functional.one_hot(torch.tensor(choices), n)
+
+
+def assert_refused(env, action, error, message):
+    """The step raises, no simulator has moved, and a proper step still works."""
+    twin = PoolEnv(env.task, env.num_envs, seed=0)
+    root, twin_root = env.reset(), twin.reset()
+    with pytest.raises(error, match=message):
+        env.step(root.clone().set("action", action))
+    with pytest.raises(error, match=message):
+        env.step_and_maybe_reset(root.clone().set("action", action))
+    proper = env.rand_action()["action"]
+    got = env.step(root.set("action", proper))["next"]
+    expected = twin.step(twin_root.set("action", proper))["next"]
+    assert (got == expected).all()
+
+
+# ---- construction
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("Cartpole-v1", 2), ValueError, "unknown task 'Cartpole-v1'; did you mean 'CartPole-v1'"),
+        (("zzzz", 2), ValueError, "unknown task 'zzzz'"),
+        ((7, 2), TypeError, "task"),
+        (("CartPole-v1", 0), ValueError, "num_envs: expected at least 1, got 0"),
+        (("CartPole-v1", 2.0), TypeError, "num_envs: expected an int, got 2.0"),
+        ((["CartPole-v1"], 2), ValueError, "expected one id or 2 of them, got 1"),
+        ((["CartPole-v1", "Acrobot-v1"], 2), ValueError, "'CartPole-v1' and 'Acrobot-v1'"),
+    ],
+)
+def test_bad_task_or_count(arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        PoolEnv(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"gravity": 1.0}, TypeError, "has no option 'gravity'; it has: g, x_init, y_init"),
+        ({"x_inti": 1.0}, TypeError, "did you mean 'x_init'?"),
+        ({"g": "heavy"}, TypeError, "option 'g': expected float, got 'heavy'"),
+        ({"g": True}, TypeError, "option 'g': expected float, got True"),
+        ({"g": float("nan")}, TypeError, "option 'g': expected float, got nan"),
+        ({"num_threads": 0}, ValueError, "num_threads: expected at least 1, got 0"),
+        ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected at least 1"),
+        ({"obs_dtype": torch.int32}, ValueError, "obs_dtype: expected torch.float32, torch.float64 or None"),
+        ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
+        ({"info_keys": "is_init"}, TypeError, "expected a sequence of names"),
+        ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
+        ({"thread_affinity": [4096]}, ValueError, "thread_affinity: expected processors of"),
+        ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
+        ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
+    ],
+)
+def test_bad_argument(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        PoolEnv("Pendulum-v1", 3, **options)
+
+
+def test_choices_and_ranges_of_options():
+    with pytest.raises(ValueError, match=r"expected one of 'book', 'nips', got 'paper'"):
+        PoolEnv("Acrobot-v1", 1, book_or_nips="paper")
+    with pytest.raises(ValueError, match=r"expected a number in \[0, inf\], got -1"):
+        PoolEnv("Acrobot-v1", 1, dt=-1)
+    with pytest.raises(ValueError, match=r"low \(1.0+\) must not exceed high \(0.0+\)"):
+        PoolEnv("CartPole-v1", 1, low=1, high=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_pinned_memory_without_cuda():
+    with pytest.raises(ValueError, match="pin_memory=True needs CUDA"):
+        PoolEnv("CartPole-v1", 1, pin_memory=True)
+
+
+# ---- actions
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        (torch.zeros(N, 3).long(), ValueError, r"'action': expected shape \[3, 2\], got \[3, 3\]"),
+        (torch.zeros(N, dtype=torch.int64), ValueError, r"expected shape \[3, 2\], got \[3\]"),
+        (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
+        (one_hot(0, 1, 0) * 0, ValueError, r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]"),
+        (
+            torch.ones(N, 2, dtype=torch.int64),
+            ValueError,
+            r"env 0: expected a one-hot vector .* got \[1, 1\]",
+        ),
+        (one_hot(0, 1, 0) * 2, ValueError, r"expected a one-hot vector of 2 entries, got \[2, 0\]"),
+    ],
+)
+def test_bad_one_hot_action(cartpole, action, error, message):
+    assert_refused(cartpole, action, error, message)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        (torch.tensor([[0.0], [torch.nan], [0]]), ValueError, r"'action' of env 1: .* \[-2, 2\], got nan"),
+        (torch.tensor([[0.0], [0], [torch.inf]]), ValueError, r"'action' of env 2: .* got inf"),
+        (torch.tensor([[0.0], [0], [-2.5]]), ValueError, r"env 2: expected a number in \[-2, 2\], got -2.5"),
+        (
+            torch.zeros(N, 1, dtype=torch.float64),
+            TypeError,
+            r"expected dtype torch.float32, got torch.float64",
+        ),
+        (torch.zeros(N, 2), ValueError, r"expected shape \[3, 1\], got \[3, 2\]"),
+    ],
+)
+def test_bad_continuous_action(pendulum, action, error, message):
+    assert_refused(pendulum, action, error, message)
+
+
+def test_category_out_of_range():
+    env = PoolEnv("CartPole-v1", N, categorical_action_encoding=True)
+    root = env.reset()
+    for choice in (2, -1):
+        with pytest.raises(ValueError, match=rf"'action' of env 1: expected one of 0 to 1, got {choice}"):
+            env.step(root.set("action", torch.tensor([0, choice, 1])))
+    env.step(root.set("action", torch.tensor([0, 1, 1])))
+
+
+def test_bound_is_the_envs_own():
+    env = PoolEnv("Fault-v0", 2, env_options=[{"gain": 0.4}, {"gain": 2.0}])
+    root = env.reset()
+    env.step(root.set("action", torch.tensor([[0.4, -0.4], [2.0, -2.0]])))  # float32 0.4 exceeds the double
+    with pytest.raises(ValueError, match=r"'action' of env 0, element 1: expected a number in \[-0.4, 0.4\]"):
+        env.step(root.set("action", torch.tensor([[0.4, 0.5], [2.0, 0.5]])))
+
+
+def test_missing_action(cartpole):
+    root = cartpole.reset()
+    with pytest.raises(KeyError, match="expected an entry 'action'"):
+        cartpole.step(root)
+
+
+def test_action_layouts_that_are_fine(pendulum):
+    """Strided, expanded, differentiable and subclassed actions hold the same numbers."""
+    root = pendulum.reset()
+    twin = PoolEnv("Pendulum-v1", N, seed=0)
+    expected = twin.step(twin.reset().set("action", torch.full((N, 1), 0.5)))["next"]
+    wide = torch.full((N, 4), 0.5)
+    for action in (
+        wide[:, ::4],
+        torch.tensor([[0.5]]).expand(N, 1),
+        torch.full((N, 1), 0.5, requires_grad=True),
+        torch.nn.Parameter(torch.full((N, 1), 0.5)),
+    ):
+        pendulum.set_seed(0)
+        got = pendulum.step(pendulum.reset().set("action", action))["next"]
+        assert (got == expected).all()
+    assert root.batch_size == expected.batch_size
+
+
+# ---- masks, seeds, order of calls
+
+
+@pytest.mark.parametrize("name", ["_reset", "_step"])
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [(torch.ones(N, 2, dtype=torch.bool), ValueError), (torch.ones(N), TypeError)],
+)
+def test_bad_mask(cartpole, name, mask, error):
+    root = cartpole.rand_action(cartpole.reset())
+    act = cartpole._reset if name == "_reset" else cartpole._step
+    with pytest.raises(error, match=f"'{name}': expected a mask"):
+        act(root.clone().set(name, mask))
+    cartpole.step(root)
+
+
+def test_bad_seeds_at_reset(cartpole):
+    with pytest.raises(ValueError, match="expected 3 seeds, got 2"):
+        cartpole.reset(seed=[1, 2])
+    with pytest.raises(ValueError, match="seed: expected at least 0, got -5"):
+        cartpole.reset(seed=-5)
+    with pytest.raises(TypeError, match="takes 'seed', got options"):
+        cartpole.reset(options={})
+    cartpole.rollout(2)
+
+
+def test_step_before_reset(cartpole):
+    action = cartpole.rand_action()
+    for step in (cartpole.step, cartpole.step_and_maybe_reset):
+        with pytest.raises(RuntimeError, match=r"call reset\(\) before the first step"):
+            step(action.clone())
+    cartpole.rollout(2)
+
+
+def test_step_after_a_partial_first_reset():
+    env = PoolEnv("CartPole-v1", 2)
+    mask = env.full_done_spec.zero().select("done").rename_key_("done", "_reset")
+    mask["_reset"][0] = True
+    root = env.rand_action(env.reset(mask))
+    with pytest.raises(RuntimeError, match=r"env 1 has not been reset: call reset\(\)"):
+        env.step(root)
+    env.rollout(2)
+
+
+def test_use_after_close(cartpole):
+    root = cartpole.rand_action(cartpole.reset())
+    cartpole.close()
+    cartpole.close()
+    for use in (cartpole.step, cartpole.step_and_maybe_reset):
+        with pytest.raises(RuntimeError, match=r"call reset\(\) before the first step"):
+            use(root.clone())
+    with pytest.raises(RuntimeError, match="no running simulators"):
+        cartpole.get_state()
+    cartpole.rollout(2)
+
+
+def test_wrong_batch_size(cartpole):
+    root = cartpole.rand_action(cartpole.reset())
+    for step in (cartpole.step, cartpole.step_and_maybe_reset):
+        with pytest.raises(RuntimeError, match=r"shape==env\.batch_size"):
+            step(root[:2].clone())
+    cartpole.step(root)
+
+
+def test_bad_index(cartpole):
+    cartpole.reset()
+    for index in (3, -1):
+        with pytest.raises(IndexError, match="env_index: expected 0 to 2"):
+            cartpole.get_state(index)
+    with pytest.raises(ValueError, match="at least one env"):
+        cartpole.render([])
+
+
+# ---- envs that fail
+
+
+def zeros(env):
+    return env.full_action_spec.zero()["action"]
+
+
+@pytest.mark.parametrize("road", ["step", "step_and_maybe_reset"])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_failing_env_spares_the_others_and_a_reset_revives_it(road, num_threads):
+    options = [{}, {"fail_at": 2}, {}, {"fail_at": 2}]
+    env = PoolEnv("Fault-v0", 4, num_threads=num_threads, env_options=options, seed=0)
+    root = env.step_and_maybe_reset(env.reset().set("action", torch.zeros(4, 2)))[1]
+    with pytest.raises(
+        EnvFailure, match=r"env 1 \(Fault-v0\) failed: the simulator broke at step 2"
+    ) as caught:
+        getattr(env, road)(root.set("action", zeros(env)))
+    assert caught.value.env_index == [1, 3]
+    assert caught.value.messages == ["the simulator broke at step 2"] * 2
+    partial = caught.value.tensordict
+    assert partial["observation"][:, 1].tolist() == [2, 0, 2, 0]  # failed rows hold zeros
+
+    with pytest.raises(
+        RuntimeError, match="env 1 has failed and must be reset before it can be stepped again"
+    ):
+        env.step(root.set("action", zeros(env)))
+    mask = torch.tensor([False, True, False, True])
+    root = env.reset(root.select("observation", *env.done_keys).set("_reset", mask))
+    following = env.step(root.set("action", zeros(env)))["next", "observation"]
+    assert following[:, 1].tolist() == [3, 1, 3, 1]
+
+
+def test_failing_reset_names_the_env():
+    env = PoolEnv("Fault-v0", 2, env_options=[{"fail_reset": True}, {}])
+    env.reset()
+    with pytest.raises(
+        EnvFailure, match=r"env 0 \(Fault-v0\) failed: the simulator would not reset"
+    ) as caught:
+        env.reset()
+    assert caught.value.env_index == [0]
+
+
+def test_failing_reset_within_a_step():
+    env = PoolEnv("Fault-v0", 2, max_episode_steps=1, env_options=[{}, {"fail_reset": True}])
+    root = env.reset().set("action", torch.zeros(2, 2))
+    with pytest.raises(EnvFailure, match="the simulator would not reset") as caught:
+        env.step_and_maybe_reset(root)
+    assert caught.value.tensordict["observation"][:, 1].tolist() == [1, 1]  # the step itself went well
+
+
+def test_failing_construction():
+    env = PoolEnv("Fault-v0", 2, env_options=[{}, {"fail_create": True}])  # built for its specs: fine
+    with pytest.raises(EnvFailure, match=r"env 1 .*no such model: nothing.xml"):
+        env.reset()
+    with pytest.raises(EnvFailure):
+        env.reset()
+
+
+# ---- plugins and states
+
+
+def test_plugin_that_is_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="cannot load the plugin"):
+        load_plugin(tmp_path / "missing.so")
+    text = tmp_path / "text.so"
+    text.write_text("not a library")
+    with pytest.raises(FileNotFoundError, match="cannot load the plugin"):
+        load_plugin(text)
+
+
+def test_state_of_another_task_or_none_at_all(cartpole, pendulum):
+    cartpole.reset()
+    pendulum.reset()
+    (state,) = pendulum.get_state(0)
+    with pytest.raises(ValueError, match="this state is of task 'Pendulum-v1', env 0 runs 'CartPole-v1'"):
+        cartpole.set_state(state, 0)
+    with pytest.raises(ValueError, match="no state that get_state returned"):
+        pendulum.set_state(b"x" * 200, 0)
+    for size in range(len(state)):
+        with pytest.raises(ValueError, match=r"truncated|too short"):
+            pendulum.set_state(state[:size], 0)
+    with pytest.raises(ValueError, match="too long"):
+        pendulum.set_state(state + b"x", 0)
+    with pytest.raises(ValueError, match="expected 3 states, got 1"):
+        pendulum.set_state([state])
+    with pytest.raises(TypeError, match="expected bytes, got str"):
+        pendulum.set_state(["state"] * 3)
+    pendulum.set_state(state, 0)
+    pendulum.rollout(2)
+
+
+def test_task_without_render_or_state():
+    env = PoolEnv("Fault-v0", 1)
+    env.reset()
+    with pytest.raises(NotImplementedError, match="task 'Fault-v0' cannot be rendered"):
+        env.render()
+    with pytest.raises(NotImplementedError, match="task 'Fault-v0' cannot save its state"):
+        env.get_state()

@@ -1,0 +1,153 @@
+"""Ctrl-C, forks, threads and interpreter exit, each in a process of its own under a timer."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from building import build_plugin
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import torch
+from torchrl_pool import PoolEnv, load_plugin
+load_plugin(sys.argv[1])
+
+def zeros(env):
+    return env.full_action_spec.zero()["action"]
+"""
+
+
+def run(body, timeout=60):
+    """Runs the body and returns what it printed; it must end by itself and without an error."""
+    result = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body), build_plugin("fault")],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=Path(__file__).parent,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_ctrl_c_while_waiting_for_a_slow_env():
+    """The wait ends at once, though the slow env's own step goes on for seconds."""
+    out = run(
+        """
+        env = PoolEnv("Fault-v0", 2, num_threads=2, env_options=[{"sleep": 0.2}, {"sleep": 4.0}], seed=0)
+        root = env.reset().set("action", zeros(env))
+        def interrupt():
+            time.sleep(1.0)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
+        start = time.monotonic()
+        try:
+            env.step(root.clone())
+        except KeyboardInterrupt:
+            waited = time.monotonic() - start
+            print("interrupted", waited < 3)
+        try:
+            env.step(root.clone())
+        except RuntimeError as error:
+            print("interrupted while env 0" in str(error))
+        root = env.reset().set("action", zeros(env))
+        print(root["observation"][:, 1].tolist())
+        env.close()
+        """
+    )
+    assert out.split("\n")[:3] == ["interrupted True", "True", "[0.0, 0.0]"]
+
+
+def test_ctrl_c_between_the_envs_of_one_thread():
+    out = run(
+        """
+        env = PoolEnv("Fault-v0", 100, num_threads=1, sleep=0.05)
+        root = env.reset().set("action", zeros(env))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        start = time.monotonic()
+        try:
+            env.step_and_maybe_reset(root)
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - start < 3)
+        print(env.reset()["observation"][:, 1].sum().item())
+        """
+    )
+    assert out.split("\n")[:2] == ["interrupted True", "0.0"]
+
+
+def test_forked_child_is_refused_and_may_build_its_own():
+    out = run(
+        """
+        env = PoolEnv("CartPole-v1", 4, num_threads=2)
+        root = env.rand_action(env.reset())
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                env.step(root.clone())
+            except RuntimeError as error:
+                PoolEnv("CartPole-v1", 4, num_threads=2).rollout(5)
+                env.close()
+                del env
+                status = 0 if "before the process forked" in str(error) else 2
+            finally:
+                os._exit(status)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        env.step(root)
+        print("parent goes on")
+        """
+    )
+    assert out.split("\n")[:2] == ["child 0", "parent goes on"]
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "env.close()", "del env"])
+def test_exit_without_ceremony(end):
+    run(
+        f"""
+        env = PoolEnv("CartPole-v1", 64, num_threads=4)
+        env.rollout(50, break_when_any_done=False)
+        {end}
+        """
+    )
+
+
+def test_two_threads_never_share_a_call():
+    """One of them is refused, or they take turns; no result is mixed up."""
+    out = run(
+        """
+        env = PoolEnv("Fault-v0", 4, num_threads=2, sleep=0.1, seed=0)
+        root = env.reset().set("action", zeros(env))
+        results = []
+        def step():
+            try:
+                results.append(env.step(root.clone())["next", "observation"][:, 1].unique().tolist())
+            except RuntimeError as error:
+                results.append("one call at a time" in str(error))
+        threads = [threading.Thread(target=step) for _ in range(3)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(results.count(True), [1.0] in results)
+        """
+    )
+    assert out.split() == ["2", "True"]
+
+
+def test_create_and_close_leaks_no_threads_or_files():
+    out = run(
+        """
+        def counts():
+            return [len(os.listdir(f"/proc/self/{kind}")) for kind in ("task", "fd")]
+        for i in range(300):
+            env = PoolEnv("CartPole-v1", 8, num_threads=3)
+            env.rollout(3)
+            env.close()
+            if i == 10:
+                before = counts()
+        print(before == counts())
+        """
+    )
+    assert out.split() == ["True"]

@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from torchrl_pool import PoolEnv, list_tasks
+
+
+def steps(env, root, actions):
+    out = []
+    for action in actions:
+        data, root = env.step_and_maybe_reset(root.set("action", action))
+        out.append(data["next"].clone())
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("task", list_tasks("classic"))
+def test_restored_envs_continue_bit_for_bit(task):
+    """In the same pool, and in another one of another size, seed and number of threads."""
+    keys = ("step_count", "episode_reward", "is_init")
+    env = PoolEnv(task, 3, seed=1, info_keys=keys, max_episode_steps=30)
+    torch.manual_seed(0)
+    actions = [env.rand_action()["action"] for _ in range(80)]
+    root = env.reset()
+    for action in actions[:20]:
+        root = env.step_and_maybe_reset(root.set("action", action))[1]
+    states = env.get_state()
+    expected = steps(env, root.clone(), actions[20:])
+
+    env.set_state(states)
+    assert (steps(env, root.clone(), actions[20:]) == expected).all()
+
+    other = PoolEnv(task, 2, seed=99, num_threads=1, info_keys=keys, max_episode_steps=30)
+    other.reset()
+    other.set_state([states[2], states[0]])
+    picked = [2, 0]
+    got = steps(other, root[picked].clone(), [action[picked] for action in actions[20:]])
+    assert (got == expected[:, picked]).all()
+
+
+def test_state_of_some_envs():
+    env = PoolEnv("Pendulum-v1", 4, seed=0)
+    root = env.reset()
+    action = env.full_action_spec.zero()["action"]
+    (state,) = env.get_state(2)
+    first = env.step(root.clone().set("action", action))["next", "observation"]
+    env.set_state(state, env_index=[2, 3])
+    second = env.step(root.clone().set("action", action))["next", "observation"]
+    assert second[2].equal(first[2])
+    assert second[3].equal(first[2])
+    assert not second[0].equal(first[0])
+
+
+@pytest.mark.parametrize("task", list_tasks("classic"))
+def test_pictures_show_the_state(task):
+    env = PoolEnv(task, 3, seed=0)
+    root = env.reset()
+    before = env.render()
+    assert before.dtype is torch.uint8
+    assert before.shape[0] == 3
+    assert before.shape[-1] == 3
+    assert before.min() < 100
+    assert before.max() == 255
+    for _ in range(20):
+        root = env.step_and_maybe_reset(env.rand_action(root))[1]
+    after = env.render([0, 2])
+    assert after.shape == (2, *before.shape[1:])
+    assert not after[0].equal(before[0])
+    assert env.render(2)[0].equal(after[1])

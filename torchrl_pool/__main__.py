@@ -1,0 +1,156 @@
+"""The command line: ``python -m torchrl_pool list`` and ``info TASK``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from torchrl_pool import _core
+from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns the exit status: 0, or 2 for a name that does not exist."""
+    parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("list", help="list the tasks, by family")
+    command.add_argument("--family", help="only this family")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_list)
+
+    command = commands.add_parser("info", help="show a task's specs, options and time limit")
+    command.add_argument("task", help="the task's id, such as CartPole-v1")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_info)
+
+    parsed = parser.parse_args(arguments)
+    try:
+        parsed.run(parsed)
+    except ValueError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _list(parsed: argparse.Namespace) -> None:
+    tasks = [task_info(task) for task in list_tasks(parsed.family)]
+    if parsed.json:
+        print(json.dumps([_task_summary(task) for task in tasks], indent=2))
+        return
+    rows = [
+        (task.id, task.family, _or_dash(task.max_episode_steps), _or_dash(task.reward_threshold))
+        for task in tasks
+    ]
+    _print_table(("task", "family", "time limit", "solved at"), rows)
+
+
+def _info(parsed: argparse.Namespace) -> None:
+    task = task_info(parsed.task)
+    config = open_config(task.id, {})
+    if parsed.json:
+        specs = [_spec_dict(spec) for spec in config.specs]
+        options = [_option_dict(option) for option in task.options]
+        document = {**_task_summary(task), "specs": specs, "options": options}
+        print(json.dumps({**document, "native_info_keys": config.native_keys}, indent=2))
+        return
+    print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
+    print(
+        f"time limit: {_or_dash(task.max_episode_steps)} steps; solved at: {_or_dash(task.reward_threshold)}"
+    )
+    print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
+    print("\nEntries of one env")
+    rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
+    _print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
+    print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
+    if task.options:
+        print("\nOptions")
+        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in task.options]
+        _print_table(("name", "type", "default", "meaning"), options_rows)
+
+
+def _task_summary(task: TaskInfo) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "family": task.family,
+        "description": task.description,
+        "max_episode_steps": task.max_episode_steps,
+        "reward_threshold": task.reward_threshold,
+        "can_render": task.can_render,
+        "can_save": task.can_save,
+    }
+
+
+def _spec_dict(spec: _core.Spec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "role": spec.role,
+        "dtype": spec.dtype,
+        "shape": list(spec.shape),
+        "low": [_finite(x) for x in spec.low] or None,
+        "high": [_finite(x) for x in spec.high] or None,
+        "categories": list(spec.categories) or None,
+        "help": spec.help,
+    }
+
+
+def _option_dict(option: OptionInfo) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "type": option.type,
+        "default": option.default,
+        "nullable": option.nullable,
+        "choices": list(option.choices) or None,
+        "minimum": _finite(option.minimum),
+        "maximum": _finite(option.maximum),
+        "help": option.help,
+    }
+
+
+def _finite(x: float) -> float | None:
+    """JSON has no infinities: None stands for no bound."""
+    return x if math.isfinite(x) else None
+
+
+def _shape(spec: _core.Spec) -> str:
+    return "x".join(map(str, spec.shape)) or "scalar"
+
+
+def _values(spec: _core.Spec) -> str:
+    if spec.categories:
+        return ", ".join(f"0 … {n - 1}" for n in spec.categories)
+    if spec.dtype == "bool":
+        return "yes, no"
+    if not spec.low and not spec.high:
+        return "any"
+    bounds = list(dict.fromkeys(zip(spec.low, spec.high, strict=True)))
+    shown = [f"[{low:.4g}, {high:.4g}]" for low, high in bounds[:4]]
+    return " ".join(shown + ["…"] * (len(bounds) > 4))
+
+
+def _type(option: OptionInfo) -> str:
+    name = " | ".join(map(repr, option.choices)) or option.type.replace("_", " of ")
+    return f"{name} or None" if option.nullable else name
+
+
+def _or_dash(value: object) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = [tuple(header), *map(tuple, rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
