@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TypeAlias
 
 import torch
 from tensordict import TensorDictBase
@@ -13,11 +13,9 @@ from torchrl_pool import _core
 from torchrl_pool.specs import Key, key_of, torch_dtype
 
 
-class Batch(NamedTuple):
-    """One set of output tensors, by key and in the order of the pool's columns, and their addresses."""
-
-    tensors: dict[Key, torch.Tensor]
-    addresses: tuple[int, ...]
+# One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain tuple:
+# one is made at every step.
+Batch: TypeAlias = tuple[dict[Key, torch.Tensor], list[int]]
 
 
 class BatchAllocator:
@@ -25,29 +23,27 @@ class BatchAllocator:
 
     def __init__(self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool) -> None:
         # Never written: empty_like is the cheapest way to a fresh tensor.
-        self._templates = {
-            key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s)) for s in outputs
-        }
-        self._is_reward = {key_of(s): s.role == "reward" for s in outputs}
+        self._step = {key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s)) for s in outputs}
+        self._rewards = [key_of(s) for s in outputs if s.role == "reward"]
+        self._root = {key: t for key, t in self._step.items() if key not in self._rewards}
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
         self._spare: Batch | None = None
-        self.nowhere = (0,) * len(outputs)  # addresses for a call whose outputs nobody wants
+        self.nowhere = [0] * len(self._root)  # addresses for a reset whose outputs nobody wants
 
     def for_step(self) -> Batch:
         """Tensors with undefined contents, for a call that writes every row of all of them."""
-        empty_like = self._empty_like
-        tensors = {key: empty_like(template) for key, template in self._templates.items()}
-        return Batch(tensors, tuple([tensor.data_ptr() for tensor in tensors.values()]))
+        return self._allocate(self._step)
 
     def for_root(self) -> Batch:
-        """The same without rewards."""
-        tensors, addresses = self.for_step()
-        root = {key: tensor for key, tensor in tensors.items() if not self._is_reward[key]}
-        return Batch(
-            root, tuple([0 if self._is_reward[k] else a for k, a in zip(tensors, addresses, strict=True)])
-        )
+        """The same without rewards: what a reset writes."""
+        return self._allocate(self._root)
+
+    def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
+        empty_like = self._empty_like
+        tensors = {key: empty_like(template) for key, template in templates.items()}
+        return tensors, [tensor.data_ptr() for tensor in tensors.values()]
 
     def take_spare_root(self) -> Batch:
         """A root batch that may turn out not to be needed: then give_back_root saves its allocation."""
@@ -58,11 +54,11 @@ class BatchAllocator:
         """Takes a root batch that nobody else has seen."""
         self._spare = root
 
-    def keep_from(self, batch: Batch, tensordict: TensorDictBase) -> None:
-        """Fills a batch, for a call that writes only some rows: with what the tensordict holds under the same
+    def keep_from(self, tensors: dict[Key, torch.Tensor], tensordict: TensorDictBase) -> None:
+        """Fills tensors, for a call that writes only some rows: with what the tensordict holds under the same
         keys (shape and dtype permitting), else with zeros. A step earns no reward in the other rows."""
-        for key, tensor in batch.tensors.items():
-            value = None if self._is_reward[key] else tensordict.get(key, None)
+        for key, tensor in tensors.items():
+            value = None if key in self._rewards else tensordict.get(key, None)
             if value is not None and value.shape == tensor.shape and value.dtype is tensor.dtype:
                 tensor.copy_(value)
             else:

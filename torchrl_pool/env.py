@@ -12,7 +12,7 @@ from torchrl._utils import seed_generator
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core, registry
-from torchrl_pool.buffers import Batch, BatchAllocator
+from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import EnvFailure
 from torchrl_pool.plugins import is_builtin, load_plugin
 from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
@@ -258,17 +258,17 @@ class PoolEnv(EnvBase):
         entropy = self._reset_entropy(seed)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else self._check_mask("_reset", mask)
-        batch = self._allocator.for_root()
+        tensors, out = self._allocator.for_root()
         mask_address = 0
         if mask is not None and not mask.all():
-            self._allocator.keep_from(batch, tensordict)
+            self._allocator.keep_from(tensors, tensordict)
             mask_address = mask.data_ptr()
         if mask is None or mask.any():
             try:
-                pool.reset(batch.addresses, mask_address, entropy, (batch, mask))
+                pool.reset(out, mask_address, entropy, (tensors, mask))
             except _core.EnvFailure as error:
-                raise _env_failure(error, self._tensordict(batch)) from None
-        return self._tensordict(batch)
+                raise _env_failure(error, self._tensordict(tensors)) from None
+        return self._tensordict(tensors)
 
     def _reset_entropy(self, seed: int | Sequence[int] | None) -> list[list[int]]:
         """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list."""
@@ -303,16 +303,16 @@ class PoolEnv(EnvBase):
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
         mask = None if mask is None else self._check_mask("_step", mask)
-        batch = self._allocator.for_step()
+        tensors, out = self._allocator.for_step()
         mask_address = 0
         if mask is not None and not mask.all():
-            self._allocator.keep_from(batch, tensordict)
+            self._allocator.keep_from(tensors, tensordict)
             mask_address = mask.data_ptr()
         try:
-            pool.step(addresses, batch.addresses, mask_address, (actions, batch, mask))
+            pool.step(addresses, out, mask_address, (actions, tensors, mask))
         except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(batch)) from None
-        return self._tensordict(batch)
+            raise _env_failure(error, self._tensordict(tensors)) from None
+        return self._tensordict(tensors)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
@@ -337,27 +337,28 @@ class PoolEnv(EnvBase):
             self._assert_tensordict_shape(tensordict)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
-        batch = self._allocator.for_step()
-        root = self._allocator.take_spare_root()
+        tensors, out = self._allocator.for_step()
+        spare = self._allocator.take_spare_root()
+        owner = (actions, tensors, spare)
         try:
-            resets = pool.step_and_reset(addresses, batch.addresses, root.addresses, (actions, batch, root))
+            resets = pool.step_and_reset(addresses, out, spare[1], owner)
         except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(batch)) from None
+            raise _env_failure(error, self._tensordict(tensors)) from None
 
-        next_values = self._on_device(batch.tensors)
-        if resets:
-            root_values = self._on_device(root.tensors)
-        else:
-            self._allocator.give_back_root(root)
-            root_values = next_values
+        next_values = self._on_device(tensors)
         # Of the input's entries the next root carries what TorchRL's step_mdp does.
-        carried = {
+        not_carried = self._not_carried
+        carried: dict[Key, Any] = {
             key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
             for key, value in entries.items()
-            if key not in self._not_carried
+            if key not in not_carried
         }
-        for key in root.tensors:
-            carried[key] = root_values[key]
+        if resets:
+            carried.update(self._on_device(spare[0]))
+        else:
+            self._allocator.give_back_root(spare)
+            for key in spare[0]:
+                carried[key] = next_values[key]
         next_td = self._unsafe(next_values)
         preset = entries.get("next")
         if preset is not None:
@@ -374,9 +375,9 @@ class PoolEnv(EnvBase):
         next_root.pop("_step", None)
         return tensordict, next_root
 
-    def _check_actions(self, tensordict: TensorDictBase) -> tuple[list[torch.Tensor], tuple[int, ...]]:
+    def _check_actions(self, tensordict: TensorDictBase) -> tuple[list[torch.Tensor], list[int]]:
         """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
-        actions = []
+        actions, addresses = [], []
         for key, dtype, shape in self._action_layout:
             action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
             if not isinstance(action, torch.Tensor):
@@ -393,8 +394,10 @@ class PoolEnv(EnvBase):
                 if self._on_cpu:
                     raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
                 action = action.cpu()
-            actions.append(action.contiguous())
-        return actions, tuple([action.data_ptr() for action in actions])
+            action = action.contiguous()
+            actions.append(action)
+            addresses.append(action.data_ptr())
+        return actions, addresses
 
     # ---- outputs ---------------------------------------------------------------------------------------
 
@@ -403,8 +406,8 @@ class PoolEnv(EnvBase):
             return values
         return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
 
-    def _tensordict(self, batch: Batch) -> TensorDict:
-        values = self._on_device(batch.tensors)
+    def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
+        values = self._on_device(tensors)
         if self._nested:
             return TensorDict(values, batch_size=self.batch_size, device=self.device)
         return self._unsafe(values)

@@ -1,6 +1,8 @@
 // The pool. Tensors come as addresses: Python has allocated them and checked shapes, dtypes and devices.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "errors.h"
 #include "module.h"
 #include "pool.h"
@@ -10,7 +12,6 @@ namespace py = pybind11;
 namespace torchrl_pool::bindings {
 namespace {
 
-using core::Batch;
 using core::Config;
 using core::Op;
 using core::Pool;
@@ -35,7 +36,12 @@ class PoolHandle {
     options.num_threads = num_threads;
     options.thread_affinity = std::move(thread_affinity);
     options.layout = {std::move(info_keys), one_hot, float_dtype};
-    Guard([&] { pool_ = std::make_unique<Pool>(std::move(envs), options, Interrupted); });
+    try {
+      py::gil_scoped_release release;
+      pool_ = std::make_unique<Pool>(std::move(envs), options, Interrupted);
+    } catch (const core::Interrupted&) {
+      throw py::error_already_set();
+    }
   }
 
   ~PoolHandle() {
@@ -50,92 +56,92 @@ class PoolHandle {
   Pool& operator*() { return *pool_; }
   Pool* operator->() { return pool_.get(); }
 
-  // Submit and wait, without the GIL. `owner` keeps the memory behind the ticket alive: the caller does so
-  // while it waits, and the ticket itself after an interrupt.
-  std::uint32_t Run(Ticket& ticket, std::uintptr_t mask, const py::object& owner) {
-    std::uint32_t resets = 0;
-    try {
-      py::gil_scoped_release release;
-      pool_->Submit(ticket, reinterpret_cast<const std::uint8_t*>(mask));
-      resets = pool_->Wait(ticket, Interrupted);
-    } catch (const core::Interrupted&) {
-      ticket.keepalive = std::shared_ptr<void>(owner.inc_ref().ptr(), [](void* object) {
-        py::gil_scoped_acquire gil;
-        Py_DECREF(static_cast<PyObject*>(object));
-      });
-      throw py::error_already_set();
-    }
-    return resets;
-  }
-
-  Ticket& Begin(Op op) {
-    Ticket* ticket = nullptr;
-    Guard([&] { ticket = &pool_->Begin(op, Interrupted); });
-    return *ticket;
-  }
-
  private:
-  template <class Function>
-  static void Guard(Function&& function) {
-    try {
-      py::gil_scoped_release release;
-      function();
-    } catch (const core::Interrupted&) {
-      throw py::error_already_set();
-    }
-  }
-
   std::unique_ptr<Pool> pool_;
 };
 
-// Addresses of a batch's columns, 0 where nobody wants one.
-void Fill(Batch& batch, const py::tuple& addresses) {
-  for (std::size_t i = 0; i < batch.base.size(); ++i) {
-    batch.base[i] = reinterpret_cast<std::byte*>(PyLong_AsSize_t(PyTuple_GET_ITEM(addresses.ptr(), i)));
-  }
-}
-
-void CheckCount(const char* what, const py::tuple& addresses, std::size_t expected) {
-  if (addresses.size() != expected) {
-    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
-                          std::to_string(addresses.size()));
-  }
-}
-
+using Addresses = std::vector<std::byte*>;
 using Entropy = std::vector<std::vector<std::uint32_t>>;
 
-void Reset(PoolHandle& pool, const py::tuple& out, std::uintptr_t mask, Entropy entropy,
+Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
+  if (list.size() != expected) {
+    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
+                          std::to_string(list.size()));
+  }
+  Addresses addresses(expected);
+  for (std::size_t i = 0; i < expected; ++i) {
+    addresses[i] = reinterpret_cast<std::byte*>(PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), i)));
+  }
+  return addresses;
+}
+
+// Addresses of all outputs but rewards, as a root has them, with nulls for those.
+Addresses FromRoot(const char* what, const py::list& list, const core::Layout& layout) {
+  const auto is_reward = [](const auto& column) { return column.spec.role == TRP_REWARD; };
+  const auto rewards = std::count_if(layout.outputs.begin(), layout.outputs.end(), is_reward);
+  Addresses addresses = FromList(what, list, layout.outputs.size() - static_cast<std::size_t>(rewards));
+  for (std::size_t i = 0; i < layout.outputs.size(); ++i) {
+    if (is_reward(layout.outputs[i]))
+      addresses.insert(addresses.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
+  }
+  return addresses;
+}
+
+// One call of the pool, without the GIL: `fill` completes the ticket. `owner` keeps the memory behind it
+// alive: the caller does so while it waits, and the ticket itself after an interrupt.
+template <class FillTicket>
+std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner,
+                  const FillTicket& fill) {
+  Ticket* ticket = nullptr;
+  try {
+    py::gil_scoped_release release;
+    ticket = &pool->Begin(op, Interrupted);
+    fill(*ticket);
+    pool->Submit(*ticket, reinterpret_cast<const std::uint8_t*>(mask));
+    return pool->Wait(*ticket, Interrupted);
+  } catch (const core::Interrupted&) {
+    if (ticket) {
+      ticket->keepalive = std::shared_ptr<void>(owner.inc_ref().ptr(), [](void* object) {
+        py::gil_scoped_acquire gil;
+        Py_DECREF(static_cast<PyObject*>(object));
+      });
+    }
+    throw py::error_already_set();
+  }
+}
+
+void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
            const py::object& owner) {
-  CheckCount("out", out, pool->layout().outputs.size());
   if (!entropy.empty() && entropy.size() != pool->num_envs()) {
     throw py::value_error("entropy: expected words for each env");
   }
-  Ticket& ticket = pool.Begin(Op::kReset);
-  Fill(ticket.out, out);
-  ticket.entropy = std::move(entropy);
-  pool.Run(ticket, mask, owner);
+  auto outputs = FromRoot("out", out, pool->layout());
+  Run(pool, Op::kReset, mask, owner, [&](Ticket& ticket) {
+    ticket.out.base.swap(outputs);
+    ticket.entropy.swap(entropy);
+  });
 }
 
-void Step(PoolHandle& pool, const py::tuple& actions, const py::tuple& out, std::uintptr_t mask,
+void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::uintptr_t mask,
           const py::object& owner) {
-  CheckCount("actions", actions, pool->layout().actions.size());
-  CheckCount("out", out, pool->layout().outputs.size());
-  Ticket& ticket = pool.Begin(Op::kStep);
-  Fill(ticket.actions, actions);
-  Fill(ticket.out, out);
-  pool.Run(ticket, mask, owner);
+  auto inputs = FromList("actions", actions, pool->layout().actions.size());
+  auto outputs = FromList("out", out, pool->layout().outputs.size());
+  Run(pool, Op::kStep, mask, owner, [&](Ticket& ticket) {
+    ticket.actions.base.swap(inputs);
+    ticket.out.base.swap(outputs);
+  });
 }
 
-std::uint32_t StepAndReset(PoolHandle& pool, const py::tuple& actions, const py::tuple& out,
-                           const py::tuple& root, const py::object& owner) {
-  CheckCount("actions", actions, pool->layout().actions.size());
-  CheckCount("out", out, pool->layout().outputs.size());
-  CheckCount("root", root, pool->layout().outputs.size());
-  Ticket& ticket = pool.Begin(Op::kStepAndReset);
-  Fill(ticket.actions, actions);
-  Fill(ticket.out, out);
-  Fill(ticket.root, root);
-  return pool.Run(ticket, 0, owner);
+std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::list& out,
+                           const py::list& root, const py::object& owner) {
+  auto inputs = FromList("actions", actions, pool->layout().actions.size());
+  auto outputs = FromList("out", out, pool->layout().outputs.size());
+  auto roots = FromRoot("root", root, pool->layout());
+  return Run(pool, Op::kStepAndReset, 0, owner, [&](Ticket& ticket) {
+    ticket.actions.base.swap(inputs);
+    ticket.out.base.swap(outputs);
+    ticket.root.base.swap(roots);
+  });
 }
 
 }  // namespace
