@@ -1,0 +1,125 @@
+"""What may differ without changing the numbers, and what may differ between the envs of one pool."""
+
+import os
+
+import pytest
+import torch
+from building import load_fault_plugin
+
+from torchrl_pool import PoolEnv, list_tasks
+
+
+def trajectory(env, steps=60):
+    torch.manual_seed(0)
+    root, out = env.reset(), []
+    for _ in range(steps):
+        data, root = env.step_and_maybe_reset(env.rand_action(root))
+        out.append(data)
+    env.close()
+    return torch.stack(out, 1)
+
+
+@pytest.mark.parametrize("task", list_tasks("classic"))
+def test_threads_do_not_change_the_numbers(task):
+    one = trajectory(PoolEnv(task, 37, seed=3, num_threads=1))
+    cpus = sorted(os.sched_getaffinity(0))
+    for options in ({"num_threads": 2}, {"num_threads": 5}, {"num_threads": 3, "thread_affinity": cpus[:1]}):
+        assert (trajectory(PoolEnv(task, 37, seed=3, **options)) == one).all()
+
+
+def test_thousands_of_envs_equal_a_few():
+    """Chunks, home queues and sharing are at work here; env i is the same in any pool."""
+    many = PoolEnv("CartPole-v1", 5000, num_threads=4)
+    few = PoolEnv("CartPole-v1", 8, num_threads=1)
+    picked = torch.tensor([0, 1, 624, 625, 2499, 2500, 4998, 4999])
+    root, few_root = many.reset(seed=0), few.reset(seed=picked.tolist())
+    torch.manual_seed(0)
+    for _ in range(100):
+        many.rand_action(root)
+        few_root.set("action", root["action"][picked])
+        data, root = many.step_and_maybe_reset(root)
+        few_data, few_root = few.step_and_maybe_reset(few_root)
+        assert (data[picked] == few_data).all()
+        assert (root[picked] == few_root).all()
+
+
+def test_one_task_per_env():
+    env = PoolEnv(["CartPole-v0", "CartPole-v1", "CartPole-v0"], 3, seed=0, low=0, high=0)
+    balanced = env.full_action_spec.zero()["action"]
+    root, ends = env.reset(), []
+    for step in range(1, 502):
+        balanced.zero_()
+        # Pushing against the pole's fall keeps it up long enough to meet the time limits.
+        pushes = (root["observation"][:, 2] + root["observation"][:, 3] > 0).long()
+        balanced.scatter_(1, pushes[:, None], 1)
+        data, root = env.step_and_maybe_reset(root.set("action", balanced.clone()))
+        ends += [(step, i) for i in data["next", "truncated"].flatten().nonzero().flatten().tolist()]
+    assert ends == [(200, 0), (200, 2), (400, 0), (400, 2), (500, 1)]
+
+
+def test_options_per_env_override_those_of_all():
+    options = [{}, {"g": 5.0}, {"g": 1.0, "x_init": 0.1}]
+    mixed = trajectory(PoolEnv("Pendulum-v1", 3, seed=0, g=9.0, env_options=options))
+    for i, own in enumerate(options):
+        alike = trajectory(PoolEnv("Pendulum-v1", 3, seed=0, **{"g": 9.0, **own}))
+        assert (mixed[i] == alike[i]).all()
+
+
+def test_bounds_per_env_are_in_the_specs():
+    load_fault_plugin()
+    env = PoolEnv("Fault-v0", 2, env_options=[{"gain": 1.0}, {"gain": 3.0}])
+    assert env.action_spec.space.high.tolist() == [[1, 1], [3, 3]]
+    actions = torch.cat([env.rand_action()["action"] for _ in range(100)], 1).abs()
+    assert actions[0].max() <= 1 < actions[1].max() <= 3
+
+
+@pytest.mark.parametrize("task", list_tasks("classic"))
+def test_obs_dtype_converts_observations_and_nothing_else(task):
+    native = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",)))
+    double = trajectory(PoolEnv(task, 3, seed=0, info_keys=("episode_reward",), obs_dtype=torch.float64))
+    assert double["observation"].dtype is torch.float64
+    assert double["next", "observation"].equal(native["next", "observation"].double())
+    for key in ("reward", "done", "episode_reward"):
+        assert double["next", key].equal(native["next", key])
+        assert double["next", key].dtype is native["next", key].dtype
+    assert PoolEnv(task, 3, obs_dtype=torch.float64).observation_spec["observation"].dtype is torch.float64
+
+
+def test_info_keys_of_a_task_come_only_when_asked_for():
+    load_fault_plugin()
+    env = PoolEnv("Fault-v0", 2, info_keys=("steps",))
+    data = trajectory(env, steps=5)
+    assert data["next", "steps"].tolist() == [[1, 2, 3, 4, 5]] * 2
+    assert "steps" not in list(PoolEnv("Fault-v0", 2).rollout(2).keys())
+    assert set(env.observation_spec.keys()) == {"observation", "steps"}
+
+
+def test_no_time_limit():
+    env = PoolEnv("MountainCar-v0", 2, max_episode_steps=None)
+    stay = torch.tensor([[0, 1, 0]]).expand(2, 3)
+    root = env.reset()
+    for _ in range(300):
+        data, root = env.step_and_maybe_reset(root.set("action", stay))
+        assert not data["next", "done"].any()
+
+
+def test_terminated_and_truncated_may_both_be_true():
+    free = trajectory(PoolEnv("CartPole-v1", 1, seed=0), steps=200)
+    length = int(free["next", "done"].flatten().nonzero()[0]) + 1
+    limited = trajectory(PoolEnv("CartPole-v1", 1, seed=0, max_episode_steps=length), steps=length)
+    last = limited["next"][0, -1]
+    assert last["terminated"].all()
+    assert last["truncated"].all()
+    assert last["done"].all()
+
+
+def test_seed_argument_is_set_seed():
+    seeded = PoolEnv("Acrobot-v1", 4)
+    assert seeded.set_seed(11) is not None
+    assert (trajectory(PoolEnv("Acrobot-v1", 4, seed=11)) == trajectory(seeded)).all()
+    assert not (trajectory(PoolEnv("Acrobot-v1", 4, seed=12)) == trajectory(PoolEnv("Acrobot-v1", 4))).all()
+
+
+def test_a_reopened_pool_begins_as_at_first():
+    env = PoolEnv("CartPole-v1", 3, seed=5)
+    assert (trajectory(env) == trajectory(env)).all()
