@@ -211,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--output", type=Path, default=Path("learning_curve.png"), metavar="PATH.png", help="the picture"
     )
     options = parser.parse_args(arguments)
+    if options.seed < 0:
+        parser.error(f"--seed: expected at least 0, got {options.seed}")
     if not options.output.parent.is_dir():
         parser.error(f"--output: there is no folder {options.output.parent}")
 

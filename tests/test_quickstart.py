@@ -1,0 +1,147 @@
+"""The quickstart example: what it promises of a training, its picture and its command line."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+from torchrl_pool.examples import quickstart
+from torchrl_pool.examples.quickstart import Config, Result, main, plot, train
+
+SHORT = Config(total_frames=10_000)
+SHORT_FRAMES = [2048, 4096, 6144, 8192, 10240]  # whole batches
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def short() -> Result:
+    threads = torch.get_num_threads()
+    result = train(SHORT, progress=False)
+    torch.set_num_threads(threads)
+    return result
+
+
+def assert_is_png(path: Path) -> None:
+    image = pytest.importorskip("matplotlib.image").imread(path)  # decodes all of it
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert min(image.shape[:2]) > 400
+    assert image.std() > 0  # not one colour
+
+
+def test_a_training_improves_the_policy(short: Result) -> None:
+    assert short.frames == SHORT_FRAMES
+    assert len(short.returns) == len(SHORT_FRAMES)
+    assert 9 < short.returns[0] < 40  # random actions last for about 22 steps
+    assert short.returns[-1] > 1.5 * short.returns[0]
+    assert len(short.evaluation) == 100
+    assert all(r == int(r) and 8 <= r <= 500 for r in short.evaluation)
+    assert short.evaluation_mean == pytest.approx(sum(short.evaluation) / 100)
+    assert short.evaluation_mean > short.returns[0]
+    assert short.seconds > 0
+
+
+def test_equal_configurations_give_the_same_curve(short: Result) -> None:
+    torch.rand(3)  # the state of the global generator does not matter
+    again = train(SHORT, progress=False)
+    assert again.frames == short.frames
+    assert again.returns == short.returns
+    assert again.evaluation == short.evaluation
+
+
+def test_another_seed_gives_another_curve(short: Result) -> None:
+    other = train(Config(seed=1, total_frames=4096), progress=False)
+    assert other.returns != short.returns[:2]
+
+
+@pytest.mark.parametrize(("num_envs", "frames"), [(1, 2048), (3, 2049), (4096, 4096)])
+def test_batches_are_whole_steps_of_all_envs(num_envs: int, frames: int) -> None:
+    result = train(Config(num_envs=num_envs, total_frames=1), progress=False)
+    assert result.frames == [frames]
+
+
+def test_training_before_the_first_finished_episode() -> None:
+    result = train(Config(num_envs=16, total_frames=32, batch_frames=32), progress=False)
+    assert len(result.returns) == 1
+    assert math.isnan(result.returns[0])
+
+
+def test_the_progress_bar_shows_frames_and_return(capsys: pytest.CaptureFixture[str]) -> None:
+    result = train(Config(total_frames=2048))
+    bar = capsys.readouterr().err
+    assert "2.05k/2.05k" in bar
+    assert f"mean return {result.returns[-1]:.1f}" in bar
+
+
+def test_plot_writes_a_png(short: Result, tmp_path: Path) -> None:
+    plot(short, SHORT, tmp_path / "curve.png")
+    assert_is_png(tmp_path / "curve.png")
+
+
+@pytest.mark.parametrize(("goal", "status"), [(1.0, 0), (501.0, 1)])
+def test_exit_status_says_whether_the_goal_is_met(
+    goal: float,
+    status: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quickstart, "GOAL", goal)
+    path = tmp_path / "curve.png"
+    assert main(["--frames", "2048", "--num-envs", "8", "--seed", "3", "--output", str(path)]) == status
+    out = capsys.readouterr().out
+    assert "Mean return over 100 evaluation episodes: " in out
+    assert "2048 frames in " in out
+    assert str(path) in out
+    assert_is_png(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seed", "-1"], "--seed: expected at least 0, got -1"),
+        (["--frames", "0"], "--frames: expected at least 1, got 0"),
+        (["--num-envs", "-2"], "--num-envs: expected at least 1, got -2"),
+        (["--output", "no/such/folder/curve.png"], "--output: there is no folder"),
+    ],
+)
+def test_wrong_options(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_help() -> None:
+    done = run_python("-m", "torchrl_pool.examples.quickstart", "--help")
+    assert done.returncode == 0, done.stderr
+    for option in ("--seed", "--num-envs", "--frames", "--output"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "tqdm"])
+def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
+    done = run_python(
+        "-c", f"import sys; sys.modules[{missing!r}] = None; import torchrl_pool.examples.quickstart"
+    )
+    assert done.returncode != 0
+    assert missing in done.stderr.splitlines()[-1]
+    assert "pip install torchrl_pool[examples]" in done.stderr.splitlines()[-1]
