@@ -27,6 +27,7 @@ from torchrl.envs import (
     SerialEnv,
     StepCounter,
     TransformedEnv,
+    VecNormV2,
 )
 from torchrl.envs.utils import check_env_specs
 from torchrl.modules import OneHotCategorical, ProbabilisticActor, TanhNormal
@@ -127,9 +128,6 @@ def test_moving_to_a_device_moves_specs_and_outputs():
     check_env_specs(env)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="tensors are allocated on torch's default device", raises=NotImplementedError
-)
 def test_default_device_of_torch_is_ignored():
     with torch.device("meta"):
         env = cartpole(device="cpu")
@@ -337,6 +335,42 @@ def test_policy_entries_are_carried_like_by_step_mdp():
     _, root = one_visit.step_and_maybe_reset(policy(a))
     root["nested", "later"] = torch.zeros(N)
     assert set(a["nested"].keys()) == before
+
+
+def test_post_step_hooks_run():
+    """As TorchRL's transforms install them: they may change or replace what step_and_maybe_reset returns."""
+    for road in (cartpole.func.step_and_maybe_reset, EnvBase.step_and_maybe_reset):
+        env = cartpole(seed=0)
+        env._post_step_mdp_hooks = lambda td, root: (td.set("seen", torch.ones(N)), root.exclude("action"))
+        td, root = road(env, fall_right(env.reset()))
+        assert td["seen"].all()
+        assert "action" not in root
+
+
+def test_input_on_no_device_is_moved():
+    env = cartpole(seed=0, device="cpu")
+    expected = cartpole(seed=0)
+    root = TensorDict(dict(fall_right(env.reset()).items()), [N])
+    assert root.device is None
+    td, next_root = env.step_and_maybe_reset(root)
+    assert td.device == next_root.device == torch.device("cpu")
+    assert "next" not in root
+    assert_td_equal(td, expected.step(fall_right(expected.reset())))
+
+
+def test_compiled_env_gives_the_same():
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    kwargs = {"seed": 0, "max_episode_steps": 2}
+    compiled, eager = cartpole(compile={"backend": backend}, **kwargs), cartpole(**kwargs)
+    expected = eager.rollout(5, fall_right, break_when_any_done=False)
+    assert_td_equal(compiled.rollout(5, fall_right, break_when_any_done=False), expected)
+    assert expected["next", "done"].any()
+    assert graphs  # it was compiled indeed
 
 
 def test_lazy_stack_as_input():
@@ -622,6 +656,19 @@ def test_terminal_observations_under_transforms():
     b = env.rollout(15, fall_right, break_when_any_done=False)
     assert a["next", "done"].any()
     assert torch.equal(a["next", "observation"], b["next", "observation"])
+
+
+@pytest.mark.filterwarnings("ignore:Support of VecNormV2 for containers with non-empty batch-size")
+def test_partial_resets_do_not_distort_running_statistics():
+    """A mean lies between the least and the greatest of what it is the mean of."""
+    norm = VecNormV2(in_keys=["observation"], out_keys=["normed"], reduce_batch_dims=True)
+    env = TransformedEnv(PoolEnv("CartPole-v1", 50, seed=0, low=0.2, high=0.205), norm)
+    data = env.rollout(100, break_when_any_done=False)
+    done = data["next", "done"].squeeze(-1)
+    assert (done.any(0) & ~done.all(0)).any()
+    positions = torch.stack([data["observation"], data["next", "observation"]])[..., 0]
+    assert positions.min() > 0.19
+    assert positions.min() < norm.loc["observation"].flatten()[0] < positions.max()
 
 
 # ---- batched envs ----------------------------------------------------------------------------------------

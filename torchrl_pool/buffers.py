@@ -12,9 +12,8 @@ from tensordict import TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.specs import Key, key_of, torch_dtype
 
-
-# One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain tuple:
-# one is made at every step.
+# One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain
+# tuple, since one is made at every step.
 Batch: TypeAlias = tuple[dict[Key, torch.Tensor], list[int]]
 
 
@@ -23,13 +22,18 @@ class BatchAllocator:
 
     def __init__(self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool) -> None:
         # Never written: empty_like is the cheapest way to a fresh tensor.
-        self._step = {key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s)) for s in outputs}
+        self._step = {
+            key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s), device="cpu") for s in outputs
+        }
+        self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self._rewards = [key_of(s) for s in outputs if s.role == "reward"]
         self._root = {key: t for key, t in self._step.items() if key not in self._rewards}
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
         self._spare: Batch | None = None
+        # What the last call gave to the consumer: read for rows that a call leaves out, never written.
+        self.latest: dict[Key, torch.Tensor] = {}
         self.nowhere = [0] * len(self._root)  # addresses for a reset whose outputs nobody wants
 
     def for_step(self) -> Batch:
@@ -52,13 +56,19 @@ class BatchAllocator:
 
     def give_back_root(self, root: Batch) -> None:
         """Takes a root batch that nobody else has seen."""
-        self._spare = root
+        if not torch.is_inference_mode_enabled():  # its tensors could not be saved for backward later
+            self._spare = root
 
     def keep_from(self, tensors: dict[Key, torch.Tensor], tensordict: TensorDictBase) -> None:
-        """Fills tensors, for a call that writes only some rows: with what the tensordict holds under the same
-        keys (shape and dtype permitting), else with zeros. A step earns no reward in the other rows."""
+        """Fills tensors, for a call that writes only some rows.
+
+        The other rows get what the tensordict holds under the same keys, shape and dtype permitting, else the
+        envs' latest observations. A step earns no reward there, and flags that nobody knows are unset.
+        """
         for key, tensor in tensors.items():
             value = None if key in self._rewards else tensordict.get(key, None)
+            if value is None and key not in self._flags and key not in self._rewards:
+                value = self.latest.get(key)
             if value is not None and value.shape == tensor.shape and value.dtype is tensor.dtype:
                 tensor.copy_(value)
             else:

@@ -268,6 +268,7 @@ class PoolEnv(EnvBase):
                 pool.reset(out, mask_address, entropy, (tensors, mask))
             except _core.EnvFailure as error:
                 raise _env_failure(error, self._tensordict(tensors)) from None
+        self._allocator.latest = tensors
         return self._tensordict(tensors)
 
     def _reset_entropy(self, seed: int | Sequence[int] | None) -> list[list[int]]:
@@ -312,6 +313,7 @@ class PoolEnv(EnvBase):
             pool.step(addresses, out, mask_address, (actions, tensors, mask))
         except _core.EnvFailure as error:
             raise _env_failure(error, self._tensordict(tensors)) from None
+        self._allocator.latest = tensors
         return self._tensordict(tensors)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
@@ -354,8 +356,10 @@ class PoolEnv(EnvBase):
             if key not in not_carried
         }
         if resets:
+            self._allocator.latest = spare[0]
             carried.update(self._on_device(spare[0]))
         else:
+            self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
             for key in spare[0]:
                 carried[key] = next_values[key]
@@ -462,7 +466,7 @@ class PoolEnv(EnvBase):
         sizes = {pool.render_size(i) for i in indices}
         if len(sizes) != 1:
             raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
-        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8)
+        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8, device="cpu")
         for frame, i in zip(frames, indices, strict=True):
             pool.render(i, frame.data_ptr())
         return frames

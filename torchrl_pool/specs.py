@@ -102,10 +102,10 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
         rows = [getattr(s, side) for s in specs]
         if not rows[0]:
-            return torch.full(shape, missing, dtype=dtype)
+            return torch.full(shape, missing, dtype=dtype, device="cpu")
         if all(row == rows[0] for row in rows):
             rows = rows[:1]
-        table = torch.tensor(rows, dtype=torch.float64).to(dtype)
+        table = torch.tensor(rows, dtype=torch.float64, device="cpu").to(dtype)
         return table.reshape(-1, *spec.shape).expand(shape).contiguous()
 
     limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)

@@ -1,0 +1,401 @@
+"""Classic control against Gymnasium, bit for bit."""
+
+import math
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from torchrl.envs import EnvBase, GymEnv, SerialEnv
+
+from torchrl_pool import PoolEnv, list_tasks, task_info
+
+TASKS = list_tasks("classic")
+N = 3
+FLAGS = ("done", "terminated", "truncated")
+
+
+def _numpy_calls_libm():
+    """Whether NumPy's sin and cos of a float64 equal the C library's.
+
+    On some processors NumPy takes vector code of its own for them, which may differ in the last bit. The
+    pool, in C++, always calls the C library.
+    """
+    angles = np.random.default_rng(0).uniform(-20, 20, 20_000)
+    return all(np.sin(x) == math.sin(x) and np.cos(x) == math.cos(x) for x in angles)
+
+
+def _numpy_float32_is_vectorized():
+    """Whether NumPy takes its polynomial for sin and cos of a float32, which the pool rebuilds for Acrobot.
+
+    On processors without fused multiply-add NumPy calls the C library instead, which rounds better.
+    """
+    angles = np.linspace(-0.1, 0.1, 10_001, dtype=np.float32)
+    return any(np.cos(x) != np.float32(math.cos(x)) for x in angles)
+
+
+LIBM_EQUAL = _numpy_calls_libm()
+FLOAT32_EQUAL = _numpy_float32_is_vectorized()
+ULPS = 2
+
+
+def is_chaotic(task):
+    """Whether trajectories drift apart on this processor.
+
+    The mountain cars call the C library from Python too. For the others a difference in the last bit of the
+    float64 state grows from step to step, but for 20 steps stays far below the resolution of a float32.
+    """
+    return not (LIBM_EQUAL or task.startswith("MountainCar"))
+
+
+def is_exact(task):
+    """Whether the task can equal its reference in every bit on this processor.
+
+    Where it cannot, float32 observations differ by rounding: by ULPS at most, which is also the distance
+    between the two kinds of float32 trigonometry. Only Acrobot's first observations use the latter.
+    """
+    return not is_chaotic(task) and (FLOAT32_EQUAL or task != "Acrobot-v1")
+
+
+def steps_to_compare(task, steps):
+    return min(steps, 20) if is_chaotic(task) else steps
+
+
+def assert_same(task, actual, expected, what):
+    actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
+    assert actual.dtype == expected.dtype, what
+    assert actual.shape == expected.shape, what
+    if is_exact(task) or not actual.is_floating_point():
+        assert torch.equal(actual, expected), f"{what}: {actual} != {expected}"
+    else:
+        scale = torch.maximum(actual.abs(), expected.abs()).clamp(min=1e-3)
+        ulps = (actual - expected).abs() / torch.from_numpy(np.spacing(scale.numpy()))
+        assert (ulps <= ULPS).all(), f"{what}: {actual} is up to {ulps.max()} ulps from {expected}"
+
+
+def gymnasium_env(task, **kwargs):
+    return gymnasium.make(task, disable_env_checker=True, **kwargs)
+
+
+class Reference:
+    """One Gymnasium env per row, each reset without a seed when its episode ends."""
+
+    def __init__(self, makers, reset_options=None, attributes=None):
+        self.envs = [make() for make in makers]
+        self.reset_options = reset_options
+        for env in self.envs:
+            for name, value in (attributes or {}).items():
+                assert hasattr(env.unwrapped, name)
+                setattr(env.unwrapped, name, value)
+
+    def reset(self, seed):
+        rows = [env.reset(seed=seed + i, options=self.reset_options)[0] for i, env in enumerate(self.envs)]
+        return torch.from_numpy(np.stack(rows))
+
+    def step(self, actions):
+        """The entries of "next", and the observations of the next root."""
+        last, first, rewards, terminated, truncated = [], [], [], [], []
+        for env, action in zip(self.envs, actions, strict=True):
+            action = action.numpy() if action.ndim else int(action)
+            observation, reward, env_terminated, env_truncated, _ = env.step(action)
+            # A copy: MountainCarContinuous returns the very array that holds its state.
+            last.append(np.array(observation))
+            rewards.append([reward])
+            terminated.append([env_terminated])
+            truncated.append([env_truncated])
+            if env_terminated or env_truncated:
+                observation = env.reset(options=self.reset_options)[0]
+            first.append(np.array(observation))
+        after = {
+            "observation": torch.from_numpy(np.stack(last)),
+            "reward": torch.tensor(np.array(rewards), dtype=torch.float32),
+            "terminated": torch.tensor(terminated),
+            "truncated": torch.tensor(truncated),
+        }
+        after["done"] = after["terminated"] | after["truncated"]
+        return after, torch.from_numpy(np.stack(first))
+
+
+def choose_action(pool, root):
+    """Random actions; but a mountain car is pushed the way it moves, or it would never reach its goal."""
+    action = pool.rand_action()["action"]
+    if not pool.task.startswith("MountainCar"):
+        return action
+    forward = root["observation"][:, 1] >= 0
+    if action.is_floating_point():
+        strength = 0.3 + 0.7 * torch.rand(action.shape)
+        return torch.where(forward.unsqueeze(-1), strength, -strength)
+    return 2 * forward.long()
+
+
+def differing_keys(a, b):
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    return [key for key in a.keys(True, True) if not torch.equal(a[key], b[key])]
+
+
+def play(task, pool, reference, steps, seed):
+    """Compares the two step by step and returns the pool's "next" entries, stacked over time."""
+    pool_td = pool.reset(seed=seed)
+    assert_same(task, pool_td["observation"], reference.reset(seed), "first observation")
+    history = []
+    for t in range(steps_to_compare(task, steps)):
+        pool_td["action"] = choose_action(pool, pool_td)
+        after, roots = reference.step(pool_td["action"])
+        pool_td, pool_root = pool.step_and_maybe_reset(pool_td)
+        for key, expected in after.items():
+            assert_same(task, pool_td["next", key], expected, f"next {key} of step {t}")
+        assert_same(task, pool_root["observation"], roots, f"root observation after step {t}")
+        for key in FLAGS:
+            assert not pool_root[key].any()
+        history.append(pool_td["next"])
+        pool_td = pool_root
+    return torch.stack(history, -1)
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(task, num_envs=N, **kwargs):
+        kwargs.setdefault("categorical_action_encoding", True)
+        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def test_family_is_complete():
+    reference = {id for id, spec in gymnasium.registry.items() if "classic_control" in str(spec.entry_point)}
+    assert set(TASKS) == reference
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_registration_equals_gymnasiums(task):
+    info, reference = task_info(task), gymnasium.spec(task)
+    assert info.max_episode_steps == reference.max_episode_steps
+    assert info.reward_threshold == reference.reward_threshold
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+def test_specs_equal_those_of_gym_env(task, categorical, make_pool):
+    pool = make_pool(task, categorical_action_encoding=categorical)
+    reference = SerialEnv(N, lambda: GymEnv(task, categorical_action_encoding=categorical))
+    for kind in ("observation", "action", "reward", "done", "state"):
+        assert getattr(pool, f"{kind}_spec") == getattr(reference, f"{kind}_spec")
+        assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
+    assert pool.batch_size == reference.batch_size
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("task", TASKS)
+def test_equals_serial_env_of_gym_envs(task, seed, make_pool):
+    pool = make_pool(task, categorical_action_encoding=False)
+    reference = SerialEnv(N, lambda: GymEnv(task))
+    assert pool.set_seed(seed) == reference.set_seed(seed)
+    torch.manual_seed(seed)
+    actual, expected = pool.reset(), reference.reset()
+    assert set(actual.keys()) == set(expected.keys())
+    episodes = 0
+    for t in range(steps_to_compare(task, 1_000)):
+        for key in ("observation", *FLAGS):
+            assert_same(task, actual[key], expected[key], f"{key} before step {t}")
+        action = pool.rand_action()["action"]
+        actual["action"], expected["action"] = action, action.clone()
+        actual, actual_root = pool.step_and_maybe_reset(actual)
+        expected, expected_root = reference.step_and_maybe_reset(expected)
+        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
+        for key in ("observation", "reward", *FLAGS):
+            assert_same(task, actual["next", key], expected["next", key], f"next {key} of step {t}")
+        episodes += int(actual["next", "done"].sum())
+        actual, expected = actual_root, expected_root
+    assert episodes >= N or is_chaotic(task)
+    reference.close()
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("seed", [0, 7, 2**31, 2**32 - 1, 2**40 + 1])
+def test_seed_chain_equals_that_of_serial_env(seed, static, make_pool):
+    pool = make_pool("Pendulum-v1")
+    reference = SerialEnv(N, lambda: GymEnv("Pendulum-v1"))
+    assert pool.set_seed(seed, static_seed=static) == reference.set_seed(seed, static_seed=static)
+    for _ in range(2):
+        actual = pool.reset()["observation"]
+        assert_same("Pendulum-v1", actual, reference.reset()["observation"], "observation")
+        assert (actual == actual[:1]).all().item() is static
+    reference.close()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_plain_road_equals_one_visit(task, make_pool):
+    one_visit, plain, by_hand = (make_pool(task, max_episode_steps=40) for _ in range(3))
+    for pool in (one_visit, plain, by_hand):
+        pool.set_seed(3)
+    a, b, c = one_visit.reset(), plain.reset(), by_hand.reset()
+    episodes = 0
+    for _ in range(300):
+        action = choose_action(one_visit, a)
+        a["action"] = action
+        a, a_root = one_visit.step_and_maybe_reset(a)
+        b, b_root = EnvBase.step_and_maybe_reset(plain, b.set("action", action))
+        c = by_hand.step(c.set("action", action))
+        c_root = by_hand.maybe_reset(by_hand.step_mdp(c))
+        assert not differing_keys(a, b)
+        assert not differing_keys(a, c)
+        # EnvBase zeroes the old action where an episode begins; the one visit leaves it.
+        assert not differing_keys(a_root.exclude("action"), b_root.exclude("action"))
+        assert not differing_keys(a_root.exclude("action"), c_root.exclude("action"))
+        episodes += int(a["next", "done"].sum())
+        a, b, c = a_root, b_root, c_root
+    assert episodes >= 7 * N
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_reset_with_seed_follows_gymnasiums_vector_rule(task, make_pool):
+    pool = make_pool(task)
+    reference = gymnasium.make_vec(
+        task,
+        num_envs=N,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+    )
+    root = pool.reset(seed=11)
+    assert_same(task, root["observation"], reference.reset(seed=11)[0], "first observation")
+    episodes = 0
+    for t in range(steps_to_compare(task, 1_000)):
+        td, root = pool.step_and_maybe_reset(pool.rand_action(root))
+        observation, reward, terminated, truncated, info = reference.step(td["action"].numpy())
+        assert_same(task, root["observation"], observation, f"root observation after step {t}")
+        assert_same(task, td["next", "reward"], reward.astype(np.float32)[:, None], f"reward of step {t}")
+        assert_same(task, td["next", "terminated"], terminated[:, None], f"terminated of step {t}")
+        assert_same(task, td["next", "truncated"], truncated[:, None], f"truncated of step {t}")
+        last = observation.copy()
+        for i in np.flatnonzero(terminated | truncated):
+            last[i] = info["final_obs"][i]
+            episodes += 1
+        assert_same(task, td["next", "observation"], last, f"next observation of step {t}")
+    assert episodes >= N or is_chaotic(task)
+    # A list seeds each env by itself.
+    seeds = [5, 2**33, 6]
+    root = pool.reset(seed=seeds)
+    assert_same(task, root["observation"], reference.reset(seed=seeds)[0], "first observation")
+    reference.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "reference"),
+    [
+        ("CartPole-v1", {"sutton_barto_reward": True}, {"kwargs": {"sutton_barto_reward": True}}),
+        ("CartPole-v0", {"sutton_barto_reward": True}, {"kwargs": {"sutton_barto_reward": True}}),
+        ("CartPole-v1", {"low": -0.2, "high": 0.1}, {"reset_options": {"low": -0.2, "high": 0.1}}),
+        ("CartPole-v1", {"high": 0.2}, {"reset_options": {"high": 0.2}}),
+        ("MountainCar-v0", {"goal_velocity": 0.04}, {"kwargs": {"goal_velocity": 0.04}}),
+        ("MountainCar-v0", {"low": -1.2, "high": 0.4}, {"reset_options": {"low": -1.2, "high": 0.4}}),
+        ("MountainCarContinuous-v0", {"goal_velocity": 0.04}, {"kwargs": {"goal_velocity": 0.04}}),
+        ("MountainCarContinuous-v0", {"low": -1.2, "high": 0}, {"reset_options": {"low": -1.2, "high": 0}}),
+        ("Pendulum-v1", {"g": 9.81}, {"kwargs": {"g": 9.81}}),
+        ("Pendulum-v1", {"g": 3}, {"kwargs": {"g": 3}}),
+        (
+            "Pendulum-v1",
+            {"x_init": 0.5, "y_init": 4.0},
+            {"reset_options": {"x_init": 0.5, "y_init": 4.0}},
+        ),
+        ("Pendulum-v1", {"x_init": 30.0}, {"reset_options": {"x_init": 30.0}}),
+        ("Acrobot-v1", {"low": -0.5, "high": 0.3}, {"reset_options": {"low": -0.5, "high": 0.3}}),
+        ("Acrobot-v1", {"low": -50.0, "high": 50.0}, {"reset_options": {"low": -50.0, "high": 50.0}}),
+        ("Acrobot-v1", {"dt": 0.05}, {"attributes": {"dt": 0.05}}),
+        ("Acrobot-v1", {"torque_noise_max": 0.5}, {"attributes": {"torque_noise_max": 0.5}}),
+        ("Acrobot-v1", {"book_or_nips": "nips"}, {"attributes": {"book_or_nips": "nips"}}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
+)
+def test_options_equal_gymnasiums(task, options, reference, make_pool):
+    kwargs = {"kwargs": {}, **reference}
+    make = partial(gymnasium_env, task, **kwargs.pop("kwargs"))
+    with_options = play(task, make_pool(task, **options), Reference([make] * N, **kwargs), 600, seed=4)
+    torch.manual_seed(0)
+    default = play(task, make_pool(task), Reference([partial(gymnasium_env, task)] * N), 600, seed=4)
+    assert differing_keys(with_options, default), "the option makes no difference here: nothing was tested"
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("limit", [1, 7])
+def test_time_limit_equals_gymnasiums(task, limit, make_pool):
+    make = partial(gymnasium_env, task, max_episode_steps=limit)
+    after = play(task, make_pool(task, max_episode_steps=limit), Reference([make] * N), 30, seed=0)
+    assert after["truncated"].any()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_time_limit(task, make_pool):
+    """The registered limits are below 1,000 steps; Gymnasium reads -1 as none."""
+    pool = make_pool(task, max_episode_steps=None)
+    after = play(
+        task, pool, Reference([partial(gymnasium_env, task, max_episode_steps=-1)] * N), 1_100, seed=0
+    )
+    assert not after["truncated"].any()
+
+
+def test_terminated_and_truncated_in_one_step(make_pool):
+    pool = make_pool("CartPole-v1")
+    root = pool.reset(seed=0)
+    action = torch.ones(N, dtype=torch.int64)
+    length = 0
+    while not root["done"].any():
+        root = pool.step(root.set("action", action))["next"]
+        length += 1
+    limited = make_pool("CartPole-v1", max_episode_steps=length)
+    reference = Reference([partial(gymnasium_env, "CartPole-v1", max_episode_steps=length)] * N)
+    root, _ = limited.reset(seed=0), reference.reset(0)
+    for _ in range(length):
+        td, root = limited.step_and_maybe_reset(root.set("action", action))
+        expected, _ = reference.step(action)
+        for key in FLAGS:
+            assert torch.equal(td["next", key], expected[key])
+    assert (td["next", "terminated"] & td["next", "truncated"]).any()
+    assert td["next", "truncated"].all()
+
+
+@pytest.mark.parametrize(
+    ("task", "shared", "per_env"),
+    [
+        ("CartPole-v1", {"high": 0.07}, [{"sutton_barto_reward": True}, {}, {"low": -0.2}]),
+        ("MountainCar-v0", {}, [{"low": -1.0}, {"high": 0.3}, {"goal_velocity": 0.05}]),
+        ("MountainCarContinuous-v0", {}, [{"low": -1.0}, {"high": 0.3}, {"goal_velocity": 0.05}]),
+        ("Pendulum-v1", {"g": 2.0}, [{"g": 9.81}, {}, {"x_init": 0.1, "y_init": 3.0}]),
+        ("Acrobot-v1", {"dt": 0.1}, [{"torque_noise_max": 1.0}, {"book_or_nips": "nips"}, {"dt": 0.3}]),
+    ],
+)
+def test_env_options_apply_to_their_env_alone(task, shared, per_env, make_pool):
+    mixed = make_pool(task, env_options=per_env, **shared)
+    uniform = [make_pool(task, **{**shared, **options}) for options in per_env]
+    mixed_root, uniform_roots = mixed.reset(seed=9), [pool.reset(seed=9) for pool in uniform]
+    mixed_rows = []
+    for _ in range(250):
+        action = choose_action(mixed, mixed_root)
+        mixed_td, mixed_root = mixed.step_and_maybe_reset(mixed_root.set("action", action))
+        for i, pool in enumerate(uniform):
+            td, uniform_roots[i] = pool.step_and_maybe_reset(uniform_roots[i].set("action", action))
+            assert not differing_keys(td[i], mixed_td[i])
+            assert not differing_keys(uniform_roots[i][i], mixed_root[i])
+        mixed_rows.append(mixed_td)
+    assert torch.stack(mixed_rows)["next", "done"].any() or task == "Acrobot-v1"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_number_of_threads_changes_nothing(task, make_pool):
+    num_envs = 50
+    pools = [make_pool(task, num_envs, num_threads=k, max_episode_steps=30) for k in (1, 2, 7, num_envs)]
+    roots = [pool.reset(seed=1) for pool in pools]
+    for _ in range(100):
+        action = pools[0].rand_action()["action"]
+        for i, pool in enumerate(pools):
+            td, roots[i] = pool.step_and_maybe_reset(roots[i].set("action", action))
+            if i == 0:
+                expected = td
+            assert not differing_keys(td, expected)
+            assert not differing_keys(roots[i], roots[0])

@@ -1,0 +1,197 @@
+"""The executor's own step_count, episode_reward and is_init against the transforms that they stand for."""
+
+import itertools
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.collectors import Collector
+from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import PoolEnv, list_tasks
+
+TASKS = list_tasks("classic")
+KEYS = ("step_count", "episode_reward", "is_init")
+TRANSFORMS = {"step_count": StepCounter, "episode_reward": RewardSum, "is_init": InitTracker}
+N = 5
+
+
+def pair(task="CartPole-v1", keys=KEYS, seed=0, **kwargs):
+    native = PoolEnv(task, N, info_keys=keys, **kwargs)
+    transforms = [TRANSFORMS[key]() for key in keys]
+    transformed = TransformedEnv(PoolEnv(task, N, **kwargs), Compose(*transforms))
+    assert native.set_seed(seed) == transformed.set_seed(seed)
+    return native, transformed
+
+
+def assert_td_equal(a, b):
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    for key in a.keys(True, True):
+        assert a[key].dtype == b[key].dtype, key
+        assert torch.equal(a[key], b[key]), key
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+def test_specs(task, categorical):
+    native, transformed = pair(task, categorical_action_encoding=categorical, device="cpu")
+    assert native.observation_spec == transformed.observation_spec
+    assert native.reward_spec == transformed.reward_spec
+    assert native.done_spec == transformed.done_spec
+    assert native.action_spec == transformed.action_spec
+    check_env_specs(native, break_when_any_done="both")
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("task", TASKS)
+def test_step_and_maybe_reset(task, device):
+    native, transformed = pair(task, device=device, max_episode_steps=25)
+    a, b = native.reset(), transformed.reset()
+    assert_td_equal(a, b)
+    assert a["is_init"].all()
+    for _ in range(300):
+        action = native.rand_action()["action"]
+        a, a_root = native.step_and_maybe_reset(a.set("action", action))
+        b, b_root = transformed.step_and_maybe_reset(b.set("action", action))
+        assert_td_equal(a, b)
+        # EnvBase zeroes the old action where an episode begins.
+        assert_td_equal(a_root.exclude("action"), b_root.exclude("action"))
+        a, b = a_root, b_root
+
+
+def test_values_over_an_episode():
+    """Without transforms to compare with, so that both cannot be wrong alike."""
+    env = PoolEnv("Pendulum-v1", N, info_keys=KEYS, max_episode_steps=4, seed=0)
+    root = env.reset()
+    total = torch.zeros(N, 1)
+    for step in range(12):
+        begins = step % 4 == 0
+        if begins:
+            total.zero_()
+        assert (root["is_init"] == begins).all()
+        assert (root["step_count"] == step % 4).all()
+        assert torch.equal(root["episode_reward"], total)
+        td, root = env.step_and_maybe_reset(env.rand_action(root))
+        total += td["next", "reward"]
+        assert not td["next", "is_init"].any()
+        assert (td["next", "step_count"] == step % 4 + 1).all()
+        assert torch.equal(td["next", "episode_reward"], total)
+    assert (total < 0).all()
+
+
+@pytest.mark.parametrize(
+    "keys", [keys for count in (1, 2) for keys in itertools.permutations(KEYS, count)], ids="-".join
+)
+def test_any_choice_of_keys(keys):
+    native, transformed = pair(keys=keys)
+    torch.manual_seed(0)
+    a = native.rollout(60, break_when_any_done=False)
+    torch.manual_seed(0)
+    b = transformed.rollout(60, break_when_any_done=False)
+    assert a["next", "done"].any()
+    assert_td_equal(a, b)
+
+
+@pytest.mark.parametrize("kwargs", [{"break_when_any_done": False}, {"break_when_any_done": True}])
+@pytest.mark.parametrize("task", TASKS)
+def test_rollout(task, kwargs):
+    native, transformed = pair(task, max_episode_steps=30)
+    for _ in range(3):
+        torch.manual_seed(1)
+        a = native.rollout(100, **kwargs)
+        torch.manual_seed(1)
+        b = transformed.rollout(100, **kwargs)
+        assert a["next", "done"].any()
+        assert_td_equal(a, b)
+
+
+def test_rollout_until_all_are_done():
+    native, transformed = pair()
+    kwargs = {"break_when_any_done": False, "break_when_all_done": True}
+    torch.manual_seed(1)
+    a = native.rollout(500, **kwargs)
+    torch.manual_seed(1)
+    b = transformed.rollout(500, **kwargs)
+    assert_td_equal(a, b)
+    lengths = a["next", "step_count"][:, -1]
+    assert lengths.unique().numel() > 1
+
+
+@pytest.mark.parametrize("shape", [(N,), (N, 1)])
+def test_partial_resets(shape):
+    native, transformed = pair()
+    a, b = native.reset(), transformed.reset()
+    generator = torch.Generator().manual_seed(0)
+    for i in range(200):
+        action = native.rand_action()["action"]
+        a = native.step_mdp(native.step(a.set("action", action)))
+        b = transformed.step_mdp(transformed.step(b.set("action", action)))
+        assert_td_equal(a, b)
+        mask = a["done"].squeeze(-1) | (torch.rand(N, generator=generator) < 0.1)
+        if i % 3 == 0 or a["done"].any():  # now and then with none set
+            a = native.reset(a.exclude("action").set("_reset", mask.view(shape)))
+            b = transformed.reset(b.exclude("action").set("_reset", mask.view(N, 1)))  # StepCounter's shape
+            assert_td_equal(a, b)
+            assert torch.equal(a["is_init"].squeeze(-1), mask)
+            assert (a["step_count"].squeeze(-1)[mask] == 0).all()
+
+
+def test_partial_reset_right_after_a_reset():
+    native, transformed = pair()
+    mask = torch.arange(N)[:, None] < 2
+    a, b = (env.reset(env.reset().set("_reset", mask)) for env in (native, transformed))
+    assert_td_equal(a, b)
+    assert a["is_init"].all()
+
+
+def test_skipped_envs_keep_their_values():
+    env = PoolEnv("CartPole-v1", N, info_keys=KEYS, seed=0)
+    root = env.reset()
+    for _ in range(3):
+        root = env.step_mdp(env.step(env.rand_action(root)))
+    mask = torch.arange(N) < 2
+    after = env.step(env.rand_action(root.set("_step", mask)))["next"]
+    assert torch.equal(after["step_count"].squeeze(-1), 3 + mask.long())
+    assert torch.equal(after["episode_reward"].squeeze(-1), 3 + mask.float())
+    # And the counters are the executor's own: what the tensordict says does not matter.
+    action = env.rand_action()["action"]
+    after = env.step(TensorDict({"action": action, "step_count": torch.full((N, 1), 99)}, [N]))["next"]
+    assert torch.equal(after["step_count"].squeeze(-1), 4 + mask.long())
+
+
+def test_time_limit_follows_the_count():
+    env = PoolEnv("Pendulum-v1", N, info_keys=KEYS, max_episode_steps=6)
+    data = env.rollout(40, break_when_any_done=False)
+    assert torch.equal(data["next", "truncated"], data["next", "step_count"] == 6)
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
+def test_collector(task):
+    batches = []
+    for env in pair(task, max_episode_steps=15):
+        torch.manual_seed(2)
+        collector = Collector(env, None, frames_per_batch=N * 40, total_frames=N * 160)
+        batches.append(torch.cat([batch.clone() for batch in collector], -1))
+        collector.shutdown()
+    native, transformed = batches
+    assert native.shape == (N, 160)
+    assert native["next", "done"].sum() >= 10 * N
+    assert_td_equal(native, transformed)
+    assert torch.equal(native["is_init"], native["step_count"] == 0)
+
+
+def test_further_transforms_on_top():
+    """A StepCounter of another name counts the same."""
+    env = TransformedEnv(
+        PoolEnv("CartPole-v1", N, info_keys=KEYS, seed=0), StepCounter(step_count_key="steps")
+    )
+    data = env.rollout(100, break_when_any_done=False)
+    assert data["next", "done"].any()
+    assert torch.equal(data["steps"], data["step_count"])
+    assert torch.equal(data["next", "steps"], data["next", "step_count"])
+
+
+def test_unknown_key_is_refused():
+    with pytest.raises(ValueError, match="step_count"):
+        PoolEnv("CartPole-v1", N, info_keys=("step_counts",))

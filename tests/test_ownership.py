@@ -1,0 +1,282 @@
+"""Tensors that the pool returned belong to the consumer: the pool neither writes nor reads them again."""
+
+import gc
+from functools import partial
+
+import pytest
+import torch
+from tensordict import LazyStackedTensorDict
+from torchrl.collectors import Collector
+from torchrl.data import LazyStackStorage, ListStorage, ReplayBuffer
+from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
+
+from torchrl_pool import PoolEnv
+
+N = 6
+INFO_KEYS = ("step_count", "episode_reward", "is_init")
+
+cartpole = partial(PoolEnv, "CartPole-v1", N, num_threads=2, info_keys=INFO_KEYS)
+pendulum = partial(PoolEnv, "Pendulum-v1", N, num_threads=2, max_episode_steps=17)
+
+
+def one_visit(env, td):
+    return env.step_and_maybe_reset(td)
+
+
+def plain_road(env, td):
+    return EnvBase.step_and_maybe_reset(env, td)
+
+
+ROADS = pytest.mark.parametrize("road", [one_visit, plain_road])
+MAKERS = pytest.mark.parametrize("make", [cartpole, pendulum], ids=["cartpole", "pendulum"])
+
+
+class Held:
+    """Tensors that a consumer keeps, and what they contained when it got them."""
+
+    def __init__(self):
+        self.pairs = []
+
+    def hold(self, *tensordicts):
+        for td in tensordicts:
+            self.pairs += [(tensor, tensor.clone()) for tensor in td.values(True, True)]
+
+    def assert_unchanged(self):
+        assert self.pairs
+        assert all(torch.equal(tensor, clone) for tensor, clone in self.pairs)
+
+
+def storages(td):
+    return {key: tensor.untyped_storage().data_ptr() for key, tensor in td.items(True, True)}
+
+
+@MAKERS
+@ROADS
+def test_what_1000_steps_returned_stays(make, road):
+    env = make(seed=0)
+    held = Held()
+    root = env.reset()
+    held.hold(root)
+    episodes = 0
+    for _ in range(1_000):
+        td, root = road(env, env.rand_action(root))
+        held.hold(td, root)
+        episodes += int(td["next", "done"].sum())
+    assert episodes >= 30 * N
+    held.assert_unchanged()
+    env.close()
+    del env, td, root
+    gc.collect()
+    held.assert_unchanged()
+
+
+def test_what_resets_returned_stays():
+    env = cartpole(seed=0)
+    held = Held()
+    for i in range(50):
+        held.hold(env.reset(), env.reset(seed=i))
+        mask = torch.arange(N) % 3 == i % 3
+        held.hold(env._reset(env.reset().set("_reset", mask)))
+    held.assert_unchanged()
+
+
+def test_lazy_stacks_stay():
+    env = cartpole(seed=0)
+    steps = []
+    env.rollout(
+        200,
+        break_when_any_done=False,
+        callback=lambda env, td: steps.append(td),
+    )
+    stack = LazyStackedTensorDict.lazy_stack(steps, -1)
+    held = stack.clone()
+    env.rollout(200, break_when_any_done=False)
+    assert (stack == held).all()
+    assert stack["next", "done"].any()
+
+
+@pytest.mark.parametrize("storage", [ListStorage, LazyStackStorage])
+def test_replay_buffers_of_single_steps_stay(storage):
+    env = cartpole(seed=0)
+    buffer = ReplayBuffer(storage=storage(N * 200), batch_size=16)
+    expected = []
+    root = env.reset()
+    for _ in range(200):
+        td, root = env.step_and_maybe_reset(env.rand_action(root))
+        buffer.extend(td)
+        expected.append(td.clone())
+    expected = torch.stack(expected).reshape(-1)
+    for i in range(len(buffer)):
+        assert (buffer[i] == expected[i]).all()
+
+
+@MAKERS
+def test_rollouts_and_their_stacks_stay(make):
+    env = make(seed=0)
+    held = Held()
+    for _ in range(10):
+        held.hold(env.rollout(100, break_when_any_done=False))
+    held.assert_unchanged()
+
+
+@MAKERS
+@pytest.mark.parametrize("with_transforms", [False, True])
+def test_collector_batches_stay(make, with_transforms):
+    env = make(seed=0)
+    if with_transforms:
+        env = TransformedEnv(env, StepCounter(step_count_key="count"))
+    collector = Collector(env, None, frames_per_batch=N * 50, total_frames=N * 1_000)
+    held = Held()
+    for i, batch in enumerate(collector):
+        held.hold(batch)
+        if i == 10:
+            collector.reset()  # writes into the tensors that the env returned last
+    collector.shutdown()
+    held.assert_unchanged()
+
+
+# ---- what is shared --------------------------------------------------------------------------------------
+
+
+@MAKERS
+def test_next_and_root_share_memory_only_where_no_episode_ends(make):
+    env = make(seed=0)
+    root = env.reset()
+    kinds = set()
+    previous = storages(root)
+    for _ in range(200):
+        td, root = env.step_and_maybe_reset(env.rand_action(root))
+        after, following = storages(td["next"]), storages(root.exclude("action"))
+        ends = bool(td["next", "done"].any())
+        kinds.add(ends)
+        assert set(following) == set(after) - {"reward"}
+        for key, storage in following.items():
+            assert (storage == after[key]) is not ends
+        if ends:
+            assert not set(after.values()) & set(following.values())
+        # No entry shares with another or with the step before.
+        assert len(set(after.values())) == len(after)
+        assert len(set(following.values())) == len(following)
+        assert not set(after.values()) & set(previous.values())
+        previous = following
+    assert kinds == {False, True}
+
+
+@MAKERS
+@ROADS
+def test_the_input_is_not_written(make, road):
+    env = make(seed=0)
+    root = env.reset()
+    for _ in range(50):
+        env.rand_action(root)
+        before = root.clone()
+        td, next_root = road(env, root)
+        assert td is root
+        assert set(td.keys()) == set(before.keys()) | {"next"}
+        assert (td.exclude("next") == before).all()
+        root = next_root
+
+
+# ---- terminal observations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: TransformedEnv(env, RewardSum())])
+@pytest.mark.parametrize("limit", [500, 4])
+@ROADS
+def test_terminal_and_first_observations(road, limit, wrap):
+    """Against a twin that goes on after its episodes' ends, and one that only resets."""
+    kwargs = {"max_episode_steps": limit}
+    env = wrap(PoolEnv("CartPole-v1", N, **kwargs))
+    never_reset, only_reset = (PoolEnv("CartPole-v1", N, **kwargs) for _ in range(2))
+    root, twin_root = env.reset(seed=1), never_reset.reset(seed=1)
+    first = only_reset.reset(seed=1)["observation"]
+    assert torch.equal(root["observation"], first)
+    second = only_reset.reset()["observation"]
+    running = torch.ones(N, dtype=torch.bool)
+    while running.any():
+        action = env.rand_action()["action"]
+        td, root = road(env, root.set("action", action))
+        twin = never_reset.step(twin_root.set("action", action))
+        done = td["next", "done"].squeeze(-1)
+        assert torch.equal(td["next", "observation"][running], twin["next", "observation"][running])
+        assert torch.equal(done[running], twin["next", "done"].squeeze(-1)[running])
+        begins = running & done
+        assert torch.equal(root["observation"][begins], second[begins])
+        assert not root["done"].any()
+        if limit == 500:
+            assert (td["next", "observation"][begins, 2].abs() > 0.2).all()  # it did fall
+        twin_root = never_reset.step_mdp(twin)
+        running &= ~done
+
+
+# ---- consumers that write --------------------------------------------------------------------------------
+
+
+def scribble(td):
+    for tensor in td.values(True, True):
+        tensor.fill_(1) if tensor.dtype is torch.bool else tensor.fill_(77)
+
+
+@MAKERS
+@ROADS
+def test_writing_into_results_changes_nothing_later(make, road):
+    env, twin = make(seed=0), make(seed=0)
+    root, twin_root = env.reset(), twin.reset()
+    episodes = 0
+    for _ in range(200):
+        action = twin.rand_action(twin_root)["action"].clone()
+        scribble(root)
+        td, root = road(env, root.set("action", action))
+        twin_td, twin_root = one_visit(twin, twin_root)
+        assert (td["next"] == twin_td["next"]).all()
+        assert (root.exclude("action") == twin_root.exclude("action")).all()
+        episodes += int(td["next", "done"].sum())
+        scribble(td)
+        action.zero_()
+    assert episodes >= 5 * N
+
+
+def test_writing_into_specs_changes_nothing():
+    env, twin = cartpole(seed=0), cartpole(seed=0)
+    zeros = env.full_observation_spec.zero()
+    scribble(zeros)
+    root = env.reset()
+    assert (root == twin.reset()).all()
+
+
+@pytest.mark.parametrize("layout", ["transposed", "expanded", "strided", "offset"])
+def test_actions_of_any_layout(layout):
+    env, twin = pendulum(seed=0), pendulum(seed=0)
+    action = torch.full((N, 1), 1.5) if layout == "expanded" else torch.linspace(-2, 2, N)[:, None]
+    view = {
+        "transposed": lambda: action.T.contiguous().T,
+        "expanded": lambda: torch.tensor(1.5).expand(N, 1),
+        "strided": lambda: torch.stack([action, action + 9], -1)[..., 0],
+        "offset": lambda: torch.cat([action + 9, action])[N:],
+    }[layout]()
+    assert torch.equal(view, action)
+    expected = twin.step(twin.reset().set("action", action.clone()))["next"]
+    assert (env.step(env.reset().set("action", view))["next"] == expected).all()
+    assert (expected["reward"] != 0).all()
+
+
+def test_actions_that_require_gradients():
+    env = pendulum(seed=0)
+    action = torch.zeros(N, 1, requires_grad=True)
+    td, root = env.step_and_maybe_reset(env.reset().set("action", action))
+    assert td["action"] is action
+    assert not any(tensor.requires_grad for tensor in td["next"].values())
+    assert not any(tensor.requires_grad for key, tensor in root.items() if key != "action")
+
+
+def test_inference_mode_leaves_nothing_behind():
+    """Evaluation in inference mode must not make training fail: nothing may be saved for backward there."""
+    env = cartpole(seed=0)
+    with torch.inference_mode():
+        root = env.reset()
+        td, _ = env.step_and_maybe_reset(env.rand_action(root))
+        assert not td["next", "done"].any()
+    root = env.reset()
+    for _ in range(50):
+        td, root = env.step_and_maybe_reset(env.rand_action(root))
+        assert not any(tensor.is_inference() for tensor in [*td.values(True, True), *root.values()])
