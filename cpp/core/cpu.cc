@@ -53,7 +53,8 @@ double TightestQuota(const std::string& root, std::string path) {
   double quota = Quota(root);
   while (!path.empty() && path != "/") {
     quota = std::min(quota, Quota(root + path));
-    path.resize(path.find_last_of('/'));
+    const auto slash = path.find_last_of('/');
+    path.resize(slash == std::string::npos ? 0 : slash);
   }
   return quota;
 }
@@ -77,8 +78,8 @@ int AvailableCpus(int affinity, const std::string& proc_cgroup, const std::strin
       if (name == "cpu") quota = std::min(quota, TightestQuota(cgroup_root + "/cpu", path));
     }
   }
-  if (std::isinf(quota)) return affinity;
-  return std::clamp(static_cast<int>(std::ceil(quota)), 1, affinity);
+  if (quota >= affinity) return affinity;
+  return std::max(1, static_cast<int>(std::ceil(quota)));
 }
 
 bool PinThisThread(int cpu) {

@@ -3,6 +3,7 @@
 #define TORCHRL_POOL_CORE_ERRORS_H_
 
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,6 +25,11 @@ class StatusError : public std::runtime_error {
   StatusError(trp_status status, const std::string& message) : std::runtime_error(message), status(status) {}
   const trp_status status;
 };
+
+// The message of a plugin, which may have filled it to the brim.
+inline std::string MessageOf(const trp_error& error) {
+  return {error.message, strnlen(error.message, sizeof error.message)};
+}
 
 struct EnvFault {
   std::int64_t env_index;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "errors.h"
 
@@ -17,7 +18,7 @@ void CheckTask(const std::string& path, const trp_task* task) {
   const auto fail = [&](const std::string& what) {
     throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
   };
-  if (!task || !task->id) fail("one of its tasks has no id");
+  if (!task || !TRP_HAS(task->struct_size, trp_task, id) || !task->id) fail("one of its tasks has no id");
   const std::string id = task->id;
   if (!TRP_HAS(task->struct_size, trp_task, step)) {
     fail("task '" + id + "' describes itself in " + std::to_string(task->struct_size) +
@@ -68,11 +69,12 @@ trp_value ToValue(const OptionValue& value, const trp_option& option, std::vecto
 }  // namespace
 
 std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Closed again where it is of no use, so that a better one may be loaded from the same path.
+  std::unique_ptr<void, int (*)(void*)> library(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
   if (!library) {
     throw StatusError(TRP_FILE_NOT_FOUND, "cannot load the plugin " + path + ": " + dlerror());
   }
-  const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library, TRP_ENTRY_POINT));
+  const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library.get(), TRP_ENTRY_POINT));
   if (!entry) {
     throw StatusError(TRP_INVALID_ARGUMENT,
                       path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT + "'");
@@ -80,7 +82,7 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   trp_error error{};
   const trp_plugin* raw = entry(&error);
   if (!raw) {
-    throw StatusError(TRP_RUNTIME_ERROR, "the plugin " + path + " did not start: " + error.message);
+    throw StatusError(TRP_RUNTIME_ERROR, "the plugin " + path + " did not start: " + MessageOf(error));
   }
   if (raw->abi_version != TRP_ABI_VERSION) {
     throw StatusError(TRP_INVALID_ARGUMENT, "the plugin " + path + " was built for ABI version " +
@@ -88,13 +90,23 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
                                                 ", this torchrl_pool speaks version " +
                                                 std::to_string(TRP_ABI_VERSION) + "; build it again");
   }
+  const auto fail = [&](const std::string& what) {
+    throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
+  };
+  if (!TRP_HAS(raw->struct_size, trp_plugin, tasks)) fail("its description is truncated");
+  if (!raw->family || !raw->version) fail("it names no family or no version");
+  if (raw->num_tasks < 0 || (raw->num_tasks > 0 && !raw->tasks)) fail("it has no table of tasks");
   auto plugin = std::make_shared<Plugin>();
   plugin->path_ = path;
   plugin->plugin_ = raw;
   for (std::int64_t i = 0; i < raw->num_tasks; ++i) {
     CheckTask(path, raw->tasks[i]);
+    for (const trp_task* other : plugin->tasks_) {
+      if (std::string(other->id) == raw->tasks[i]->id) fail(std::string("two tasks are called ") + other->id);
+    }
     plugin->tasks_.push_back(raw->tasks[i]);
   }
+  (void)library.release();
   return plugin;
 }
 
@@ -145,13 +157,32 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
   trp_config* handle = nullptr;
   const int status = task.open(&task, raw.data(), &handle, &error);
   if (status != TRP_OK) {
-    throw StatusError(static_cast<trp_status>(status), std::string(task.id) + ": " + error.message);
+    throw StatusError(static_cast<trp_status>(status), std::string(task.id) + ": " + MessageOf(error));
   }
   handle_.reset(handle);
 
   const trp_spec* spec = nullptr;
   const std::int64_t count = task.specs(handle, &spec);
+  const auto fail = [&](const std::string& what) {
+    throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": " + what);
+  };
+  std::set<std::string> names = {"terminated", "truncated", "done"};
   for (const trp_spec* end = spec + count; spec != end; ++spec) {
+    if (!spec->name) fail("an entry has no name");
+    const std::string name = std::string("'") + spec->name + "' ";
+    if (!names.insert(spec->name).second) fail(name + "is the name of two entries");
+    if (spec->role < TRP_ACTION || spec->role > TRP_DONE)
+      fail(name + "has unknown role " + std::to_string(spec->role));
+    if (spec->dtype < TRP_BOOL || spec->dtype > TRP_FLOAT64)
+      fail(name + "has unknown dtype " + std::to_string(spec->dtype));
+    if (spec->ndim < 0 || spec->num_categories < 0)
+      fail(name + "has a negative number of dimensions or categories");
+    for (std::int32_t i = 0; i < spec->ndim; ++i) {
+      if (spec->shape[i] < 0) fail(name + "has a negative extent");
+    }
+    for (std::int32_t i = 0; i < spec->num_categories; ++i) {
+      if (spec->categories[i] < 1) fail(name + "has a choice of nothing");
+    }
     Spec copy{spec->name,
               spec->help ? spec->help : "",
               static_cast<trp_role>(spec->role),
@@ -168,7 +199,6 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
         for (double& value : *bound) value = static_cast<float>(value);
       }
     }
-    ItemSize(copy.dtype);  // throws on an unknown one
     if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size())) {
       throw StatusError(TRP_INVALID_ARGUMENT,
                         std::string(task.id) + ": the discrete entry '" + copy.name +

@@ -47,6 +47,11 @@ void CopyWhereNot(const std::byte* mask, const std::byte* from, std::byte* to, s
   for (std::uint32_t i = 0; i < count; ++i) target[i] = mask[i] != std::byte{0} ? target[i] : source[i];
 }
 
+const Config* FirstConfig(const std::vector<EnvRequest>& envs) {
+  if (envs.empty()) throw StatusError(TRP_INVALID_ARGUMENT, "a pool has at least one env");
+  return envs[0].config.get();
+}
+
 std::string Plural(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -54,7 +59,7 @@ std::string Plural(std::size_t count, const char* noun) {
 }  // namespace
 
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted)
-    : layout_(*envs.at(0).config, options.layout),
+    : layout_(*FirstConfig(envs), options.layout),
       num_threads_(
           std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
       thread_affinity_(options.thread_affinity),
@@ -100,13 +105,17 @@ bool Pool::forked() const { return fork_generation_ != fork_generation.load(std:
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-void Pool::CheckUsable() const {
+std::unique_lock<std::mutex> Pool::Lock() const {
   if (forked()) {
     throw PoolError(
         "this pool was created before the process forked; its threads exist only in the parent. Create the "
         "pool in the child, or use the 'spawn' start method");
   }
-  if (closed_) throw PoolError("this pool is closed");
+  return std::unique_lock(mutex_);
+}
+
+void Pool::CheckUsable() const {
+  if (closing_) throw PoolError("this pool is closed");
   if (in_call_) throw PoolError("another thread is in a call of this pool; one call at a time");
 }
 
@@ -161,9 +170,10 @@ void Pool::SelectRuns(Ticket& ticket, const std::uint8_t* mask) const {
 
 Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
   {
-    std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     CheckUsable();
     in_call_ = true;
+    caller_ = std::this_thread::get_id();
   }
   if (abandoned_) {
     try {
@@ -191,17 +201,18 @@ Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
 }
 
 void Pool::EndCall() {
-  {
-    std::lock_guard lock(mutex_);
-    in_call_ = false;
-  }
-  call_ended_.notify_all();
+  std::lock_guard lock(mutex_);
+  in_call_ = false;
+  call_ended_.notify_all();  // locked: once the lock is free, Close may go on and the pool may be gone
 }
 
 void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
   try {
     SelectRuns(ticket, mask);
     std::lock_guard lock(mutex_);
+    if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout_.done]) {
+      throw PoolError("a step that resets writes the column 'done'");
+    }
     CheckState(ticket.op, ticket);
     if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) {
       if (one_config_) {
@@ -343,6 +354,7 @@ void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
   const auto start = Clock::now();
   std::uint32_t resets = 0;
   for (std::uint32_t env = chunk.first; env < chunk.first + chunk.count; ++env) {
+    scratch.error.message[0] = '\0';
     switch (Visit(layout_, ticket, env, slots_[env], scratch)) {
       case Result::kOk:
         break;
@@ -408,6 +420,7 @@ void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
       return;
     }
     done_.Wait(key, kInterruptPeriod);
+    if (ticket.remaining.load(std::memory_order_acquire) == 0) return;
     last_check_ = {};
     check();
   }
@@ -466,8 +479,14 @@ void Pool::Close() {
   if (forked()) return;
   {
     std::unique_lock lock(mutex_);
-    if (closed_) return;
-    closed_ = true;
+    if (in_call_ && caller_ == std::this_thread::get_id()) {
+      throw PoolError("this pool cannot be closed from within a call of it");
+    }
+    if (closing_) {
+      call_ended_.wait(lock, [this] { return closed_; });
+      return;
+    }
+    closing_ = true;
     call_ended_.wait(lock, [this] { return !in_call_; });
   }
   stop_.store(true, std::memory_order_release);
@@ -477,6 +496,9 @@ void Pool::Close() {
   }
   ticket_.keepalive.reset();
   DestroyEnvs();
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  call_ended_.notify_all();
 }
 
 void Pool::DestroyEnvs() {

@@ -92,6 +92,9 @@ class Pool {
     std::thread thread;
   };
 
+  // Locks mutex_, unless a fork has left it behind, perhaps locked for ever.
+  std::unique_lock<std::mutex> Lock() const;
+
   // Under mutex_.
   void CheckUsable() const;
   EnvSlot& IdleSlot(std::uint32_t env_index);
@@ -126,7 +129,8 @@ class Pool {
   mutable std::mutex mutex_;
   std::condition_variable call_ended_;
   bool in_call_ = false;
-  bool closed_ = false;
+  bool closing_ = false, closed_ = false;
+  std::thread::id caller_;  // in_call_: of that call
   std::vector<EnvState> states_;
   std::unordered_map<std::uint32_t, std::string> fault_messages_;
 

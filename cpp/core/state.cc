@@ -12,7 +12,7 @@ constexpr char kMagic[] = "torchrl_pool state 1";
 void Append(std::vector<std::uint8_t>& bytes, const void* data, std::size_t size) {
   const std::size_t end = bytes.size();
   bytes.resize(end + size);
-  std::memcpy(bytes.data() + end, data, size);
+  if (size > 0) std::memcpy(bytes.data() + end, data, size);  // null where there is nothing
 }
 
 class Reader {
@@ -23,7 +23,7 @@ class Reader {
     if (bytes_.size() - position_ < size) {
       throw StatusError(TRP_INVALID_ARGUMENT, "the saved state is truncated");
     }
-    std::memcpy(to, bytes_.data() + position_, size);
+    if (size > 0) std::memcpy(to, bytes_.data() + position_, size);
     position_ += size;
   }
   std::string ReadString(std::size_t size) {
@@ -58,11 +58,11 @@ void Pool::ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_inde
                          const trp_error& error) const {
   if (status == TRP_OK) return;
   throw StatusError(static_cast<trp_status>(status), "env " + std::to_string(env_index) + " (" +
-                                                         slot.config->task().id + "): " + error.message);
+                                                         slot.config->task().id + "): " + MessageOf(error));
 }
 
 std::vector<std::uint8_t> Pool::Save(std::uint32_t env_index) {
-  std::lock_guard lock(mutex_);
+  const auto lock = Lock();
   EnvSlot& slot = IdleSlot(env_index);
   const trp_task& task = slot.config->task();
   if (!task.save) {
@@ -93,7 +93,7 @@ std::vector<std::uint8_t> Pool::Save(std::uint32_t env_index) {
 }
 
 void Pool::Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes) {
-  std::lock_guard lock(mutex_);
+  const auto lock = Lock();
   EnvSlot& slot = IdleSlot(env_index);
   const trp_task& task = slot.config->task();
   if (!task.load) {
@@ -131,7 +131,7 @@ void Pool::Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes)
 }
 
 std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) {
-  std::lock_guard lock(mutex_);
+  const auto lock = Lock();
   EnvSlot& slot = IdleSlot(env_index);
   const trp_task& task = slot.config->task();
   if (!task.render || !task.render_size) {
@@ -144,8 +144,12 @@ std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) 
 }
 
 void Pool::Render(std::uint32_t env_index, std::uint8_t* rgb) {
-  std::lock_guard lock(mutex_);
+  const auto lock = Lock();
   EnvSlot& slot = IdleSlot(env_index);
+  if (!slot.config->task().render) {
+    throw StatusError(TRP_UNSUPPORTED,
+                      std::string("task '") + slot.config->task().id + "' cannot be rendered");
+  }
   if (states_[env_index] != EnvState::kReady) {
     throw PoolError("env " + std::to_string(env_index) + " has nothing to show: reset it first");
   }

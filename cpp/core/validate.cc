@@ -1,6 +1,9 @@
 #include "validate.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 
@@ -8,6 +11,17 @@
 
 namespace torchrl_pool::core {
 namespace {
+
+// A number in as few digits as tell it from its neighbours.
+std::string Shortest(double value, trp_dtype dtype) {
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    const double read = dtype == TRP_FLOAT32 ? std::strtof(text, nullptr) : std::strtod(text, nullptr);
+    if (read == value) break;
+  }
+  return text;
+}
 
 template <class Got>
 [[noreturn]] void Refuse(const Spec& spec, std::uint32_t env, std::size_t element, Got got,
@@ -55,11 +69,18 @@ void CheckNumbers(const Spec& spec, std::size_t size, const T* row, std::uint32_
     const double low = spec.low.empty() ? kLowest : std::max(spec.low[i], kLowest);
     const double high = spec.high.empty() ? kMax : std::min(spec.high[i], kMax);
     const auto value = static_cast<double>(row[i]);
-    if (value >= low && value <= high) continue;  // false for NaN
-    if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, i, value, "a finite number");
-    std::ostringstream expected;
-    expected << "a number in [" << low << ", " << high << "]";
-    Refuse(spec, env, i, value, expected.str());
+    if constexpr (std::is_integral_v<T>) {
+      // Compared as integers: doubles do not tell large ones apart.
+      const T least = low <= kLowest ? std::numeric_limits<T>::min() : static_cast<T>(std::ceil(low));
+      const T most = high >= kMax ? std::numeric_limits<T>::max() : static_cast<T>(std::floor(high));
+      if (row[i] >= least && row[i] <= most) continue;
+    } else {
+      if (value >= low && value <= high) continue;  // false for NaN
+    }
+    const std::string got = Shortest(value, spec.dtype);
+    if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, i, got, "a finite number");
+    Refuse(spec, env, i, got,
+           "a number in [" + Shortest(low, spec.dtype) + ", " + Shortest(high, spec.dtype) + "]");
   }
 }
 
@@ -74,6 +95,11 @@ void CheckRow(const ActionColumn& column, const Spec& spec, std::size_t size, co
   if (!spec.categories.empty()) return CheckCategories(spec, As<std::int64_t>(row), env);
   switch (spec.dtype) {
     case TRP_BOOL:
+      for (std::size_t i = 0; i < size; ++i) {
+        const auto value = std::to_integer<int>(row[i]);
+        if (value > 1) Refuse(spec, env, i, value, "a bool");
+      }
+      return;
     case TRP_UINT8:
       return CheckNumbers(spec, size, As<std::uint8_t>(row), env);
     case TRP_INT8:

@@ -1,0 +1,68 @@
+// A plugin that breaks the ABI in the way that the environment variable TORCHRL_POOL_TEST_BAD names. Its
+// entry point describes it anew each time that it is loaded.
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "torchrl_pool/abi.h"
+
+namespace {
+
+int Open(const trp_task*, const trp_value*, trp_config**, trp_error*) { return TRP_OK; }
+void Close(trp_config*) {}
+int64_t GetSpecs(const trp_config*, const trp_spec**) { return 0; }
+int Create(const trp_config*, trp_env**, trp_error*) { return TRP_OK; }
+void Destroy(trp_env*) {}
+int Seed(trp_env*, const uint32_t*, size_t, trp_error*) { return TRP_OK; }
+int Reset(trp_env*, void* const*, trp_error*) { return TRP_OK; }
+int Step(trp_env*, const void* const*, void* const*, trp_step_result*, trp_error*) { return TRP_OK; }
+
+trp_task task;
+const trp_task* tasks[2];
+trp_plugin plugin;
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool_plugin(trp_error* error) {
+  const char* kind = std::getenv("TORCHRL_POOL_TEST_BAD");
+  const auto is = [kind](const char* name) { return kind && std::strcmp(kind, name) == 0; };
+  if (is("refuses")) {
+    std::strcpy(error->message, "no licence found");
+    return nullptr;
+  }
+  if (is("long refusal")) {
+    std::memset(error->message, 'x', sizeof error->message);  // no NUL at its end
+    return nullptr;
+  }
+  task = {};
+  task.struct_size = sizeof task;
+  task.id = "Bad-v0";
+  task.description = "bad";
+  task.open = is("open") ? nullptr : Open;
+  task.close = is("close") ? nullptr : Close;
+  task.specs = is("specs") ? nullptr : GetSpecs;
+  task.create = is("create") ? nullptr : Create;
+  task.destroy = is("destroy") ? nullptr : Destroy;
+  task.seed = is("seed") ? nullptr : Seed;
+  task.reset = is("reset") ? nullptr : Reset;
+  task.step = is("step") ? nullptr : Step;
+  if (is("no id")) task.id = nullptr;
+  if (is("tiny task")) task.struct_size = sizeof task.struct_size;
+  if (is("no step in task")) task.struct_size = offsetof(trp_task, step);
+  if (is("no load in task")) task.struct_size = offsetof(trp_task, load);
+  if (is("newer task")) task.struct_size += 64;
+  tasks[0] = tasks[1] = &task;
+  plugin = {TRP_ABI_VERSION, sizeof plugin, "bad", "1", 1, tasks};
+  if (is("no task")) tasks[0] = nullptr;
+  if (is("no tasks")) plugin.tasks = nullptr;
+  if (is("negative tasks")) plugin.num_tasks = -1;
+  if (is("twice")) plugin.num_tasks = 2;
+  if (is("no family")) plugin.family = nullptr;
+  if (is("no version")) plugin.version = nullptr;
+  if (is("tiny plugin")) plugin.struct_size = sizeof plugin.abi_version;
+  if (is("version")) {
+    plugin = {};
+    plugin.abi_version = TRP_ABI_VERSION + 1;
+  }
+  return &plugin;
+}

@@ -1,0 +1,165 @@
+#include "cpu.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "check.h"
+#include "concurrency.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+// A /proc/self/cgroup and a /sys/fs/cgroup of our own.
+class FakeTree {
+ public:
+  FakeTree() {
+    std::string name = (std::filesystem::temp_directory_path() / "torchrl_pool_XXXXXX").string();
+    CHECK(mkdtemp(name.data()) != nullptr);
+    root_ = name;
+  }
+  ~FakeTree() { std::filesystem::remove_all(root_); }
+  FakeTree(const FakeTree&) = delete;
+  FakeTree& operator=(const FakeTree&) = delete;
+
+  FakeTree& Write(const std::string& path, const std::string& text) {
+    const auto file = root_ / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return *this;
+  }
+  // The line of this process in version 2's only hierarchy.
+  FakeTree& Process(const std::string& cgroup) { return Write("proc", "0::" + cgroup + "\n"); }
+
+  int Cpus(int affinity) const {
+    return AvailableCpus(affinity, (root_ / "proc").string(), (root_ / "cgroup").string());
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST(WithoutCgroupsTheAffinityCounts) {
+  CHECK_EQ(FakeTree().Cpus(6), 6);
+  CHECK_EQ(FakeTree().Process("/gone").Cpus(6), 6);
+  CHECK_EQ(FakeTree().Write("proc", "").Cpus(6), 6);
+}
+
+TEST(Version2WithoutALimit) {
+  CHECK_EQ(FakeTree().Process("/app").Write("cgroup/app/cpu.max", "max 100000\n").Cpus(6), 6);
+}
+
+TEST(Version2RoundsUp) {
+  const auto cpus = [](const char* quota) {
+    return FakeTree().Process("/app").Write("cgroup/app/cpu.max", quota).Cpus(8);
+  };
+  CHECK_EQ(cpus("200000 100000\n"), 2);
+  CHECK_EQ(cpus("250000 100000\n"), 3);
+  CHECK_EQ(cpus("200001 100000\n"), 3);
+  CHECK_EQ(cpus("10000 100000\n"), 1);
+  CHECK_EQ(cpus("75000 50000\n"), 2);
+}
+
+TEST(AffinityMayBeSmallerThanTheQuota) {
+  CHECK_EQ(FakeTree().Process("/app").Write("cgroup/app/cpu.max", "400000 100000\n").Cpus(3), 3);
+}
+
+TEST(AHugeQuotaIsNoLimit) {
+  CHECK_EQ(FakeTree().Process("/app").Write("cgroup/app/cpu.max", "17592186044415 1000\n").Cpus(8), 8);
+}
+
+TEST(TheTightestOfAllParentsBinds) {
+  FakeTree tree;
+  tree.Process("/kubepods/pod/container")
+      .Write("cgroup/kubepods/pod/container/cpu.max", "600000 100000\n")
+      .Write("cgroup/kubepods/pod/cpu.max", "200000 100000\n")
+      .Write("cgroup/kubepods/cpu.max", "max 100000\n");
+  CHECK_EQ(tree.Cpus(16), 2);
+  tree.Write("cgroup/kubepods/cpu.max", "100000 100000\n");
+  CHECK_EQ(tree.Cpus(16), 1);
+}
+
+TEST(TheRootBindsToo) {  // in a container its own cgroup is what it sees as the root
+  CHECK_EQ(FakeTree().Process("/").Write("cgroup/cpu.max", "150000 100000\n").Cpus(16), 2);
+  CHECK_EQ(FakeTree().Process("/outside").Write("cgroup/cpu.max", "150000 100000\n").Cpus(16), 2);
+}
+
+TEST(Version1) {
+  FakeTree tree;
+  tree.Write("proc", "12:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n1:name=systemd:/docker/x\n")
+      .Write("cgroup/cpu/docker/x/cpu.cfs_quota_us", "350000\n")
+      .Write("cgroup/cpu/docker/x/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(tree.Cpus(16), 4);
+  tree.Write("cgroup/cpu/docker/cpu.cfs_quota_us", "150000\n")
+      .Write("cgroup/cpu/docker/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(tree.Cpus(16), 2);
+}
+
+TEST(Version1WithoutALimit) {
+  FakeTree tree;
+  tree.Write("proc", "4:cpuacct,cpu:/\n")
+      .Write("cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+      .Write("cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(tree.Cpus(16), 16);
+}
+
+TEST(OtherVersion1ControllersDoNotCount) {
+  FakeTree tree;
+  tree.Write("proc", "4:cpuset:/a\n5:cpuacct:/a\n")
+      .Write("cgroup/cpu/a/cpu.cfs_quota_us", "100000\n")
+      .Write("cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+  CHECK_EQ(tree.Cpus(16), 16);
+}
+
+TEST(BrokenFilesAreNoLimit) {
+  FakeTree tree;
+  tree.Process("/app");
+  for (const char* text :
+       {"", "nonsense", "nonsense 100000", "100000", "100000 0", "0 100000", "-1 100000"}) {
+    CHECK_EQ(tree.Write("cgroup/app/cpu.max", text).Cpus(7), 7);
+  }
+  for (const char* line : {"", ":", "::", "no colons", "0::", "0:", "4:cpu"}) {
+    CHECK_EQ(tree.Write("proc", line).Cpus(7), 7);
+  }
+}
+
+TEST(APathWithoutASlashIsNoLimit) { CHECK_EQ(FakeTree().Process("relative").Cpus(7), 7); }
+
+TEST(ThisMachineHasAProcessor) {
+  CHECK(AvailableCpus() >= 1);
+  CHECK(AvailableCpus() <= static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST(PinsOnlyToProcessorsThatExist) {
+#ifdef __linux__
+  test::Threads threads;
+  threads.Start([] {
+    CHECK(PinThisThread(sched_getcpu()));
+    CHECK_EQ(AvailableCpus(), 1);
+    CHECK(!PinThisThread(-1));
+    CHECK(!PinThisThread(1 << 20));
+  });
+  threads.Join();
+#endif
+}
+
+TEST(BackoffEndsAfterATime) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  Backoff backoff;
+  int rounds = 0;
+  while (backoff.Pause()) ++rounds;
+  CHECK(rounds >= 64);
+  CHECK(Clock::now() - start >= std::chrono::microseconds(60));
+  CHECK(Clock::now() - start < std::chrono::seconds(10));
+  CHECK(!backoff.Pause());
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

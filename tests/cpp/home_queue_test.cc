@@ -1,0 +1,122 @@
+#include "home_queue.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "check.h"
+#include "concurrency.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Scaled;
+using test::Threads;
+
+// Chunks carry 24 + 16 bits of numbering here, so that each is one of a kind.
+Chunk Numbered(std::uint32_t number) { return {number >> 24, number & kMaxEnvs, number % 1000 + 1}; }
+
+std::uint32_t NumberOf(const Chunk& chunk) { return chunk.ticket << 24 | chunk.first; }
+
+TEST(IsEmptyAtFirst) {
+  HomeQueue queue(4);
+  Chunk chunk;
+  CHECK(queue.empty());
+  CHECK(!queue.Pop(&chunk));
+}
+
+TEST(GivesChunksBackInOrder) {
+  HomeQueue queue(5);
+  for (std::uint32_t i = 0; i < 5; ++i) queue.Push({i, 10 * i, i + 1});
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    CHECK(!queue.empty());
+    Chunk chunk;
+    CHECK(queue.Pop(&chunk));
+    CHECK_EQ(chunk.ticket, i);
+    CHECK_EQ(chunk.first, 10 * i);
+    CHECK_EQ(chunk.count, i + 1);
+  }
+  CHECK(queue.empty());
+}
+
+TEST(KeepsTheLargestValues) {
+  HomeQueue queue(1);
+  queue.Push({kMaxTickets - 1, kMaxEnvs, kMaxEnvs});
+  Chunk chunk;
+  CHECK(queue.Pop(&chunk));
+  CHECK_EQ(chunk.ticket, kMaxTickets - 1);
+  CHECK_EQ(chunk.first, kMaxEnvs);
+  CHECK_EQ(chunk.count, kMaxEnvs);
+}
+
+TEST(WrapsAroundFarBeyondItsCapacity) {
+  for (const std::uint32_t capacity : {1u, 2u, 3u, 7u, 64u, 100u}) {
+    HomeQueue queue(capacity);
+    std::uint32_t pushed = 0, popped = 0;
+    for (int round = 0; round < Scaled(20'000); ++round) {
+      const std::uint32_t count = 1 + static_cast<std::uint32_t>(round) % capacity;
+      for (std::uint32_t i = 0; i < count; ++i) queue.Push(Numbered(pushed++));
+      Chunk chunk;
+      while (queue.Pop(&chunk)) CHECK_EQ(NumberOf(chunk), popped++);
+      CHECK_EQ(popped, pushed);
+    }
+  }
+}
+
+// `producers` take turns at pushing, as the threads that call a pool do; everybody else pops. As in a pool,
+// there are never more chunks in the ring than it has slots.
+void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t total) {
+  HomeQueue queue(capacity);
+  std::mutex turn;
+  std::uint32_t pushed = 0;  // under `turn`
+  std::atomic<std::uint32_t> popped{0};
+  const auto times = std::make_unique<std::atomic<std::uint8_t>[]>(total);
+  Threads threads;
+  for (int i = 0; i < producers; ++i) {
+    threads.Start([&] {
+      while (true) {
+        std::lock_guard lock(turn);
+        if (pushed == total) return;
+        for (std::uint32_t k = 0; k < 50 && pushed < total; ++k) {
+          if (pushed - popped.load(std::memory_order_acquire) == capacity) break;
+          queue.Push(Numbered(pushed++));
+        }
+      }
+    });
+  }
+  for (int i = 0; i < consumers; ++i) {
+    threads.Start([&] {
+      std::int64_t last = -1;
+      Chunk chunk;
+      while (popped.load(std::memory_order_relaxed) < total) {
+        if (!queue.Pop(&chunk)) {
+          std::this_thread::yield();
+          continue;
+        }
+        const std::uint32_t number = NumberOf(chunk);
+        popped.fetch_add(1, std::memory_order_release);
+        CHECK(number < total);
+        CHECK_EQ(chunk.count, number % 1000 + 1);
+        CHECK(number > last);  // each consumer sees them in order
+        last = number;
+        times[number].fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  threads.Join();
+  CHECK(queue.empty());
+  for (std::uint32_t i = 0; i < total; ++i) CHECK_EQ(int{times[i].load(std::memory_order_relaxed)}, 1);
+}
+
+TEST(GivesEachChunkToExactlyOneConsumer) { Stress(1, 3, 64, static_cast<std::uint32_t>(Scaled(2'000'000))); }
+
+TEST(GivesEachChunkToExactlyOneConsumerInATinyRing) {
+  Stress(1, 4, 2, static_cast<std::uint32_t>(Scaled(300'000)));
+}
+
+TEST(LetsProducersTakeTurns) { Stress(3, 3, 1000, static_cast<std::uint32_t>(Scaled(1'000'000))); }
+
+}  // namespace
+}  // namespace torchrl_pool::core

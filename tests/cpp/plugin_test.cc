@@ -1,0 +1,303 @@
+#include "plugin.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "concurrency.h"
+#include "errors.h"
+#include "fixture.h"
+#include "visit.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::LoadPlugin;
+using test::MakeConfig;
+using test::PluginPath;
+
+template <class Function>
+trp_status StatusOf(Function&& function) {
+  try {
+    function();
+  } catch (const StatusError& e) {
+    return e.status;
+  }
+  return TRP_OK;
+}
+
+std::shared_ptr<const Plugin> LoadBad(const char* kind) {
+  setenv("TORCHRL_POOL_TEST_BAD", kind, 1);
+  return LoadPlugin("bad_plugin");
+}
+
+TEST(RefusesAMissingFile) {
+  const std::string path = PluginPath("no_such_plugin");
+  CHECK_THROWS(StatusError, path, Plugin::Load(path));
+  CHECK_EQ(StatusOf([&] { Plugin::Load(path); }), TRP_FILE_NOT_FOUND);
+}
+
+TEST(RefusesAFileThatIsNoLibrary) {
+  const auto path = std::filesystem::temp_directory_path() / "torchrl_pool_test_text.so";
+  std::ofstream(path) << "just text";
+  CHECK_THROWS(StatusError, path.string(), Plugin::Load(path.string()));
+  std::filesystem::remove(path);
+}
+
+TEST(RefusesALibraryThatIsNoPlugin) {
+  CHECK_THROWS(StatusError, "is not a plugin", LoadPlugin("not_a_plugin"));
+  CHECK_EQ(StatusOf([] { LoadPlugin("not_a_plugin"); }), TRP_INVALID_ARGUMENT);
+}
+
+TEST(RefusesAnotherAbiVersion) {
+  CHECK_THROWS(StatusError, "ABI version " + std::to_string(TRP_ABI_VERSION + 1), LoadBad("version"));
+  CHECK_EQ(StatusOf([] { LoadBad("version"); }), TRP_INVALID_ARGUMENT);
+}
+
+TEST(PassesOnWhyAPluginDidNotStart) {
+  CHECK_THROWS(StatusError, "no licence found", LoadBad("refuses"));
+  CHECK_THROWS(StatusError, "did not start: xxx", LoadBad("long refusal"));
+}
+
+TEST(RefusesATaskWithoutARequiredFunction) {
+  for (const char* name : {"open", "close", "specs", "create", "destroy", "seed", "reset", "step"}) {
+    CHECK_THROWS(StatusError, std::string("'Bad-v0' lacks the required function '") + name + "'",
+                 LoadBad(name));
+  }
+}
+
+TEST(RefusesTruncatedTasks) {
+  CHECK_THROWS(StatusError, "is not a usable plugin", LoadBad("tiny task"));
+  CHECK_THROWS(StatusError, "fewer than the required entries", LoadBad("no step in task"));
+  CHECK_THROWS(StatusError, "truncated table of optional functions", LoadBad("no load in task"));
+}
+
+TEST(RefusesATaskWithoutAnId) { CHECK_THROWS(StatusError, "no id", LoadBad("no id")); }
+
+TEST(RefusesAMissingTask) { CHECK_THROWS(StatusError, "no id", LoadBad("no task")); }
+
+TEST(RefusesAPluginWithoutAFamily) { CHECK_THROWS(StatusError, "usable", LoadBad("no family")); }
+
+TEST(RefusesAPluginWithoutAVersion) { CHECK_THROWS(StatusError, "usable", LoadBad("no version")); }
+
+TEST(RefusesATruncatedPlugin) { CHECK_THROWS(StatusError, "usable", LoadBad("tiny plugin")); }
+
+TEST(RefusesANegativeNumberOfTasks) { CHECK_THROWS(StatusError, "usable", LoadBad("negative tasks")); }
+
+TEST(RefusesAPluginWithoutATableOfTasks) {
+  // In a child: a host that does not check crashes.
+  CHECK_EQ(test::RunInChild(20, [] { return StatusOf([] { LoadBad("no tasks"); }) != TRP_OK ? 0 : 1; }), 0);
+}
+
+TEST(RefusesTwoTasksOfOneName) { CHECK_THROWS(StatusError, "Bad-v0", LoadBad("twice")); }
+
+TEST(LoadsATaskOfANewerHeader) {
+  const auto plugin = LoadBad("newer task");
+  CHECK_EQ(plugin->tasks().size(), 1u);
+}
+
+TEST(AfterAFailedLoadAnotherFileMayTakeItsPlace) {
+  // Someone fixes the plugin, builds it again, and loads it in the same process.
+  const auto path = std::filesystem::temp_directory_path() / "torchrl_pool_test_rebuilt.so";
+  const auto replace = [&](const char* by) {
+    std::filesystem::remove(path);
+    std::filesystem::copy_file(PluginPath(by), path);
+  };
+  replace("not_a_plugin");
+  CHECK_THROWS(StatusError, "is not a plugin", Plugin::Load(path.string()));
+  replace("options_plugin");
+  const auto plugin = Plugin::Load(path.string());
+  CHECK_EQ(plugin->family(), "options");
+  std::filesystem::remove(path);
+}
+
+TEST(LoadsAndListsTasks) {
+  const auto plugin = LoadPlugin("test_plugin");
+  CHECK_EQ(plugin->path(), PluginPath("test_plugin"));
+  CHECK_EQ(plugin->family(), "test");
+  CHECK_EQ(plugin->version(), "1.2");
+  CHECK_EQ(plugin->tasks().size(), 2u);
+  CHECK_EQ(plugin->tasks()[0]->id, std::string("Counter-v0"));
+  CHECK_EQ(plugin->tasks()[0]->description, std::string("counts"));
+  CHECK_EQ(plugin->tasks()[0]->max_episode_steps, 0);
+  CHECK(std::isnan(plugin->tasks()[0]->reward_threshold));
+  CHECK_EQ(plugin->task("Kinds-v0").max_episode_steps, 7);
+  CHECK_THROWS(StatusError, "no task 'Nothing-v0'", plugin->task("Nothing-v0"));
+  CHECK_EQ(LoadPlugin("options_plugin")->tasks()[0]->reward_threshold, 9.5);
+}
+
+TEST(OptionalFunctionsAreNullWhereATaskHasNone) {
+  const auto plugin = LoadPlugin("test_plugin");
+  const trp_task& counter = plugin->task("Counter-v0");
+  CHECK(counter.save && counter.load && counter.render && counter.render_size);
+  const trp_task& kinds = plugin->task("Kinds-v0");
+  CHECK(!kinds.save && !kinds.load && !kinds.render && !kinds.render_size);
+}
+
+const trp_option& FindOption(const trp_task& task, const std::string& name) {
+  for (std::int64_t i = 0; i < task.num_options; ++i) {
+    if (name == task.options[i].name) return task.options[i];
+  }
+  test::Fail(__FILE__, __LINE__, "no option " + name);
+}
+
+TEST(DescribesOptions) {
+  const auto plugin = LoadPlugin("options_plugin");
+  const trp_task& task = plugin->task("Options-v0");
+  CHECK_EQ(task.num_options, 10);
+  const trp_type types[] = {TRP_TYPE_BOOL,   TRP_TYPE_INT,      TRP_TYPE_INT,        TRP_TYPE_FLOAT,
+                            TRP_TYPE_STRING, TRP_TYPE_INT_LIST, TRP_TYPE_FLOAT_LIST, TRP_TYPE_FLOAT_LIST,
+                            TRP_TYPE_INT,    TRP_TYPE_FLOAT};
+  for (std::int64_t i = 0; i < task.num_options; ++i) {
+    const trp_option& option = task.options[i];
+    CHECK_EQ(option.default_value.type, types[i]);
+    CHECK(std::string(option.help) != "");
+    CHECK_EQ(option.nullable, i >= 8);
+    CHECK_EQ(option.fixed_count, std::string(option.name) == "range" ? 2 : -1);
+  }
+  CHECK_EQ(FindOption(task, "number").minimum, 0.0);
+  CHECK_EQ(FindOption(task, "number").maximum, 10.0);
+  CHECK_EQ(FindOption(task, "small").maximum, std::numeric_limits<double>::infinity());
+  CHECK_EQ(FindOption(task, "word").num_choices, 2);
+  CHECK_EQ(FindOption(task, "word").choices[1].string, std::string("green"));
+  CHECK_EQ(FindOption(task, "real").num_choices, 2);
+  CHECK_EQ(FindOption(task, "real").choices[1].floats[0], 0.5);
+  CHECK_EQ(FindOption(task, "flag").num_choices, 0);
+}
+
+TEST(DescribesDefaults) {
+  const auto plugin = LoadPlugin("options_plugin");
+  const trp_task& task = plugin->task("Options-v0");
+  const auto value = [&](const char* name) { return test::DefaultOf(FindOption(task, name)); };
+  CHECK(value("flag") == OptionValue(true));
+  CHECK(value("number") == OptionValue(3));
+  CHECK(value("small") == OptionValue(-4));
+  CHECK(value("real") == OptionValue(0.25));
+  CHECK(value("word") == OptionValue("red"));
+  CHECK(value("numbers") == OptionValue(std::vector<std::int64_t>{1, 2}));
+  CHECK(value("reals") == OptionValue(std::vector<double>{}));
+  CHECK(value("range") == OptionValue(std::vector<double>{-0.5, 0.5}));
+  CHECK(value("maybe") == OptionValue());
+  CHECK(value("perhaps") == OptionValue(1.5));
+}
+
+// What the first observation of an env shows, as text.
+std::string Shown(const test::Options& options) {
+  const auto config = MakeConfig("options_plugin", "Options-v0", options);
+  const Layout layout(*config, {});
+  Scratch scratch(layout);
+  EnvSlot slot;
+  slot.config = config;
+  Ticket ticket;
+  test::Tensors out(layout.outputs, 1);
+  ticket.out = test::MakeBatch(layout.outputs.size());
+  out.BindTo(ticket.out);
+  for (const Op op : {Op::kCreate, Op::kReset}) {
+    ticket.op = op;
+    CHECK_EQ(Visit(layout, ticket, 0, slot, scratch), Result::kOk);
+  }
+  config->task().destroy(slot.env);
+  std::string text = test::Show(out.Values<std::int64_t>("ints", 0)) +
+                     test::Show(out.Values<std::int64_t>("numbers", 0)) +
+                     test::Show(out.Values<double>("floats", 0));
+  for (const char letter : out.Values<char>("word", 0)) {
+    if (letter != '\0') text += letter;
+  }
+  return text;
+}
+
+TEST(OptionsArrive) {
+  CHECK_EQ(Shown({}), "[1, 3, -4, -1, 0, 77][1, 2][0.25, -0.5, 0.5, 1.5, 0]red");
+  CHECK_EQ(Shown({{"flag", false},
+                  {"number", 7},
+                  {"small", 5},
+                  {"real", 0.5},
+                  {"word", "green"},
+                  {"numbers", std::vector<std::int64_t>{9, 8, 7}},
+                  {"reals", std::vector<double>{0.75, 2.5}},
+                  {"range", std::vector<double>{-2, 2}}}),
+           "[0, 7, 5, -1, 2, 77][9, 8, 7][0.5, -2, 2, 1.5, 2.5]green");
+}
+
+TEST(NoneArrives) {
+  CHECK_EQ(Shown({{"maybe", 4}, {"perhaps", OptionValue()}}),
+           "[1, 3, -4, 4, 0, 77][1, 2][0.25, -0.5, 0.5, -1, 0]red");
+}
+
+TEST(AConfigurationThatFailsToOpenSaysWhy) {
+  const auto open = [](const test::Options& options) { MakeConfig("options_plugin", "Options-v0", options); };
+  CHECK_THROWS(StatusError, "Options-v0: number is too large", open({{"number", 11}}));
+  CHECK_EQ(StatusOf([&] { open({{"number", 11}}); }), TRP_INVALID_ARGUMENT);
+  CHECK_EQ(StatusOf([&] { open({{"word", "lost"}}); }), TRP_FILE_NOT_FOUND);
+  CHECK_EQ(StatusOf([&] { open({{"word", "new"}}); }), TRP_UNSUPPORTED);
+}
+
+TEST(RefusesAnotherNumberOfOptions) {
+  const auto plugin = LoadPlugin("options_plugin");
+  CHECK_THROWS(StatusError, "takes 10 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
+}
+
+TEST(SpecsDependOnOptions) {
+  const auto config =
+      MakeConfig("options_plugin", "Options-v0", {{"numbers", std::vector<std::int64_t>{1, 2, 3, 4, 5}}});
+  CHECK_EQ(config->specs()[1].shape, std::vector<std::int64_t>{5});
+}
+
+TEST(BoundsOfFloat32AreFloat32) {
+  const auto config = test::KindsConfig();
+  for (const Spec& spec : config->specs()) {
+    if (spec.role != TRP_ACTION) continue;
+    if (spec.name == "float32") CHECK_EQ(spec.high, (std::vector<double>{0.4f, 0.2f}));
+    if (spec.name == "float64") CHECK_EQ(spec.high, (std::vector<double>{0.4, 0.4}));
+  }
+}
+
+TEST(RefusesSpecsThatMakeNoSense) {
+  const auto open = [](const char* id) { return MakeConfig("raw_plugin", id); };
+  CHECK_EQ(open("Good-v0")->specs().size(), 2u);
+  CHECK_THROWS(StatusError, "unknown dtype 17", open("UnknownDtype-v0"));
+  CHECK_THROWS(StatusError, "rewards must be float32", open("DoubleReward-v0"));
+  CHECK_THROWS(StatusError, "done flags must be bool", open("IntDone-v0"));
+  CHECK_THROWS(StatusError, "as many numbers of categories", open("FewCategories-v0"));
+  CHECK_THROWS(StatusError, "must be int64", open("FloatCategories-v0"));
+}
+
+void CheckRefused(const char* id) { CHECK_THROWS(StatusError, id, MakeConfig("raw_plugin", id)); }
+
+TEST(RefusesASpecWithoutAName) { CheckRefused("NoName-v0"); }
+
+TEST(RefusesAnUnknownRole) { CheckRefused("UnknownRole-v0"); }
+
+TEST(RefusesANegativeNdim) { CheckRefused("NegativeNdim-v0"); }
+
+TEST(RefusesANegativeShape) { CheckRefused("NegativeShape-v0"); }
+
+TEST(RefusesANegativeNumberOfCategories) { CheckRefused("NegativeCategories-v0"); }
+
+TEST(RefusesChoicesWithoutACategory) {
+  CheckRefused("ZeroCategories-v0");
+  CheckRefused("NoChoice-v0");
+}
+
+TEST(RefusesNamesThatClash) {
+  for (const char* id : {"SameNames-v0", "ReservedName-v0"}) {
+    CHECK_THROWS(StatusError, id, Layout(*MakeConfig("raw_plugin", id), {}));
+  }
+}
+
+TEST(AnErrorWithoutAnEndIsCutOff) {
+  try {
+    MakeConfig("raw_plugin", "LongError-v0");
+    CHECK(false);
+  } catch (const StatusError& e) {
+    CHECK(std::string(e.what()).size() < sizeof(trp_error) + 20);
+  }
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

@@ -1,0 +1,201 @@
+// How a pool ends: closed, closed while it is at work, and left behind in a parent process.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "held_up.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::RunInChild;
+using test::SomeActions;
+
+void CheckClosed(Client& client) {
+  std::uint8_t rgb[6];
+  CHECK_THROWS(PoolError, "closed", client.pool().Begin(Op::kReset, test::NeverInterrupted));
+  CHECK_THROWS(PoolError, "closed", client.pool().Begin(Op::kStep, test::NeverInterrupted));
+  CHECK_THROWS(PoolError, "closed", client.pool().Save(0));
+  CHECK_THROWS(PoolError, "closed", client.pool().Load(0, {}));
+  CHECK_THROWS(PoolError, "closed", client.pool().Render(0, rgb));
+  CHECK_THROWS(PoolError, "closed", client.pool().RenderSize(0));
+}
+
+TEST(AClosedPoolRefusesEverything) {
+  for (const int threads : {1, 3}) {
+    Client client(8, {.num_threads = threads});
+    client.CheckedReset();
+    client.pool().Close();
+    CHECK_EQ(test::TheProbe().envs.load(), 0);
+    CheckClosed(client);
+    client.pool().Close();
+    CheckClosed(client);
+    CHECK_EQ(client.pool().num_envs(), 8u);
+  }
+}
+
+TEST(ManyPoolsComeAndGo) {
+  for (int i = 0; i < test::Scaled(500); ++i) {
+    Client client(1 + static_cast<std::uint32_t>(i) % 9, {.num_threads = 1 + i % 5});
+    if (i % 3 == 0) client.Reset();
+    if (i % 7 == 0) client.pool().Close();
+  }
+  CHECK_EQ(test::TheProbe().envs.load(), 0);
+}
+
+// Every thread that closes a pool may rely on its being closed afterwards.
+void CloseWhileHeldUp(int closers) {
+  Client client(4, {.options = {{"gate", true}}});
+  client.CheckedReset();
+  std::atomic<int> closed{0};
+  test::Threads threads;
+  {
+    test::HeldUpStep held(client, threads);
+    for (int i = 0; i < closers; ++i) {
+      threads.Start([&] {
+        client.pool().Close();
+        closed.fetch_add(1);
+      });
+    }
+    test::SleepMs(30);
+    CHECK_EQ(closed.load(), 0);
+    CHECK_EQ(test::TheProbe().envs.load(), 4);
+  }
+  threads.Join();
+  CHECK_EQ(closed.load(), closers);
+  CHECK_EQ(test::TheProbe().envs.load(), 0);
+  client.CheckStepped(Op::kStep, SomeActions(4, 0), nullptr, 0, 0,
+                      0);  // the step ended as if nothing had been
+  CheckClosed(client);
+}
+
+TEST(ClosingWaitsForTheCallOfAnotherThread) { CloseWhileHeldUp(1); }
+
+TEST(EveryoneWhoClosesWaits) { CloseWhileHeldUp(3); }
+
+TEST(ClosingRacesWithCalls) {
+  for (int round = 0; round < test::Scaled(200); ++round) {
+    Client client(12, {.options = {{"cost_ns", 3'000}}, .num_threads = 3});
+    client.Reset();
+    test::Threads threads;
+    threads.Start([&] {
+      try {
+        while (true) client.Step(SomeActions(12, 0));
+      } catch (const PoolError&) {
+      }
+    });
+    threads.Start([&] {
+      try {
+        while (true) client.pool().Save(3);
+      } catch (const PoolError& e) {
+        if (std::string(e.what()).find("closed") == std::string::npos) return;  // refused: a call is running
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(round % 10 * 50));
+    client.pool().Close();
+    threads.Join();
+  }
+  CHECK_EQ(test::TheProbe().envs.load(), 0);
+}
+
+// The caller waits in a pool and is asked whether to go on: in Python that is where signal handlers run, and
+// one may close the pool.
+Client* closes_itself = nullptr;
+TEST(ClosingFromAnInterruptCheckDoesNotHang) {
+  if (test::kThreadSanitizer) return;  // it has no threads in a forked child
+  const int code = RunInChild(10, [] {
+    Client client(2, {.options = {{"sleep_us", 50'000}}});
+    client.Reset();
+    closes_itself = &client;
+    client.interrupted = [] {
+      try {
+        closes_itself->pool().Close();
+      } catch (const PoolError&) {
+      }
+      return true;
+    };
+    try {
+      client.Step(SomeActions(2, 0));
+    } catch (const Interrupted&) {
+    } catch (const PoolError&) {
+    }
+    return 0;
+  });
+  CHECK_EQ(code, 0);
+}
+
+// 0 when everything that a forked child does with its parent's pool is refused.
+int UseParentsPool(Client& client) {
+  std::uint8_t rgb[6];
+  CHECK(client.pool().forked());
+  CHECK_THROWS(PoolError, "before the process forked",
+               client.pool().Begin(Op::kReset, test::NeverInterrupted));
+  CHECK_THROWS(PoolError, "before the process forked", client.pool().Save(0));
+  CHECK_THROWS(PoolError, "before the process forked", client.pool().Load(0, {}));
+  CHECK_THROWS(PoolError, "before the process forked", client.pool().Render(0, rgb));
+  CHECK_THROWS(PoolError, "before the process forked", client.pool().RenderSize(0));
+  client.pool().Close();
+  return 0;
+}
+
+TEST(AForkedChildIsRefused) {
+  if (test::kThreadSanitizer) return;
+  Client client(8, {.num_threads = 3});
+  client.CheckedReset();
+  CHECK(!client.pool().forked());
+  CHECK_EQ(RunInChild(10, [&] { return UseParentsPool(client); }), 0);
+  CHECK(!client.pool().forked());
+  client.CheckedStep(Op::kStep, SomeActions(8, 0));
+}
+
+TEST(AForkedChildMayHaveItsOwnPool) {
+  if (test::kThreadSanitizer) return;
+  Client client(8, {.num_threads = 3});
+  client.CheckedReset();
+  const int code = RunInChild(20, [] {
+    Client own(8, {.num_threads = 3});
+    own.CheckedReset();
+    for (int step = 0; step < 20; ++step) own.CheckedStep(Op::kStep, SomeActions(8, step));
+    return 0;
+  });
+  CHECK_EQ(code, 0);
+  client.CheckedStep(Op::kStep, SomeActions(8, 0));
+}
+
+TEST(AForkedChildIsRefusedWhileTheParentSteps) {
+  if (test::kThreadSanitizer) return;
+  Client client(4, {.options = {{"gate", true}}});
+  client.CheckedReset();
+  test::Threads threads;
+  {
+    test::HeldUpStep held(client, threads);
+    CHECK_EQ(RunInChild(10, [&] { return UseParentsPool(client); }), 0);
+  }
+  threads.Join();
+}
+
+TEST(AForkedChildIsRefusedWhileTheParentDraws) {
+  // Another thread of the parent is inside the pool, which it may have locked.
+  if (test::kThreadSanitizer) return;
+  Client client(4, {.options = {{"render_us", 300'000}}});
+  client.CheckedReset();
+  test::Threads threads;
+  threads.Start([&] {
+    std::uint8_t rgb[6];
+    client.pool().Render(0, rgb);
+  });
+  CHECK(test::Eventually([] { return test::TheProbe().rendering.load(); }));
+  CHECK_EQ(RunInChild(5, [&] { return UseParentsPool(client); }), 0);
+  threads.Join();
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

@@ -1,0 +1,159 @@
+// Envs that fail: the caller learns which and why, the others go on, and a reset brings them back.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "fixture.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::CounterConfig;
+using test::Mask;
+using test::SomeActions;
+
+using Indices = std::vector<std::int64_t>;
+
+// The envs that the failure names, after checking that each has a message with `text` in it.
+template <class Function>
+Indices FailedEnvs(const std::string& text, Function&& function) {
+  Indices indices;
+  try {
+    function();
+  } catch (const EnvFailure& e) {
+    for (const EnvFault& fault : e.faults) {
+      indices.push_back(fault.env_index);
+      CHECK(fault.message.find(text) != std::string::npos);
+    }
+    CHECK(std::string(e.what()).find("env " + std::to_string(indices.front()) + " (") == 0);
+    CHECK(std::string(e.what()).find(text) != std::string::npos);
+    if (indices.size() > 1) {
+      CHECK(std::string(e.what()).find("and " + std::to_string(indices.size() - 1) + " more env") !=
+            std::string::npos);
+    }
+  }
+  return indices;
+}
+
+constexpr std::int64_t kFailingAction = 9;
+
+TEST(AFailedStepNamesItsEnvAndTheOthersGoOn) {
+  for (const int threads : {1, 3}) {
+    for (const std::int64_t cost : {0, 30'000}) {
+      Client client(
+          20, {.options = {{"fail_on_action", kFailingAction}, {"cost_ns", cost}}, .num_threads = threads});
+      client.CheckedReset();
+      for (int round = 0; round < 3; ++round) {
+        std::vector<std::int64_t> chosen(20, 2);
+        chosen[13] = chosen[4] = kFailingAction;
+        client.Clear();
+        CHECK_EQ(FailedEnvs("action 9", [&] { client.Step(chosen); }), (Indices{4, 13}));
+        Mask failed(20);
+        for (std::uint32_t env = 0; env < 20; ++env) {
+          if (env == 4 || env == 13) {
+            failed[env] = 1;
+            CHECK(client.out->IsZero(env));
+            continue;
+          }
+          client.models[env].Step(2);
+          client.CheckRow(*client.out, env, true, false, false);
+        }
+        CHECK_THROWS(PoolError, "env 4 has failed and must be reset before it can be stepped again: action 9",
+                     client.Step(std::vector<std::int64_t>(20, 2)));
+        client.CheckedReset(&failed);
+        client.CheckedStep(Op::kStep, std::vector<std::int64_t>(20, 3));
+      }
+    }
+  }
+}
+
+TEST(OthersCanBeSteppedWhileOneHasFailed) {
+  Client client(6, {.options = {{"fail_on_action", kFailingAction}}});
+  client.CheckedReset();
+  std::vector<std::int64_t> chosen(6, 1);
+  chosen[0] = kFailingAction;
+  CHECK_EQ(FailedEnvs("action 9", [&] { client.Step(chosen); }), Indices{0});
+  for (std::uint32_t env = 1; env < 6; ++env) client.models[env].Step(1);
+  const Mask others = {0, 1, 1, 1, 1, 1};
+  client.CheckedStep(Op::kStep, chosen, &others);
+  client.CheckedStep(Op::kStepAndReset, chosen, &others);
+}
+
+TEST(AllEnvsMayFail) {
+  Client client(100, {.options = {{"fail_on_action", kFailingAction}, {"cost_ns", 2'000}}, .num_threads = 4});
+  client.CheckedReset();
+  Indices all(100);
+  for (std::int64_t i = 0; i < 100; ++i) all[static_cast<std::size_t>(i)] = i;
+  CHECK_EQ(FailedEnvs("action 9", [&] { client.Step(std::vector<std::int64_t>(100, kFailingAction)); }), all);
+  client.CheckedReset();
+  client.CheckedStep(Op::kStep, std::vector<std::int64_t>(100, 3));
+}
+
+// One in the step, one in the reset that follows it.
+TEST(FailuresInStepAndReset) {
+  std::vector<std::shared_ptr<const Config>> configs(8, CounterConfig({{"episode_length", 1}}));
+  configs[2] = CounterConfig({{"episode_length", 1}, {"fail_at_reset", 2}});
+  configs[5] = CounterConfig({{"fail_at_step", 1}});
+  Client client(configs, {.num_threads = 2});
+  client.CheckedReset();
+  client.Clear();
+  CHECK_EQ(FailedEnvs("fails", [&] { client.StepAndReset(SomeActions(8, 0)); }), (Indices{2, 5}));
+  CHECK(client.out->IsZero(5) && client.root->IsZero(5));
+  CHECK(client.root->IsZero(2));
+  CHECK_EQ(int{client.out->Get<std::uint8_t>("terminated", 2)}, 1);  // its step went well
+  CHECK_THROWS(PoolError, "env 2 has failed", client.StepAndReset(SomeActions(8, 0)));
+  Mask mask(8);
+  mask[2] = mask[5] = 1;
+  client.CheckedReset(&mask);
+}
+
+TEST(AFailedResetCanBeRepeated) {
+  std::vector<std::shared_ptr<const Config>> configs(5, CounterConfig());
+  configs[3] = CounterConfig({{"fail_at_reset", 2}});
+  Client client(configs, {.num_threads = 2});
+  client.CheckedReset();
+  CHECK_EQ(FailedEnvs("the reset fails", [&] { client.Reset(nullptr, false); }), Indices{3});
+  for (auto& model : client.models) model.Reset();
+  CHECK_THROWS(PoolError, "env 3 has failed", client.Step(SomeActions(5, 0)));
+  client.CheckedReset(nullptr, false);
+  client.CheckedStep(Op::kStep, SomeActions(5, 0));
+}
+
+TEST(AFailedCreateNamesItsEnvAndLeavesNothing) {
+  for (const int threads : {1, 3}) {
+    for (const char* option : {"fail_create", "fail_seed"}) {
+      std::vector<std::shared_ptr<const Config>> configs(30, CounterConfig());
+      configs[7] = configs[21] = CounterConfig({{option, true}});
+      CHECK_EQ(FailedEnvs(option == std::string("fail_seed") ? "bad seed" : "no such counter",
+                          [&] { Client(configs, {.num_threads = threads}); }),
+               (Indices{7, 21}));
+      CHECK_EQ(test::TheProbe().envs.load(), 0);
+    }
+  }
+}
+
+// A task whose author never heard of env.h.
+TEST(EachFaultHasItsOwnMessage) {
+  const auto config = test::MakeConfig("raw_plugin", "Faults-v0");
+  std::vector<EnvRequest> envs(4, EnvRequest{config, 0});
+  Pool pool(envs, {}, test::NeverInterrupted);
+  for (int step = 0; step < 3; ++step) {
+    Ticket& ticket = pool.Begin(step == 0 ? Op::kReset : Op::kStep, test::NeverInterrupted);
+    pool.Submit(ticket, nullptr);
+    try {
+      pool.Wait(ticket, test::NeverInterrupted);
+      CHECK(step < 2);
+    } catch (const EnvFailure& e) {
+      CHECK_EQ(e.faults.size(), 2u);
+      CHECK_EQ(e.faults[0].message, "told you so");
+      CHECK(e.faults[1].message.find("told you so") == std::string::npos);  // that one said nothing
+    }
+  }
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

@@ -1,0 +1,177 @@
+// Who may do what when: what a pool refuses, and that it goes on as if nobody had asked.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "held_up.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::Mask;
+using test::SomeActions;
+using test::SomeMask;
+
+std::unique_ptr<Pool> MakePool(const std::vector<std::shared_ptr<const Config>>& configs,
+                               int num_threads = 2) {
+  std::vector<EnvRequest> envs;
+  for (const auto& config : configs) envs.push_back({config, 0});
+  PoolOptions options;
+  options.num_threads = num_threads;
+  return std::make_unique<Pool>(std::move(envs), options, test::NeverInterrupted);
+}
+
+TEST(RefusesAPoolWithoutEnvs) { CHECK_THROWS(StatusError, "", MakePool({})); }
+
+TEST(RefusesEnvsThatDoNotFit) {
+  CHECK_THROWS(StatusError, "'vector' different shapes",
+               MakePool({test::KindsConfig(), test::KindsConfig({{"width", 3}})}));
+}
+
+TEST(AnyNumberOfThreadsWillDo) {
+  for (const int threads : {-5, 0, 1, 3, 1'000}) {
+    const auto pool = MakePool({test::CounterConfig(), test::CounterConfig()}, threads);
+    CHECK(pool->num_threads() >= 1);
+    CHECK(pool->num_threads() <= 2);
+  }
+}
+
+TEST(RefusesAStepBeforeTheFirstReset) {
+  Client client(5, {});
+  CHECK_THROWS(PoolError, "env 0 has not been reset", client.Step(SomeActions(5, 0)));
+  CHECK_THROWS(PoolError, "env 0 has not been reset", client.StepAndReset(SomeActions(5, 0)));
+  const Mask some = {1, 1, 0, 1, 1};
+  client.CheckedReset(&some);
+  CHECK_THROWS(PoolError, "env 2 has not been reset", client.Step(SomeActions(5, 0)));
+  client.CheckedStep(Op::kStep, SomeActions(5, 0), &some);
+  CHECK(client.out->IsUntouched(2));
+}
+
+TEST(ARefusedActionChangesNothing) {
+  Client client(8, {});
+  client.CheckedReset();
+  auto chosen = SomeActions(8, 1);
+  chosen[7] = test::kCounterActions;
+  for (const Op op : {Op::kStep, Op::kStepAndReset}) {
+    client.Clear();
+    CHECK_THROWS(StatusError, "'action' of env 7: expected one of 0 to 9, got 10",
+                 op == Op::kStep ? client.Step(chosen) : void(client.StepAndReset(chosen)));
+    for (std::uint32_t env = 0; env < 8; ++env) CHECK(client.out->IsUntouched(env));
+  }
+  client.CheckedStep(Op::kStep, SomeActions(8, 2));  // the models have not moved
+  // An action that nobody takes is nobody's business.
+  Mask mask(8, 1);
+  mask[7] = 0;
+  client.CheckedStep(Op::kStep, chosen, &mask);
+}
+
+TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
+  const auto pool = MakePool({test::KindsConfig(), test::KindsConfig({{"high", 2.0}})});
+  test::Tensors actions(pool->layout().actions, 2), out(pool->layout().outputs, 2);
+  Ticket* ticket = &pool->Begin(Op::kReset, test::NeverInterrupted);
+  out.BindTo(ticket->out);
+  pool->Submit(*ticket, nullptr);
+  pool->Wait(*ticket, test::NeverInterrupted);
+  for (std::uint32_t env = 0; env < 2; ++env) {
+    for (std::size_t i = 0; i < pool->layout().actions.size(); ++i) {
+      std::memset(const_cast<std::byte*>(actions.Row(i, env)), 0, pool->layout().actions[i].row_bytes);
+    }
+    actions.Set<std::uint8_t>("uint8", env, 0, 1);
+  }
+  const auto step = [&] {
+    ticket = &pool->Begin(Op::kStep, test::NeverInterrupted);
+    actions.BindTo(ticket->actions);
+    out.BindTo(ticket->out);
+    pool->Submit(*ticket, nullptr);
+    pool->Wait(*ticket, test::NeverInterrupted);
+  };
+  step();
+  actions.Set<double>("float64", 1, 0, 1.5);
+  step();
+  actions.Set<double>("float64", 0, 0, 1.5);
+  CHECK_THROWS(StatusError, "'float64' of env 0", step());
+}
+
+TEST(RefusesUnknownEnvs) {
+  Client client(3, {});
+  client.Reset();
+  std::uint8_t rgb[6];
+  CHECK_THROWS(StatusError, "env_index 3 is out of range for 3 envs", client.pool().Save(3));
+  CHECK_THROWS(StatusError, "env_index 4294967295", client.pool().Load(UINT32_MAX, {}));
+  CHECK_THROWS(StatusError, "env_index 3", client.pool().Render(3, rgb));
+  CHECK_THROWS(StatusError, "env_index 3", client.pool().RenderSize(3));
+}
+
+TEST(RefusesASecondCallWhileOneIsRunning) {
+  Client client(4, {.options = {{"gate", true}}});
+  client.CheckedReset();
+  const auto state = client.pool().Save(0);
+  test::Threads threads;
+  {
+    const test::HeldUpStep held(client, threads);
+    std::uint8_t rgb[6];
+    for (int i = 0; i < 3; ++i) {
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().Begin(Op::kStep, test::NeverInterrupted));
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().Begin(Op::kReset, test::NeverInterrupted));
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().Save(0));
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().Load(0, state));
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().RenderSize(0));
+      CHECK_THROWS(PoolError, "one call at a time", client.pool().Render(0, rgb));
+    }
+  }
+  threads.Join();
+  client.CheckStepped(Op::kStep, SomeActions(4, 0), nullptr, 0, 0, 0);
+  client.CheckedStep(Op::kStep, SomeActions(4, 1));
+}
+
+TEST(ThreadsThatRaceForAPoolGetItOrAnError) {
+  Client client(16, {.options = {{"cost_ns", 2'000}}, .num_threads = 3});
+  client.CheckedReset();
+  std::atomic<int> done{0}, refused{0};
+  test::Threads threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.Start([&] {
+      for (int step = 0; step < test::Scaled(2'000); ++step) {
+        try {
+          Ticket& ticket = client.pool().Begin(Op::kStep, test::NeverInterrupted);
+          for (std::uint32_t env = 0; env < 16; ++env) client.actions->Set<std::int64_t>("action", env, 0, 1);
+          client.actions->BindTo(ticket.actions);
+          client.out->BindTo(ticket.out);
+          client.pool().Submit(ticket, nullptr);
+          client.pool().Wait(ticket, test::NeverInterrupted);
+          done.fetch_add(1);
+          if (step % 16 == 0) client.pool().Save(3);
+        } catch (const PoolError&) {
+          refused.fetch_add(1);
+        }
+      }
+    });
+  }
+  threads.Join();
+  CHECK(done.load() > 0);
+  // Every call that went through stepped every env once.
+  for (int i = 0; i < done.load(); ++i) {
+    for (auto& model : client.models) model.Step(1);
+  }
+  client.CheckedStep(Op::kStep, SomeActions(16, 2));
+}
+
+TEST(ACallMayMoveFromThreadToThread) {
+  Client client(12, {.options = {{"cost_ns", 3'000}}, .num_threads = 3});
+  client.CheckedReset();
+  for (int step = 0; step < 20; ++step) {
+    test::Threads threads;
+    threads.Start([&] { client.CheckedStep(Op::kStep, SomeActions(12, step)); });
+    threads.Join();
+  }
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

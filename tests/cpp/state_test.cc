@@ -1,0 +1,189 @@
+// Saving and restoring simulators, and pictures of them.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::ClientOptions;
+using test::Mask;
+using test::SomeActions;
+using Bytes = std::vector<std::uint8_t>;
+
+TEST(ARestoredEnvGoesOnFromThere) {
+  Client client(6, {.options = {{"episode_length", 7}}, .num_threads = 2, .max_episode_steps = 5});
+  client.CheckedReset();
+  for (int step = 0; step < 3; ++step) client.CheckedStep(Op::kStep, SomeActions(6, step), nullptr, 7);
+  const Bytes state = client.pool().Save(2);
+  const test::Counter model = client.models[2];
+  client.CheckedStep(Op::kStep, SomeActions(6, 3), nullptr, 7);
+  client.pool().Load(2, state);
+  client.models[2] = model;
+  CHECK_EQ(client.pool().Save(2), state);
+  // The time limit goes on from there too: checked steps know it.
+  client.CheckedStep(Op::kStep, SomeActions(6, 4), nullptr, 7);
+  client.CheckedStep(Op::kStep, SomeActions(6, 5), nullptr, 7);
+}
+
+TEST(AStateMayMoveToAnotherEnvAndAnotherPool) {
+  Client a(4, {.num_threads = 2}), b(3, {.num_threads = 1});
+  a.CheckedReset();
+  a.CheckedStep(Op::kStep, SomeActions(4, 0));
+  const Bytes state = a.pool().Save(1);
+  b.models[1] = a.models[3] = a.models[1];
+  a.pool().Load(3, state);
+  a.CheckedStep(Op::kStep, SomeActions(4, 1));
+  b.pool().Load(1, state);  // stands for a reset
+  const Mask second = {0, 1, 0};
+  b.CheckedStep(Op::kStep, SomeActions(3, 2), &second);
+  CHECK_THROWS(PoolError, "env 0 has not been reset", b.Step(SomeActions(3, 2)));
+}
+
+TEST(RunningSumsAreRestored) {
+  Client client(2, {.options = {},
+                    .num_threads = 1,
+                    .max_episode_steps = 0,
+                    .padding = 0,
+                    .info_keys = {"episode_reward", "step_count"}});
+  client.CheckedReset();
+  client.CheckedStep(Op::kStep, SomeActions(2, 0));
+  client.CheckedStep(Op::kStep, SomeActions(2, 1));
+  const float sum = client.out->Get<float>("episode_reward", 1);
+  const Bytes state = client.pool().Save(1);
+  client.CheckedReset();
+  client.pool().Load(1, state);
+  client.Step({5, 5});
+  CHECK_EQ(client.out->Get<std::int64_t>("step_count", 1), 3);
+  CHECK_EQ(client.out->Get<float>("episode_reward", 1), sum + client.out->Get<float>("reward", 1));
+}
+
+TEST(AStateOfAnotherChoiceOfSumsIsRefused) {
+  Client with(1, {.options = {},
+                  .num_threads = 1,
+                  .max_episode_steps = 0,
+                  .padding = 0,
+                  .info_keys = {"episode_reward"}});
+  Client without(1, {.num_threads = 1});
+  with.Reset();
+  without.Reset();
+  CHECK_THROWS(StatusError, "episode_reward", without.pool().Load(0, with.pool().Save(0)));
+  CHECK_THROWS(StatusError, "episode_reward", with.pool().Load(0, without.pool().Save(0)));
+}
+
+TEST(TruncatedAndForeignStatesAreRefusedAndChangeNothing) {
+  Client client(2, {.num_threads = 1});
+  client.CheckedReset();
+  client.CheckedStep(Op::kStep, SomeActions(2, 0));
+  const Bytes good = client.pool().Save(0);
+  const Bytes before = client.pool().Save(1);
+  const auto refused = [&](const Bytes& bytes, const char* message) {
+    CHECK_THROWS(StatusError, message, client.pool().Load(1, bytes));
+    CHECK_EQ(client.pool().Save(1), before);
+  };
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    refused({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}, "");
+  }
+  Bytes longer = good;
+  longer.push_back(0);
+  refused(longer, "too long");
+  refused(Bytes(good.size()), "no state that get_state returned");
+  refused(Bytes(10'000, 0xff), "no state");
+  // Every byte of the header that is wrong, sizes of 2^64 - 1 among them.
+  const std::size_t header = good.size() - sizeof(test::Counter);
+  for (std::size_t i = 0; i < header; ++i) {
+    const bool elapsed = i + 16 >= header && i + 8 < header;  // any number of steps will do
+    if (elapsed) continue;
+    Bytes bad = good;
+    bad[i] ^= 0xff;
+    refused(bad, "");
+  }
+  Bytes huge = good;
+  std::fill_n(huge.begin() + sizeof("torchrl_pool state 1"), 8, std::uint8_t{0xff});
+  refused(huge, "truncated");
+  client.CheckedStep(Op::kStep, SomeActions(2, 1));
+}
+
+TEST(AStateOfAnotherTaskIsRefused) {
+  Client client(1, {.num_threads = 1});
+  client.Reset();
+  const Bytes good = client.pool().Save(0);
+  const std::string text(good.begin(), good.end());
+  Bytes other = good;
+  other[text.find("Counter-v0") + 9] = '1';
+  CHECK_THROWS(StatusError, "of task 'Counter-v1', env 0 runs 'Counter-v0'", client.pool().Load(0, other));
+}
+
+TEST(OnlyAnEnvInAnEpisodeHasAState) {
+  Client client(2, {.options = {{"fail_on_action", 9}}, .num_threads = 1});
+  std::uint8_t rgb[6];
+  CHECK_THROWS(PoolError, "reset it first", client.pool().Save(0));
+  CHECK_THROWS(PoolError, "reset it first", client.pool().Render(0, rgb));
+  client.CheckedReset();
+  const Bytes state = client.pool().Save(0);
+  CHECK_THROWS(EnvFailure, "env 0", client.Step({9, 1}));
+  client.models[1].Step(1);
+  CHECK_THROWS(PoolError, "reset it first", client.pool().Save(0));
+  CHECK_THROWS(PoolError, "reset it first", client.pool().Render(0, rgb));
+  // A state that is refused does not bring a failed env back, one that is not does.
+  CHECK_THROWS(StatusError, "", client.pool().Load(0, Bytes(state.begin(), state.end() - 1)));
+  CHECK_THROWS(PoolError, "has failed", client.Step({1, 1}));
+  client.pool().Load(0, state);
+  client.CheckedStep(Op::kStep, {2, 2});
+}
+
+TEST(TasksWithoutStateOrPicturesSaySo) {
+  std::vector<EnvRequest> envs(1, EnvRequest{test::KindsConfig(), 0});
+  Pool pool(envs, {}, test::NeverInterrupted);
+  const auto status = [](auto&& function) {
+    try {
+      function();
+    } catch (const StatusError& e) {
+      return e.status;
+    }
+    return TRP_OK;
+  };
+  CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
+  CHECK_EQ(status([&] { pool.Load(0, {}); }), TRP_UNSUPPORTED);
+  CHECK_EQ(status([&] { pool.RenderSize(0); }), TRP_UNSUPPORTED);
+  Ticket& ticket = pool.Begin(Op::kReset, test::NeverInterrupted);
+  pool.Submit(ticket, nullptr);
+  pool.Wait(ticket, test::NeverInterrupted);
+  CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
+}
+
+TEST(RenderingATaskWithoutPicturesIsRefused) {
+  if (test::kThreadSanitizer) return;
+  const int code = test::RunInChild(20, [] {  // since a pool that does not check crashes
+    Pool pool({EnvRequest{test::KindsConfig(), 0}}, {}, test::NeverInterrupted);
+    Ticket& ticket = pool.Begin(Op::kReset, test::NeverInterrupted);
+    pool.Submit(ticket, nullptr);
+    pool.Wait(ticket, test::NeverInterrupted);
+    std::uint8_t rgb[6];
+    CHECK_THROWS(StatusError, "cannot be rendered", pool.Render(0, rgb));
+    return 0;
+  });
+  CHECK_EQ(code, 0);
+}
+
+TEST(RendersOneEnv) {
+  Client client(2, {.num_threads = 1});
+  CHECK_EQ(client.pool().RenderSize(0).first, 1);
+  CHECK_EQ(client.pool().RenderSize(0).second, 2);
+  client.CheckedReset();
+  client.CheckedStep(Op::kStep, SomeActions(2, 0));
+  std::vector<std::uint8_t> rgb(6);
+  client.pool().Render(1, rgb.data());
+  CHECK_EQ(rgb, std::vector<std::uint8_t>(6, 1));
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core
