@@ -314,6 +314,8 @@ def test_policy_entries_are_carried_like_by_step_mdp():
         td["nested", "entry"] = td["count"] * 2
         td.set_non_tensor("name", "policy")
         td["next", "hidden"] = td["count"] * 3
+        td["reward"] = torch.ones(N, 1)  # neither this nor the next goes on
+        td["_reset"] = torch.zeros(N, 1, dtype=torch.bool)
         return td
 
     a, b = one_visit.reset(), plain.reset()
@@ -327,6 +329,7 @@ def test_policy_entries_are_carried_like_by_step_mdp():
             assert root["name"] == "policy"
             assert "next" not in root
             assert "reward" not in root
+            assert "_reset" not in root
         assert_td_equal(a.exclude("name"), b.exclude("name"))
         assert_td_equal(a_root.exclude("name"), b_root.exclude("name"))
         a, b = a_root, b_root

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import LazyStackedTensorDict
+from tensordict import LazyStackedTensorDict, TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import LazyStackStorage, ListStorage, ReplayBuffer
 from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
@@ -234,6 +234,19 @@ def test_writing_into_results_changes_nothing_later(make, road):
         scribble(td)
         action.zero_()
     assert episodes >= 5 * N
+
+
+@pytest.mark.xfail(
+    strict=True, reason="rows that a reset leaves out are read back from the consumer's tensors"
+)
+def test_writing_into_results_does_not_show_in_rows_that_a_reset_leaves_out():
+    """Transforms pass the mask alone, and some of them (VecNorm) look at all rows of what comes back."""
+    env = cartpole(seed=0)
+    scribble(env.reset())
+    mask = torch.arange(N) < 2
+    rows = env._reset(TensorDict({"_reset": mask}, [N]))["observation"]
+    assert (rows[mask].abs() <= 0.05).all()
+    assert (rows[~mask] != 77).all()
 
 
 def test_writing_into_specs_changes_nothing():

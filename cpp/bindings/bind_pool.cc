@@ -92,20 +92,17 @@ Addresses FromRoot(const char* what, const py::list& list, const core::Layout& l
 template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner,
                   const FillTicket& fill) {
-  Ticket* ticket = nullptr;
+  const std::shared_ptr<void> shared(owner.inc_ref().ptr(), [](void* object) {
+    py::gil_scoped_acquire gil;
+    Py_DECREF(static_cast<PyObject*>(object));
+  });
   try {
     py::gil_scoped_release release;
-    ticket = &pool->Begin(op, Interrupted);
-    fill(*ticket);
-    pool->Submit(*ticket, reinterpret_cast<const std::uint8_t*>(mask));
-    return pool->Wait(*ticket, Interrupted);
+    Ticket& ticket = pool->Begin(op, Interrupted);
+    fill(ticket);
+    pool->Submit(ticket, reinterpret_cast<const std::uint8_t*>(mask));
+    return pool->Wait(ticket, Interrupted, shared);
   } catch (const core::Interrupted&) {
-    if (ticket) {
-      ticket->keepalive = std::shared_ptr<void>(owner.inc_ref().ptr(), [](void* object) {
-        py::gil_scoped_acquire gil;
-        Py_DECREF(static_cast<PyObject*>(object));
-      });
-    }
     throw py::error_already_set();
   }
 }

@@ -238,11 +238,12 @@ void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
   }
 }
 
-std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted) {
+std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner) {
   try {
     if (RunsInline()) RunInline(ticket, interrupted);
     HelpUntilDone(ticket, interrupted);
   } catch (...) {
+    ticket.keepalive = owner;
     EndCall();
     throw;
   }

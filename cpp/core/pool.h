@@ -69,8 +69,10 @@ class Pool {
   // Helps until the ticket is done; the call is over when it returns or throws. Throws EnvFailure for envs
   // that failed, after all others have finished, and Interrupted, after which the envs of the ticket must be
   // reset. Returns how many rows of the root hold a new episode's first observation; if there are any, the
-  // others have been copied there from `out`.
-  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted);
+  // others have been copied there from `out`. After an interrupt the pool holds on to `owner`, which is
+  // whatever owns the memory of the batches, until the last thread has left it.
+  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
+                     const std::shared_ptr<void>& owner = nullptr);
 
   // ---- state and pictures: any thread, not during a call ----
 

@@ -172,12 +172,12 @@ class Client {
   // As the Python bindings do it: what an interrupted call writes to must live on.
   std::uint32_t Run(core::Ticket& ticket, const Mask* mask) {
     out->BindTo(ticket.out);
+    const auto owner = std::make_shared<std::vector<std::shared_ptr<Tensors>>>(
+        std::vector<std::shared_ptr<Tensors>>{actions, out, root});
     try {
       pool_->Submit(ticket, mask ? mask->data() : nullptr);
-      return pool_->Wait(ticket, interrupted);
+      return pool_->Wait(ticket, interrupted, owner);
     } catch (const core::Interrupted&) {
-      ticket.keepalive = std::make_shared<std::vector<std::shared_ptr<Tensors>>>(
-          std::vector<std::shared_ptr<Tensors>>{actions, out, root});
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());
       out = std::make_shared<Tensors>(pool_->layout().outputs, size());
       root = std::make_shared<Tensors>(pool_->layout().outputs, size());

@@ -2,7 +2,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"

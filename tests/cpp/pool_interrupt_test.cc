@@ -205,7 +205,7 @@ TEST(APoolIsInterruptedWhileItIsCreated) {
 
 // As soon as an interrupted call has ended, another thread may begin the next one.
 TEST(AnotherThreadMayTakeOverFromAnInterruptedCall) {
-  for (int round = 0; round < test::Scaled(100); ++round) {
+  for (int round = 0; round < test::Scaled(50); ++round) {
     Client client(4, {.options = {{"gate", true}}, .num_threads = 2});
     client.Reset();
     std::atomic<bool> begun{false};

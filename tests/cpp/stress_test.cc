@@ -1,10 +1,14 @@
 // Everything at once, at random: calls with masks, costs, sleeps, faults, wrong actions, interrupts, saved
 // states, and other threads that interfere. Every number is checked; the sanitizers watch.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -240,7 +244,9 @@ class Storm {
 };
 
 TEST(SurvivesAStorm) {
-  const int pools = test::Scaled(300);
+  // For a longer hunt: TORCHRL_POOL_STRESS_POOLS=100000 ./stress_test
+  const char* longer = std::getenv("TORCHRL_POOL_STRESS_POOLS");
+  const int pools = longer ? std::atoi(longer) : test::Scaled(300);
   for (int seed = 0; seed < pools; ++seed) {
     try {
       Storm(static_cast<std::uint32_t>(seed)).Run(60);

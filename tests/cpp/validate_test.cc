@@ -98,7 +98,9 @@ TEST(ChecksIntegersOfEveryWidth) {
 TEST(ComparesInt64Exactly) {
   // Doubles do not tell 2^53 + 1 from 2^53.
   constexpr std::int64_t kHigh = std::int64_t{1} << 53;
-  Actions().Bounds<std::int64_t>("wide64", -kHigh, kHigh);
+  Actions actions;
+  actions.Bounds<std::int64_t>("wide64", -kHigh, kHigh);
+  actions.Refuses<std::int64_t>("wide64", 0, kHigh + 1, "got 9007199254740993");
 }
 
 TEST(ChecksFloats) {
