@@ -77,7 +77,7 @@ void CheckNumbers(const Spec& spec, std::size_t size, const T* row, std::uint32_
     } else {
       if (value >= low && value <= high) continue;  // false for NaN
     }
-    const std::string got = Shortest(value, spec.dtype);
+    const std::string got = std::is_integral_v<T> ? std::to_string(row[i]) : Shortest(value, spec.dtype);
     if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, i, got, "a finite number");
     Refuse(spec, env, i, got,
            "a number in [" + Shortest(low, spec.dtype) + ", " + Shortest(high, spec.dtype) + "]");

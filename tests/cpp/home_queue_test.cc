@@ -110,13 +110,13 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
   for (std::uint32_t i = 0; i < total; ++i) CHECK_EQ(int{times[i].load(std::memory_order_relaxed)}, 1);
 }
 
-TEST(GivesEachChunkToExactlyOneConsumer) { Stress(1, 3, 64, static_cast<std::uint32_t>(Scaled(2'000'000))); }
+TEST(GivesEachChunkToExactlyOneConsumer) { Stress(1, 3, 64, static_cast<std::uint32_t>(Scaled(1'000'000))); }
 
 TEST(GivesEachChunkToExactlyOneConsumerInATinyRing) {
-  Stress(1, 4, 2, static_cast<std::uint32_t>(Scaled(300'000)));
+  Stress(1, 4, 2, static_cast<std::uint32_t>(Scaled(50'000)));
 }
 
-TEST(LetsProducersTakeTurns) { Stress(3, 3, 1000, static_cast<std::uint32_t>(Scaled(1'000'000))); }
+TEST(LetsProducersTakeTurns) { Stress(3, 3, 1000, static_cast<std::uint32_t>(Scaled(200'000))); }
 
 }  // namespace
 }  // namespace torchrl_pool::core
