@@ -7,6 +7,7 @@ import pickle
 from functools import partial
 
 import cloudpickle
+import numpy
 import pytest
 import torch
 import torchrl.envs
@@ -950,3 +951,47 @@ def test_frame_skip_repeats_the_action_and_sums_rewards(task):
 def test_no_frame_skip(frame_skip):
     env = MultiThreadedEnv(N, "CartPole-v1", frame_skip=frame_skip)
     assert type(env) is MultiThreadedEnv
+
+
+def test_entries_that_no_reset_writes_are_cleared_where_an_episode_begins():
+    """As in EnvBase and SerialEnv; a recurrent policy's state, say. Nested ones too."""
+
+    def run(env):
+        torch.manual_seed(0)
+        root, seen = env.reset(), []
+        for _ in range(60):
+            root["h"] = torch.ones(3, 2)
+            root["nested", "count"] = torch.ones(3, dtype=torch.int64)
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+            seen.append(root.select("h", "nested"))
+        return torch.stack(seen)
+
+    ours = run(PoolEnv("CartPole-v1", 3, seed=0, device="cpu"))
+    reference = SerialEnv(3, lambda: GymEnv("CartPole-v1"))
+    reference.set_seed(0)
+    theirs = run(reference)
+    assert ours["h"].equal(theirs["h"])
+    assert ours["nested", "count"].equal(theirs["nested", "count"])
+    assert 0 < ours["h"].mean() < 1
+
+
+def test_names_of_dimensions_are_kept():
+    env = PoolEnv("CartPole-v1", 3)
+    root = env.rand_action(env.reset())
+    root.names = ["envs"]
+    data, root = env.step_and_maybe_reset(root)
+    assert data.names == data["next"].names == root.names == ["envs"]
+
+
+def test_a_locked_tensordict_is_refused_before_anything_moves():
+    env, twin = PoolEnv("CartPole-v1", 3, seed=0), PoolEnv("CartPole-v1", 3, seed=0)
+    root = env.rand_action(env.reset())
+    twin.reset()
+    with pytest.raises(RuntimeError, match="lock"):
+        env.step_and_maybe_reset(root.clone().lock_())
+    assert (env.step(root.clone())["next"] == twin.step(root.clone())["next"]).all()
+
+
+def test_integers_of_numpy_are_integers():
+    env = PoolEnv("CartPole-v1", numpy.int64(3), num_threads=numpy.int32(1), seed=numpy.uint32(7))
+    assert (env.reset(seed=numpy.int64(5)) == PoolEnv("CartPole-v1", 3).reset(seed=5)).all()

@@ -236,7 +236,6 @@ def test_writing_into_results_changes_nothing_later(make, road):
     assert episodes >= 5 * N
 
 
-@pytest.mark.xfail(strict=True, reason="rows left out by a reset are read from the consumer's tensors")
 def test_writing_into_results_does_not_show_in_rows_that_a_reset_leaves_out():
     """Transforms pass the mask alone, and some of them (VecNorm) look at all rows of what comes back."""
     env = cartpole(seed=0)

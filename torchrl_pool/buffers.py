@@ -32,7 +32,8 @@ class BatchAllocator:
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
         self._spare: Batch | None = None
-        # What the last call gave to the consumer: read for rows that a call leaves out, never written.
+        # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
+        # written, and read only while nobody has written to it (a fresh tensor's version is 0).
         self.latest: dict[Key, torch.Tensor] = {}
         self.nowhere = [0] * len(self._root)  # addresses for a reset whose outputs nobody wants
 
@@ -69,7 +70,10 @@ class BatchAllocator:
             value = None if key in self._rewards else tensordict.get(key, None)
             if value is None and key not in self._flags and key not in self._rewards:
                 value = self.latest.get(key)
+                if value is not None and (value.is_inference() or value._version > 0):
+                    value = None
+            fresh = tensor.data  # writing through it does not raise the version
             if value is not None and value.shape == tensor.shape and value.dtype is tensor.dtype:
-                tensor.copy_(value)
+                fresh.copy_(value)
             else:
-                tensor.zero_()
+                fresh.zero_()

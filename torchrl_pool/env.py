@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -91,11 +92,11 @@ class PoolEnv(EnvBase):
             k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
         }
         self._arguments.update(task_options)
-        _check_int("num_envs", num_envs, minimum=1)
+        num_envs = _check_int("num_envs", num_envs, minimum=1)
         if num_threads is not None:
-            _check_int("num_threads", num_threads, minimum=1)
+            num_threads = _check_int("num_threads", num_threads, minimum=1)
         if max_episode_steps is not _TASK_DEFAULT and max_episode_steps is not None:
-            _check_int("max_episode_steps", max_episode_steps, minimum=1)
+            max_episode_steps = _check_int("max_episode_steps", max_episode_steps, minimum=1)
         if obs_dtype not in _FLOAT_DTYPES:
             raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
         if isinstance(info_keys, str):
@@ -192,6 +193,7 @@ class PoolEnv(EnvBase):
         Closing a pool that is closed or was never started does nothing.
         """
         pool, self._pool = self._pool, None
+        self._allocator.latest = {}
         self.is_closed = True
         if pool is not None:
             pool.close()
@@ -223,7 +225,7 @@ class PoolEnv(EnvBase):
         """
         if seed is None:
             return None
-        _check_int("seed", seed, minimum=0)
+        seed = _check_int("seed", seed, minimum=0)
         seeds = []
         for _ in range(self.num_envs):
             seeds.append(seed)
@@ -278,13 +280,9 @@ class PoolEnv(EnvBase):
         if isinstance(seed, Sequence):
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
-            seeds = list(seed)
-        else:
-            _check_int("seed", seed, minimum=0)
-            seeds = [seed + i for i in range(self.num_envs)]
-        for s in seeds:
-            _check_int("seed", s, minimum=0)
-        return [_words(s) for s in seeds]
+            return [_words(_check_int("seed", s, minimum=0)) for s in seed]
+        first = _check_int("seed", seed, minimum=0)
+        return [_words(first + i) for i in range(self.num_envs)]
 
     def _check_mask(self, name: str, mask: torch.Tensor) -> torch.Tensor:
         """A mask as contiguous bool [N] on the CPU."""
@@ -337,6 +335,8 @@ class PoolEnv(EnvBase):
             return self._step_then_reset(tensordict)
         if tensordict.batch_size != self.batch_size:
             self._assert_tensordict_shape(tensordict)
+        if tensordict.is_locked:
+            raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         tensors, out = self._allocator.for_step()
@@ -357,21 +357,43 @@ class PoolEnv(EnvBase):
         }
         if resets:
             self._allocator.latest = spare[0]
+            if resets < self.num_envs and len(carried) > len(self._action_layout):
+                self._clear_carried(carried, next_values["done"])
             carried.update(self._on_device(spare[0]))
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
             for key in spare[0]:
                 carried[key] = next_values[key]
-        next_td = self._unsafe(next_values)
+        names = tensordict._td_dim_names
+        next_td = self._unsafe(next_values, names)
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_values))
         tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-        next_root = self._unsafe(carried)
+        next_root = self._unsafe(carried, names)
         if self._post_step_mdp_hooks is not None:
             tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
         return tensordict, next_root
+
+    def _clear_carried(self, carried: dict[Key, Any], done: torch.Tensor) -> None:
+        """Zeros in the rows that begin an episode, as TorchRL leaves them in entries that no reset writes.
+
+        Not in actions, which the policy overwrites.
+        """
+        keep = ~done.reshape(self.num_envs)
+        actions = {key for key, _, _ in self._action_layout}
+
+        def clear(value: torch.Tensor) -> torch.Tensor:
+            return torch.where(keep.reshape(-1, *[1] * (value.ndim - 1)), value, 0)
+
+        for key, value in carried.items():
+            if key in actions:
+                continue
+            if isinstance(value, torch.Tensor):
+                carried[key] = clear(value)
+            elif isinstance(value, TensorDictBase):
+                carried[key] = value.apply(clear)
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""
@@ -416,9 +438,11 @@ class PoolEnv(EnvBase):
             return TensorDict(values, batch_size=self.batch_size, device=self.device)
         return self._unsafe(values)
 
-    def _unsafe(self, values: dict[Key, Any]) -> TensorDict:
+    def _unsafe(self, values: dict[Key, Any], names: list[str] | None = None) -> TensorDict:
         """A tensordict of entries that are known to fit: a fifth of the checked constructor's cost."""
-        return TensorDict._new_unsafe(values, batch_size=self.batch_size, device=self.device, nested=False)
+        return TensorDict._new_unsafe(
+            values, batch_size=self.batch_size, device=self.device, names=names, nested=False
+        )
 
     # ---- simulators ------------------------------------------------------------------------------------
 
@@ -502,11 +526,14 @@ def _env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> 
     return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)
 
 
-def _check_int(name: str, value: Any, minimum: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
+def _check_int(name: str, value: Any, minimum: int) -> int:
+    """``value`` as an int: NumPy's integers are fine, bools and floats are not."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an int, got {value!r}")
-    if value < minimum:
+    number = operator.index(value)
+    if number < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {value}")
+    return number
 
 
 def _check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:

@@ -26,7 +26,7 @@ class MultiThreadedEnv(PoolEnv):
             its default, but its class gives numbers whatever the argument; so the default is ``True`` here.
         disable_env_checker: accepted and without effect, as there.
         frame_skip: repeats each action that often and sums the rewards, through TorchRL's own
-            :class:`~torchrl.envs.transforms.FrameSkipTransform`.
+            :class:`~torchrl.envs.transforms.FrameSkipTransform`, which does not stop at an episode's end.
         device: as in :class:`~torchrl_pool.PoolEnv`; default ``"cpu"``, as there.
         allow_done_after_reset: see :class:`~torchrl.envs.EnvBase`.
         **kwargs: further keyword arguments of :class:`~torchrl_pool.PoolEnv`.
