@@ -13,6 +13,7 @@ import os, signal, sys, threading, time
 import torch
 from torchrl_pool import PoolEnv, load_plugin
 load_plugin(sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def zeros(env):
     return env.full_action_spec.zero()["action"]

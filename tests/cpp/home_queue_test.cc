@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -76,7 +77,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
   Threads threads;
   for (int i = 0; i < producers; ++i) {
     threads.Start([&] {
-      while (true) {
+      for (;; std::this_thread::yield()) {
         std::lock_guard lock(turn);
         if (pushed == total) return;
         for (std::uint32_t k = 0; k < 50 && pushed < total; ++k) {
