@@ -321,8 +321,8 @@ class PoolEnv(EnvBase):
         entry, which holds the true last observation of an episode that ended, and the root for the next step,
         which holds the first observation of the new one. Where no episode ended the two share tensors.
         """
-        if tensordict.device != self.device:
-            tensordict = tensordict.to(self.device)
+        if tensordict.device != self._device:
+            tensordict = tensordict.to(self._device)
         entries = getattr(tensordict, "_tensordict", None)
         if (
             type(tensordict) is not TensorDict
@@ -333,7 +333,7 @@ class PoolEnv(EnvBase):
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
-        if tensordict.batch_size != self.batch_size:
+        if tensordict.batch_size != self._batch_size:
             self._assert_tensordict_shape(tensordict)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
@@ -347,7 +347,7 @@ class PoolEnv(EnvBase):
         except _core.EnvFailure as error:
             raise _env_failure(error, self._tensordict(tensors)) from None
 
-        next_values = self._on_device(tensors)
+        next_values = tensors if self._on_cpu else self._on_device(tensors)
         # Of the input's entries the next root carries what TorchRL's step_mdp does.
         not_carried = self._not_carried
         carried: dict[Key, Any] = {
@@ -359,7 +359,7 @@ class PoolEnv(EnvBase):
             self._allocator.latest = spare[0]
             if resets < self.num_envs and len(carried) > len(self._action_layout):
                 self._clear_carried(carried, next_values["done"])
-            carried.update(self._on_device(spare[0]))
+            carried.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
@@ -428,21 +428,21 @@ class PoolEnv(EnvBase):
     # ---- outputs ---------------------------------------------------------------------------------------
 
     def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
-        if self._on_cpu:
-            return values
         return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
 
     def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
-        values = self._on_device(tensors)
+        values = tensors if self._on_cpu else self._on_device(tensors)
         if self._nested:
             return TensorDict(values, batch_size=self.batch_size, device=self.device)
         return self._unsafe(values)
 
     def _unsafe(self, values: dict[Key, Any], names: list[str] | None = None) -> TensorDict:
-        """A tensordict of entries that are known to fit: a fifth of the checked constructor's cost."""
-        return TensorDict._new_unsafe(
-            values, batch_size=self.batch_size, device=self.device, names=names, nested=False
-        )
+        """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
+        tensordict = TensorDict._new_unsafe(None, self._batch_size, names=names)
+        # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
+        tensordict._device = self._device
+        tensordict._tensordict.update(values)
+        return tensordict
 
     # ---- simulators ------------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
       thread_affinity_(options.thread_affinity),
       fork_generation_(ForkGeneration()),
       slots_(envs.size()),
+      episode_rewards_(envs.size() * layout_.reward_size),
       states_(envs.size(), EnvState::kUnset),
       scratch_(layout_),
       cost_(num_threads_, AvailableCpus()),
@@ -79,7 +80,7 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
     one_config_ = one_config_ && configs_[i] == configs_[0];
     slots_[i].config = configs_[i];
     slots_[i].max_episode_steps = envs[i].max_episode_steps;
-    slots_[i].episode_rewards.resize(layout_.reward_size);
+    slots_[i].episode_rewards = {episode_rewards_.data() + i * layout_.reward_size, layout_.reward_size};
   }
   SizeBatch(ticket_.actions, layout_.actions.size());
   SizeBatch(ticket_.out, layout_.outputs.size());

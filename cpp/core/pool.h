@@ -126,6 +126,7 @@ class Pool {
   bool one_config_ = true;
   std::vector<std::shared_ptr<const Config>> configs_;  // per env
   std::vector<EnvSlot> slots_;
+  std::vector<float> episode_rewards_;
 
   // Guarded by mutex_: who is in a call, and what each env may do next.
   mutable std::mutex mutex_;

@@ -1,4 +1,5 @@
 // Saving and restoring simulators, and their pictures: calls that touch one env, on the calling thread.
+#include <algorithm>
 #include <cstring>
 
 #include "errors.h"
@@ -126,7 +127,7 @@ void Pool::Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes)
   trp_error error{};
   ThrowUnlessOk(task.load(slot.env, reader.rest(), reader.rest_size(), &error), slot, env_index, error);
   slot.elapsed_steps = elapsed_steps;
-  slot.episode_rewards = std::move(rewards);
+  std::copy(rewards.begin(), rewards.end(), slot.episode_rewards.begin());
   states_[env_index] = EnvState::kReady;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "home_queue.h"
@@ -19,7 +20,7 @@ struct alignas(kCacheLine) EnvSlot {
   trp_env* env = nullptr;
   std::int64_t max_episode_steps = 0;  // 0: no limit
   std::int64_t elapsed_steps = 0;
-  std::vector<float> episode_rewards;
+  std::span<float> episode_rewards;  // running sums, close to the other envs' of its home
 };
 
 // The buffers of one thread.

@@ -32,7 +32,8 @@ class Visited {
         scratch_(layout) {
     slot.config = config;
     slot.max_episode_steps = max_episode_steps;
-    slot.episode_rewards.resize(layout.reward_size);
+    episode_rewards.resize(layout.reward_size);
+    slot.episode_rewards = episode_rewards;
     for (Batch* batch : {&ticket.out, &ticket.root}) *batch = test::MakeBatch(layout.outputs.size());
     ticket.actions = test::MakeBatch(layout.actions.size());
     actions.BindTo(ticket.actions);
@@ -80,6 +81,7 @@ class Visited {
   }
 
   const Layout layout;
+  std::vector<float> episode_rewards;
   EnvSlot slot;
   Ticket ticket;
   Tensors actions, out, root;
