@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +11,7 @@ from torchrl._utils import seed_generator
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core, registry
+from torchrl_pool.arguments import check_affinity, check_int, open_configs, seed_words, task_per_env
 from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import EnvFailure
 from torchrl_pool.plugins import is_builtin, load_plugin
@@ -92,11 +91,11 @@ class PoolEnv(EnvBase):
             k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
         }
         self._arguments.update(task_options)
-        num_envs = _check_int("num_envs", num_envs, minimum=1)
+        num_envs = check_int("num_envs", num_envs, minimum=1)
         if num_threads is not None:
-            num_threads = _check_int("num_threads", num_threads, minimum=1)
+            num_threads = check_int("num_threads", num_threads, minimum=1)
         if max_episode_steps is not _TASK_DEFAULT and max_episode_steps is not None:
-            max_episode_steps = _check_int("max_episode_steps", max_episode_steps, minimum=1)
+            max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
         if obs_dtype not in _FLOAT_DTYPES:
             raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
         if isinstance(info_keys, str):
@@ -106,13 +105,13 @@ class PoolEnv(EnvBase):
         self.num_envs = num_envs
         self.task = task
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
-        self._tasks = _task_per_env(task, num_envs)
-        self._thread_affinity = _check_affinity(thread_affinity)
+        self._tasks = task_per_env(task, num_envs)
+        self._thread_affinity = check_affinity(thread_affinity)
         self._info_keys = list(dict.fromkeys(info_keys))
         self._one_hot = not categorical_action_encoding
         self._float_dtype = _FLOAT_DTYPES[obs_dtype]
         self._pin_memory_wish = pin_memory
-        self._configs = _open_configs(self._tasks, env_options, task_options)
+        self._configs = open_configs(self._tasks, env_options, task_options)
         self._limits = [
             registry.task_info(t).max_episode_steps
             if max_episode_steps is _TASK_DEFAULT
@@ -225,13 +224,13 @@ class PoolEnv(EnvBase):
         """
         if seed is None:
             return None
-        seed = _check_int("seed", seed, minimum=0)
+        seed = check_int("seed", seed, minimum=0)
         seeds = []
         for _ in range(self.num_envs):
             seeds.append(seed)
             if not static_seed:
                 seed = seed_generator(seed)
-        self._entropy = [_words(s) for s in seeds]
+        self._entropy = [seed_words(s) for s in seeds]
         if self._pool is not None:
             self._seed_pool(self._pool, self._entropy)
         return seed
@@ -280,9 +279,9 @@ class PoolEnv(EnvBase):
         if isinstance(seed, Sequence):
             if len(seed) != self.num_envs:
                 raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
-            return [_words(_check_int("seed", s, minimum=0)) for s in seed]
-        first = _check_int("seed", seed, minimum=0)
-        return [_words(first + i) for i in range(self.num_envs)]
+            return [seed_words(check_int("seed", s, minimum=0)) for s in seed]
+        first = check_int("seed", seed, minimum=0)
+        return [seed_words(first + i) for i in range(self.num_envs)]
 
     def _check_mask(self, name: str, mask: torch.Tensor) -> torch.Tensor:
         """A mask as contiguous bool [N] on the CPU."""
@@ -524,64 +523,3 @@ def _rebuild(
 def _env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
     message, faults = error.args
     return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)
-
-
-def _check_int(name: str, value: Any, minimum: int) -> int:
-    """``value`` as an int: NumPy's integers are fine, bools and floats are not."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: expected an int, got {value!r}")
-    number = operator.index(value)
-    if number < minimum:
-        raise ValueError(f"{name}: expected at least {minimum}, got {value}")
-    return number
-
-
-def _check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
-    cpus = list(thread_affinity or ())
-    if not hasattr(os, "sched_getaffinity"):
-        return cpus
-    allowed = os.sched_getaffinity(0)
-    for cpu in cpus:
-        if cpu not in allowed:
-            raise ValueError(f"thread_affinity: expected processors of {sorted(allowed)}, got {cpu!r}")
-    return cpus
-
-
-def _task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
-    if isinstance(task, str):
-        return [task] * num_envs
-    if not isinstance(task, Sequence):
-        raise TypeError(f"task: expected the id of a task or a sequence of ids, got {task!r}")
-    if len(task) != num_envs:
-        raise ValueError(f"task: expected one id or {num_envs} of them, got {len(task)}")
-    return list(task)
-
-
-def _open_configs(
-    tasks: Sequence[str],
-    env_options: Sequence[Mapping[str, Any]] | None,
-    task_options: Mapping[str, Any],
-) -> list[_core.Config]:
-    """One configuration per env; envs with equal options share theirs."""
-    if env_options is not None and len(env_options) != len(tasks):
-        raise ValueError(f"env_options: expected one mapping per env ({len(tasks)}), got {len(env_options)}")
-    opened: dict[str, _core.Config] = {}
-    configs = []
-    for i, task in enumerate(tasks):
-        options = {**task_options, **(env_options[i] if env_options is not None else {})}
-        name = f"{task} {sorted(options.items())!r}"
-        if name not in opened:
-            config = registry.open_config(task, options)
-            if mismatch := next(iter(opened.values()), config).mismatch(config):
-                raise ValueError(f"task: {mismatch}")
-            opened[name] = config
-        configs.append(opened[name])
-    return configs
-
-
-def _words(seed: int) -> list[int]:
-    """A seed as NumPy's SeedSequence takes it: 32-bit words, least significant first."""
-    words = [seed & 0xFFFFFFFF]
-    while seed := seed >> 32:
-        words.append(seed & 0xFFFFFFFF)
-    return words

@@ -1,0 +1,71 @@
+"""What PoolEnv's constructor is given, checked and in the form that the executor takes."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchrl_pool import _core, registry
+
+
+def check_int(name: str, value: Any, minimum: int) -> int:
+    """``value`` as an int: NumPy's integers are fine, bools and floats are not."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an int, got {value!r}")
+    number = operator.index(value)
+    if number < minimum:
+        raise ValueError(f"{name}: expected at least {minimum}, got {value}")
+    return number
+
+
+def check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
+    cpus = list(thread_affinity or ())
+    if not hasattr(os, "sched_getaffinity"):
+        return cpus
+    allowed = os.sched_getaffinity(0)
+    for cpu in cpus:
+        if cpu not in allowed:
+            raise ValueError(f"thread_affinity: expected processors of {sorted(allowed)}, got {cpu!r}")
+    return cpus
+
+
+def task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
+    if isinstance(task, str):
+        return [task] * num_envs
+    if not isinstance(task, Sequence):
+        raise TypeError(f"task: expected the id of a task or a sequence of ids, got {task!r}")
+    if len(task) != num_envs:
+        raise ValueError(f"task: expected one id or {num_envs} of them, got {len(task)}")
+    return list(task)
+
+
+def open_configs(
+    tasks: Sequence[str],
+    env_options: Sequence[Mapping[str, Any]] | None,
+    task_options: Mapping[str, Any],
+) -> list[_core.Config]:
+    """One configuration per env; envs with equal options share theirs."""
+    if env_options is not None and len(env_options) != len(tasks):
+        raise ValueError(f"env_options: expected one mapping per env ({len(tasks)}), got {len(env_options)}")
+    opened: dict[str, _core.Config] = {}
+    configs = []
+    for i, task in enumerate(tasks):
+        options = {**task_options, **(env_options[i] if env_options is not None else {})}
+        name = f"{task} {sorted(options.items())!r}"
+        if name not in opened:
+            config = registry.open_config(task, options)
+            if mismatch := next(iter(opened.values()), config).mismatch(config):
+                raise ValueError(f"task: {mismatch}")
+            opened[name] = config
+        configs.append(opened[name])
+    return configs
+
+
+def seed_words(seed: int) -> list[int]:
+    """A seed as NumPy's SeedSequence takes it: 32-bit words, least significant first."""
+    words = [seed & 0xFFFFFFFF]
+    while seed := seed >> 32:
+        words.append(seed & 0xFFFFFFFF)
+    return words
