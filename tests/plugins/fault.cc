@@ -49,7 +49,8 @@ class Fault {
   pool::Outcome Step(pool::Row& row) {
     if (options_.sleep > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options_.sleep));
     ++steps_;
-    if (steps_ == options_.fail_at) throw std::runtime_error("the simulator broke at step " + std::to_string(steps_));
+    if (steps_ == options_.fail_at)
+      throw std::runtime_error("the simulator broke at step " + std::to_string(steps_));
     Write(row);
     return {.reward = row.Action<float>()[0], .terminated = false};
   }
