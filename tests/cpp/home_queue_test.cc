@@ -74,6 +74,8 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
   std::uint32_t pushed = 0;  // under `turn`
   std::atomic<std::uint32_t> popped{0};
   const auto times = std::make_unique<std::atomic<std::uint8_t>[]>(total);
+  // What the producer wrote before it pushed a chunk is there for whoever pops it.
+  std::vector<std::uint32_t> tickets(total);
   Threads threads;
   for (int i = 0; i < producers; ++i) {
     threads.Start([&] {
@@ -82,6 +84,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
         if (pushed == total) return;
         for (std::uint32_t k = 0; k < 50 && pushed < total; ++k) {
           if (pushed - popped.load(std::memory_order_acquire) == capacity) break;
+          tickets[pushed] = pushed * 3;
           queue.Push(Numbered(pushed++));
         }
       }
@@ -100,6 +103,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
         popped.fetch_add(1, std::memory_order_release);
         CHECK(number < total);
         CHECK_EQ(chunk.count, number % 1000 + 1);
+        CHECK_EQ(tickets[number], number * 3);
         CHECK(number > last);  // each consumer sees them in order
         last = number;
         times[number].fetch_add(1, std::memory_order_relaxed);
