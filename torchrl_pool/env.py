@@ -52,6 +52,9 @@ class PoolEnv(EnvBase):
             and for every task ``step_count`` (int64 ``[N, 1]``), ``episode_reward`` (float32 ``[N, 1]``) and
             ``is_init`` (bool ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker
             write.
+        from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
+            in :class:`~torchrl.envs.GymEnv`.
+        pixels_only: with ``from_pixels``, leaves out the task's own observations.
         thread_affinity: processors to pin the pool's own threads to, in turn. The calling thread stays as it
             is.
         env_options: one mapping per env that overrides ``task_options`` for it.
@@ -82,6 +85,8 @@ class PoolEnv(EnvBase):
         categorical_action_encoding: bool = False,
         obs_dtype: torch.dtype | None = None,
         info_keys: Sequence[str] = (),
+        from_pixels: bool = False,
+        pixels_only: bool = True,
         thread_affinity: Sequence[int] | None = None,
         env_options: Sequence[Mapping[str, Any]] | None = None,
         run_type_checks: bool = False,
@@ -107,9 +112,14 @@ class PoolEnv(EnvBase):
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
         self._tasks = task_per_env(task, num_envs)
         self._thread_affinity = check_affinity(thread_affinity)
-        self._info_keys = list(dict.fromkeys(info_keys))
         self._one_hot = not categorical_action_encoding
-        self._float_dtype = _FLOAT_DTYPES[obs_dtype]
+        self._layout = _core.LayoutOptions(
+            info_keys=list(dict.fromkeys(info_keys)),
+            one_hot=self._one_hot,
+            float_dtype=_FLOAT_DTYPES[obs_dtype],
+            from_pixels=from_pixels,
+            pixels_only=pixels_only,
+        )
         self._pin_memory_wish = pin_memory
         self._configs = open_configs(self._tasks, env_options, task_options)
         self._limits = [
@@ -122,7 +132,7 @@ class PoolEnv(EnvBase):
         self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
 
         distinct = list(dict.fromkeys(self._configs))
-        outputs = {c: c.outputs(self._info_keys, self._float_dtype) for c in distinct}
+        outputs = {c: c.outputs(self._layout) for c in distinct}
         self._outputs = outputs[self._configs[0]]
         self._action_layout = [
             (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, self._one_hot))))
@@ -139,6 +149,11 @@ class PoolEnv(EnvBase):
 
     def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
         self.action_spec = full_action_spec(self._configs, self._one_hot, self.device)
+        pictures = {
+            tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
+        }
+        if len(pictures) > 1:
+            raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
         observation, reward, done = full_output_spec([outputs[c] for c in self._configs], self.device)
         self.observation_spec = observation
         self.reward_spec = reward
@@ -170,9 +185,7 @@ class PoolEnv(EnvBase):
                     max_episode_steps=[limit or 0 for limit in self._limits],
                     num_threads=self.num_threads,
                     thread_affinity=self._thread_affinity,
-                    info_keys=self._info_keys,
-                    one_hot=self._one_hot,
-                    float_dtype=self._float_dtype,
+                    layout=self._layout,
                 )
             except _core.EnvFailure as error:
                 raise _env_failure(error, None) from None

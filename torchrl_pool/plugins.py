@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from torchrl_pool import _core
 _INSTALLED = Path(_core.__file__).parent
 
 _plugins: dict[str, _core.Plugin] = {}
+_located: set[str] = set()
 _builtin_loaded = False
 
 
@@ -56,6 +59,32 @@ def plugins() -> list[_core.Plugin]:
         for path in sorted((_INSTALLED / "plugins").glob("*.so")):
             load_plugin(path)
     return list(_plugins.values())
+
+
+def locate_packages(plugin: _core.Plugin) -> None:
+    """Finds the Python packages that the plugin's tasks need, once, without importing them.
+
+    Raises:
+        ImportError: one of them is missing, or its version is not the one that the plugin was built for.
+    """
+    if plugin.path in _located:
+        return
+    folders = []
+    for name, version in plugin.packages:
+        needs = f"the tasks of the family {plugin.family!r} need the Python package {name!r}"
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError(f"{needs}, which is not installed", name=name)
+        found = importlib.metadata.version(name)
+        if version not in (None, found):
+            raise ImportError(
+                f"{needs} in version {version}, for which torchrl_pool was built, found {found}: "
+                "install that version, or build torchrl_pool again",
+                name=name,
+            )
+        folders.append(spec.submodule_search_locations[0])
+    plugin.locate(folders)
+    _located.add(plugin.path)
 
 
 def is_builtin(plugin: _core.Plugin) -> bool:

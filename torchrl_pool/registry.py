@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool.plugins import plugins
+from torchrl_pool.plugins import locate_packages, plugins
+
+
+_TYPE_NAMES = {
+    "int_list": "list of int",
+    "float_list": "list of float",
+    "int_or_str": "int or str",
+    "float_list_map": "mapping from names to a number or numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -18,7 +26,8 @@ class OptionInfo:
 
     Attributes:
         name: the keyword.
-        type: ``"bool"``, ``"int"``, ``"float"``, ``"str"``, ``"int_list"`` or ``"float_list"``.
+        type: ``"bool"``, ``"int"``, ``"float"``, ``"str"``, ``"int_list"``, ``"float_list"``,
+            ``"int_or_str"`` or ``"float_list_map"`` (a mapping from names to a number or numbers).
         default: its value where the user gives none.
         help: what it does.
         nullable: whether ``None`` is a value.
@@ -49,10 +58,8 @@ class OptionInfo:
             return None
         converted = _convert(self.type, value)
         if converted is None:
-            wanted = self.type.replace("_", " of ") if "list" in self.type else self.type
-            raise TypeError(
-                f"option {self.name!r}: expected {wanted}{' or None' if self.nullable else ''}, got {value!r}"
-            )
+            wanted = _TYPE_NAMES.get(self.type, self.type) + (" or None" if self.nullable else "")
+            raise TypeError(f"option {self.name!r}: expected {wanted}, got {value!r}")
         if self.choices and converted not in self.choices:
             raise ValueError(
                 f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"
@@ -150,6 +157,7 @@ def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
                 f"task {task!r} has no option {name!r}{hint}; it has: {', '.join(known) or 'none'}"
             )
     values = [o.check(options[o.name]) if o.name in options else o.default for o in info.options]
+    locate_packages(plugin)
     return _core.Config(plugin, task, values)
 
 
@@ -159,6 +167,10 @@ def _tasks() -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
 
 def _convert(type: str, value: Any) -> Any:
     """``value`` as this type, or None."""
+    if type == "int_or_str":
+        return value if isinstance(value, str) else _convert("int", value)
+    if type == "float_list_map":
+        return _convert_map(value)
     if type.endswith("_list"):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             return None
@@ -176,3 +188,20 @@ def _convert(type: str, value: Any) -> Any:
         number = float(value)
         return None if math.isnan(number) else number
     return None
+
+
+def _convert_map(value: Any) -> dict[str, list[float]] | None:
+    """A mapping from names to numbers, each a list of them."""
+    if not isinstance(value, Mapping):
+        return None
+    map = {}
+    for key, numbers in value.items():
+        try:
+            map[str(key)] = [float(number) for number in getattr(numbers, "flat", None) or _listed(numbers)]
+        except (TypeError, ValueError):
+            return None
+    return map
+
+
+def _listed(numbers: Any) -> Sequence[Any]:
+    return numbers if isinstance(numbers, Sequence) else [numbers]

@@ -96,7 +96,7 @@ def full_output_spec(
 def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:
     spec, dtype = specs[0], torch_dtype(specs[0])
     shape = torch.Size((len(specs), *spec.shape))
-    if not spec.low and not spec.high and dtype.is_floating_point:
+    if not spec.low and not spec.high:
         return Unbounded(shape=shape, dtype=dtype, device=device)
 
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:

@@ -29,7 +29,8 @@ const char* RoleName(trp_role role) {
 }
 
 const char* TypeName(int type) {
-  constexpr const char* kNames[] = {"bool", "int", "float", "str", "int_list", "float_list"};
+  constexpr const char* kNames[] = {"bool",     "int",        "float",      "str",
+                                    "int_list", "float_list", "int_or_str", "float_list_map"};
   return kNames[type];
 }
 
@@ -51,6 +52,16 @@ py::object FromValue(const trp_value& value) {
       return py::str(value.string);
     case TRP_TYPE_INT_LIST:
       return list(value.ints);
+    case TRP_TYPE_INT_OR_STRING:
+      return value.string ? py::object(py::str(value.string)) : py::int_(value.ints[0]);
+    case TRP_TYPE_FLOAT_LIST_MAP: {
+      py::dict map;
+      for (std::int64_t i = 0; i < value.count; ++i) {
+        const trp_entry& entry = value.entries[i];
+        map[entry.key] = std::vector<double>(entry.numbers, entry.numbers + entry.count);
+      }
+      return map;
+    }
     default:
       return list(value.floats);
   }
@@ -101,6 +112,11 @@ OptionValue ToValue(const py::handle& value, trp_type type) {
       return value.cast<std::string>();
     case TRP_TYPE_INT_LIST:
       return value.cast<std::vector<std::int64_t>>();
+    case TRP_TYPE_INT_OR_STRING:
+      if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+      return value.cast<std::int64_t>();
+    case TRP_TYPE_FLOAT_LIST_MAP:
+      return value.cast<std::map<std::string, std::vector<double>>>();
     default:
       return value.cast<std::vector<double>>();
   }
@@ -128,16 +144,39 @@ void InitPlugin(py::module_& m) {
       .def_property_readonly("path", &Plugin::path)
       .def_property_readonly("family", &Plugin::family)
       .def_property_readonly("version", &Plugin::version)
-      .def_property_readonly("tasks", [](const Plugin& plugin) {
-        py::list tasks;
-        for (const trp_task* task : plugin.tasks()) tasks.append(FromTask(*task));
-        return tasks;
-      });
+      .def_property_readonly("tasks",
+                             [](const Plugin& plugin) {
+                               py::list tasks;
+                               for (const trp_task* task : plugin.tasks()) tasks.append(FromTask(*task));
+                               return tasks;
+                             })
+      .def_property_readonly("packages",
+                             [](const Plugin& plugin) {
+                               std::vector<std::pair<std::string, std::optional<std::string>>> packages;
+                               for (const trp_package& package : plugin.packages()) {
+                                 packages.emplace_back(package.name, std::nullopt);
+                                 if (package.version) packages.back().second = package.version;
+                               }
+                               return packages;
+                             })
+      .def("locate", &Plugin::Locate, py::arg("folders"), "Tells the folder of each package.");
 
   m.def(
       "load_plugin",
       [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
       py::arg("path"));
+
+  py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
+      .def(py::init([](std::vector<std::string> info_keys, bool one_hot, int float_dtype, bool from_pixels,
+                       bool pixels_only) {
+             return core::LayoutOptions{.info_keys = std::move(info_keys),
+                                        .one_hot = one_hot,
+                                        .float_dtype = float_dtype,
+                                        .from_pixels = from_pixels,
+                                        .pixels_only = pixels_only};
+           }),
+           py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"),
+           py::arg("from_pixels"), py::arg("pixels_only"));
 
   py::class_<Config, std::shared_ptr<Config>>(m, "Config", "One configuration of a task.")
       .def(py::init([](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {
@@ -154,14 +193,13 @@ void InitPlugin(py::module_& m) {
       .def_property_readonly("specs", &Config::specs)
       .def(
           "outputs",
-          [](const Config& config, std::vector<std::string> info_keys, int float_dtype) {
+          [](const Config& config, const core::LayoutOptions& options) {
             std::vector<Spec> specs;
-            const core::Layout layout(config, {std::move(info_keys), false, float_dtype});
+            const core::Layout layout(config, options);
             for (const auto& column : layout.outputs) specs.push_back(column.spec);
             return specs;
           },
-          py::arg("info_keys"), py::arg("float_dtype"),
-          "What a pool writes for these info keys, in the order of its columns.")
+          py::arg("layout"), "What a pool with this layout writes, in the order of its columns.")
       .def("mismatch", &core::Mismatch, py::arg("other"),
            "Why two configurations cannot share a pool; empty where they can.")
       .def_property_readonly("native_keys", &core::NativeKeys);

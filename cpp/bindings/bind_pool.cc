@@ -28,14 +28,13 @@ class PoolHandle {
  public:
   PoolHandle(const std::vector<std::shared_ptr<Config>>& configs,
              const std::vector<std::int64_t>& max_episode_steps, int num_threads,
-             std::vector<int> thread_affinity, std::vector<std::string> info_keys, bool one_hot,
-             int float_dtype) {
+             std::vector<int> thread_affinity, const core::LayoutOptions& layout) {
     std::vector<core::EnvRequest> envs;
     for (std::size_t i = 0; i < configs.size(); ++i) envs.push_back({configs[i], max_episode_steps.at(i)});
     core::PoolOptions options;
     options.num_threads = num_threads;
     options.thread_affinity = std::move(thread_affinity);
-    options.layout = {std::move(info_keys), one_hot, float_dtype};
+    options.layout = layout;
     try {
       py::gil_scoped_release release;
       pool_ = std::make_unique<Pool>(std::move(envs), options, Interrupted);
@@ -146,9 +145,9 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
 void InitPool(py::module_& m) {
   py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
       .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
-                    std::vector<int>, std::vector<std::string>, bool, int>(),
+                    std::vector<int>, const core::LayoutOptions&>(),
            py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"), py::arg("num_threads"),
-           py::arg("thread_affinity"), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"))
+           py::arg("thread_affinity"), py::arg("layout"))
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
       .def_property_readonly("outputs",
                              [](PoolHandle& pool) {

@@ -23,6 +23,7 @@ bool IsFloat(trp_dtype dtype) { return dtype == TRP_FLOAT32 || dtype == TRP_FLOA
 
 constexpr char kStepCount[] = "step_count";
 constexpr char kIsInit[] = "is_init";
+constexpr char kPixels[] = "pixels";
 
 // "agents/reward" -> "agents/episode_reward"
 std::string EpisodeKey(const std::string& reward) {
@@ -78,7 +79,11 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     }
     task_scratch.push_back(Reserve(&scratch_bytes, bytes));
     if (spec.role == TRP_INFO && !wanted(spec.name)) {
-      task_columns.push_back(-1);
+      task_columns.push_back(kUnwanted);
+      continue;
+    }
+    if (spec.role == TRP_OBSERVATION && options.from_pixels && options.pixels_only) {
+      task_columns.push_back(kHidden);
       continue;
     }
     Spec seen = spec;
@@ -91,6 +96,11 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     task_columns.push_back(static_cast<int>(add(std::move(seen))));
   }
 
+  if (options.from_pixels) {
+    const auto [height, width] = config.RenderSize();
+    pixels = static_cast<int>(
+        add({kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}}));
+  }
   terminated = add(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
   truncated = add(Flag("truncated", "the episode was cut off", TRP_DONE));
   done = add(Flag("done", "terminated or truncated", TRP_DONE));

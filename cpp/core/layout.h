@@ -58,7 +58,9 @@ struct ActionColumn {
 struct LayoutOptions {
   std::vector<std::string> info_keys;  // which TRP_INFO specs and which native keys to write
   bool one_hot = false;
-  int float_dtype = -1;  // a trp_dtype that floating-point observations are given in; -1: the env's own
+  int float_dtype = -1;      // a trp_dtype that floating-point observations are given in; -1: the env's own
+  bool from_pixels = false;  // add a picture of the env to its observations
+  bool pixels_only = false;  // and leave out the env's own
 };
 
 struct Layout {
@@ -68,8 +70,9 @@ struct Layout {
   std::vector<ActionColumn> actions;
   std::vector<OutputColumn> outputs;  // in the order in which batches list them
 
-  // The env's own outputs, in its order: the column (-1: not asked for) and where it writes what must not go
-  // into the batch.
+  // The env's own outputs, in its order: the column, and where it writes what must not go into the batch.
+  static constexpr int kUnwanted = -1;  // need not be written
+  static constexpr int kHidden = -2;    // must be written, but nobody sees it
   std::vector<int> task_columns;
   std::vector<std::size_t> task_scratch;
   std::vector<ConvertedOutput> converted;
@@ -79,6 +82,7 @@ struct Layout {
   std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]
   int step_count = -1;                                  // int64 [1]: steps since reset, as StepCounter
   int is_init = -1;                                     // bool [1]: first observation, as InitTracker
+  int pixels = -1;                                      // uint8 [height, width, 3]
   std::vector<EpisodeReward> episode_rewards;
   std::size_t reward_size = 0;  // floats that an env's running sums take
 };

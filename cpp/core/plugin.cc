@@ -36,8 +36,14 @@ void CheckTask(const std::string& path, const trp_task* task) {
   }
 }
 
-trp_value ToValue(const OptionValue& value, const trp_option& option, std::vector<std::int64_t>* ints,
-                  std::vector<double>* floats) {
+// An option's value in the ABI's form, and what that points to.
+struct RawValue {
+  std::vector<std::int64_t> ints;
+  std::vector<double> floats;
+  std::vector<trp_entry> entries;
+};
+
+trp_value ToValue(const OptionValue& value, const trp_option& option, RawValue* raw) {
   trp_value out{};
   out.type = option.default_value.type;
   out.count = 1;
@@ -47,22 +53,28 @@ trp_value ToValue(const OptionValue& value, const trp_option& option, std::vecto
       out.is_none = 1;
       out.count = 0;
     } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::int64_t>) {
-      ints->assign(1, native);
+      raw->ints.assign(1, native);
     } else if constexpr (std::is_same_v<T, double>) {
-      floats->assign(1, native);
+      raw->floats.assign(1, native);
     } else if constexpr (std::is_same_v<T, std::string>) {
       out.string = native.c_str();
     } else {
       out.count = static_cast<std::int64_t>(native.size());
-      if constexpr (std::is_same_v<T, std::vector<double>>)
-        *floats = native;
-      else
-        *ints = native;
+      if constexpr (std::is_same_v<T, std::vector<double>>) {
+        raw->floats = native;
+      } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+        raw->ints = native;
+      } else {
+        for (const auto& [key, numbers] : native) {
+          raw->entries.push_back({key.c_str(), static_cast<std::int64_t>(numbers.size()), numbers.data()});
+        }
+      }
     }
   };
   std::visit(set, value);
-  out.ints = ints->data();
-  out.floats = floats->data();
+  out.ints = raw->ints.data();
+  out.floats = raw->floats.data();
+  out.entries = raw->entries.data();
   return out;
 }
 
@@ -96,6 +108,10 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   if (!TRP_HAS(raw->struct_size, trp_plugin, tasks)) fail("its description is truncated");
   if (!raw->family || !raw->version) fail("it names no family or no version");
   if (raw->num_tasks < 0 || (raw->num_tasks > 0 && !raw->tasks)) fail("it has no table of tasks");
+  if (!TRP_HAS(raw->struct_size, trp_plugin, locate)) fail("its description is truncated");
+  if (raw->num_packages < 0 || (raw->num_packages > 0 && (!raw->packages || !raw->locate))) {
+    fail("it has no table of packages");
+  }
   auto plugin = std::make_shared<Plugin>();
   plugin->path_ = path;
   plugin->plugin_ = raw;
@@ -115,6 +131,16 @@ const trp_task& Plugin::task(const std::string& id) const {
     if (id == task->id) return *task;
   }
   throw StatusError(TRP_INVALID_ARGUMENT, "the plugin " + path_ + " has no task '" + id + "'");
+}
+
+std::vector<trp_package> Plugin::packages() const {
+  return {plugin_->packages, plugin_->packages + plugin_->num_packages};
+}
+
+void Plugin::Locate(const std::vector<std::string>& folders) const {
+  for (std::int64_t i = 0; i < plugin_->num_packages; ++i) {
+    plugin_->locate(i, folders.at(static_cast<std::size_t>(i)).c_str());
+  }
 }
 
 std::size_t ItemSize(trp_dtype dtype) {
@@ -147,11 +173,10 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
                                                 std::to_string(task.num_options) + " options, got " +
                                                 std::to_string(values.size()));
   }
-  std::vector<std::vector<std::int64_t>> ints(values.size());
-  std::vector<std::vector<double>> floats(values.size());
+  std::vector<RawValue> storage(values.size());
   std::vector<trp_value> raw;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    raw.push_back(ToValue(values[i], task.options[i], &ints[i], &floats[i]));
+    raw.push_back(ToValue(values[i], task.options[i], &storage[i]));
   }
   trp_error error{};
   trp_config* handle = nullptr;
@@ -212,6 +237,19 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
     }
     specs_.push_back(std::move(copy));
   }
+}
+
+std::pair<std::int64_t, std::int64_t> Config::RenderSize() const {
+  if (!task_.render || !task_.render_size) {
+    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task_.id + "' cannot be rendered");
+  }
+  std::int64_t height = 0, width = 0;
+  trp_error error{};
+  const int status = task_.render_size(handle(), &height, &width, &error);
+  if (status != TRP_OK) {
+    throw StatusError(static_cast<trp_status>(status), std::string(task_.id) + ": " + MessageOf(error));
+  }
+  return {height, width};
 }
 
 }  // namespace torchrl_pool::core

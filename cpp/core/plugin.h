@@ -3,9 +3,11 @@
 #define TORCHRL_POOL_CORE_PLUGIN_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +29,10 @@ class Plugin {
   const std::vector<const trp_task*>& tasks() const { return tasks_; }
   const trp_task& task(const std::string& id) const;
 
+  // The Python packages that its tasks need, and where the caller found each of them.
+  std::vector<trp_package> packages() const;
+  void Locate(const std::vector<std::string>& folders) const;
+
  private:
   std::string path_;
   const trp_plugin* plugin_ = nullptr;
@@ -34,8 +40,9 @@ class Plugin {
 };
 
 // None, or a value of an option's type.
-using OptionValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
-                                 std::vector<std::int64_t>, std::vector<double>>;
+using OptionValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                 std::vector<double>, std::map<std::string, std::vector<double>>>;
 
 struct Spec {
   std::string name, help;
@@ -59,6 +66,7 @@ class Config {
   const trp_task& task() const { return task_; }
   const trp_config* handle() const { return handle_.get(); }
   const std::vector<Spec>& specs() const { return specs_; }
+  std::pair<std::int64_t, std::int64_t> RenderSize() const;  // height, width; throws StatusError
 
  private:
   std::shared_ptr<const Plugin> plugin_;

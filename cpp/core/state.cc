@@ -133,15 +133,7 @@ void Pool::Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes)
 
 std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) {
   const auto lock = Lock();
-  EnvSlot& slot = IdleSlot(env_index);
-  const trp_task& task = slot.config->task();
-  if (!task.render || !task.render_size) {
-    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id + "' cannot be rendered");
-  }
-  std::int64_t height = 0, width = 0;
-  trp_error error{};
-  ThrowUnlessOk(task.render_size(slot.env, &height, &width, &error), slot, env_index, error);
-  return {height, width};
+  return IdleSlot(env_index).config->RenderSize();
 }
 
 void Pool::Render(std::uint32_t env_index, std::uint8_t* rgb) {

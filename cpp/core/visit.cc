@@ -34,8 +34,7 @@ class Visitor {
     if (task().reset(slot_.env, scratch_.outputs.data(), &scratch_.error) != TRP_OK) return false;
     slot_.elapsed_steps = 0;
     std::fill(slot_.episode_rewards.begin(), slot_.episode_rewards.end(), 0.0f);
-    Finish(batch, {.terminated = false, .truncated = false, .is_init = true});
-    return true;
+    return Finish(batch, {.terminated = false, .truncated = false, .is_init = true});
   }
 
   bool Step(const Batch& actions, const Batch& batch, bool* done) {
@@ -51,9 +50,8 @@ class Visitor {
                       .truncated = result.truncated != 0 || timed_out,
                       .is_init = false};
     AddRewards();
-    Finish(batch, flags);
     *done = flags.terminated || flags.truncated;
-    return true;
+    return Finish(batch, flags);
   }
 
   // So that nobody ever reads memory that a failed env left unwritten.
@@ -90,7 +88,7 @@ class Visitor {
     for (std::size_t i = 0; i < layout_.task_columns.size(); ++i) {
       const int column = layout_.task_columns[i];
       std::byte* to = column < 0 ? nullptr : batch.Row(static_cast<std::size_t>(column), row_);
-      if (column >= 0 && !to) to = scratch_.bytes() + layout_.task_scratch[i];
+      if (column != Layout::kUnwanted && !to) to = scratch_.bytes() + layout_.task_scratch[i];
       scratch_.outputs[i] = to;
     }
     for (const ConvertedOutput& output : layout_.converted) {
@@ -107,7 +105,7 @@ class Visitor {
   }
 
   // Converts what the env left in scratch and writes the executor's own columns.
-  void Finish(const Batch& batch, const Flags& flags) {
+  bool Finish(const Batch& batch, const Flags& flags) {
     for (const ConvertedOutput& output : layout_.converted) {
       if (std::byte* to = batch.Row(output.column, row_)) {
         output.convert(scratch_.bytes() + output.scratch_offset, to, output.size);
@@ -126,6 +124,10 @@ class Visitor {
         std::copy_n(slot_.episode_rewards.data() + sum.offset, sum.size, reinterpret_cast<float*>(to));
       }
     }
+    std::byte* pixels =
+        layout_.pixels < 0 ? nullptr : batch.Row(static_cast<std::size_t>(layout_.pixels), row_);
+    return !pixels ||
+           task().render(slot_.env, reinterpret_cast<std::uint8_t*>(pixels), &scratch_.error) == TRP_OK;
   }
 
   const Layout& layout_;

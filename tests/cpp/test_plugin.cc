@@ -114,7 +114,7 @@ class CounterEnv {
     visit(counter_);
   }
 
-  ImageSize RenderSize() const { return {1, 2}; }
+  static ImageSize RenderSize(const Options&) { return {1, 2}; }
   void Render(std::uint8_t* rgb) {
     const Alone alone(inside_);
     probe.rendering.store(true);

@@ -98,10 +98,10 @@ class Acrobot {
     return {.reward = terminated ? 0.0 : -1.0, .terminated = terminated};
   }
 
-  ImageSize RenderSize() const { return {500, 500}; }
+  static ImageSize RenderSize(const Options&) { return {500, 500}; }
 
   void Render(std::uint8_t* rgb) const {
-    const ImageSize size = RenderSize();
+    const ImageSize size = RenderSize(options_);
     Canvas canvas(rgb, size);
     const double scale = static_cast<double>(size.width) / 4.4;  // 2.2 links to each side
     const Point base{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};

@@ -79,10 +79,10 @@ class CartPole {
     return {.reward = reward, .terminated = terminated};
   }
 
-  ImageSize RenderSize() const { return {400, 600}; }
+  static ImageSize RenderSize(const Options&) { return {400, 600}; }
 
   void Render(std::uint8_t* rgb) const {
-    const ImageSize size = RenderSize();
+    const ImageSize size = RenderSize(options_);
     Canvas canvas(rgb, size);
     const double scale = static_cast<double>(size.width) / (2 * kXThreshold);
     const Point cart{static_cast<double>(size.width) / 2 + x_ * scale, 100};

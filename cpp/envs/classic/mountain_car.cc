@@ -42,7 +42,7 @@ class MountainCar {
     return {.reward = -1, .terminated = position_ >= kGoalPosition && velocity_ >= options_.goal_velocity};
   }
 
-  ImageSize RenderSize() const { return kMountainCarPicture; }
+  static ImageSize RenderSize(const Options&) { return kMountainCarPicture; }
   void Render(std::uint8_t* rgb) const { DrawMountainCar(rgb, position_, kGoalPosition); }
 
   template <class Visitor>

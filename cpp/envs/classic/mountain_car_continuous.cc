@@ -42,7 +42,7 @@ class MountainCarContinuous {
     return {.reward = (terminated ? 100.0 : 0.0) - cost, .terminated = terminated};
   }
 
-  ImageSize RenderSize() const { return kMountainCarPicture; }
+  static ImageSize RenderSize(const Options&) { return kMountainCarPicture; }
   void Render(std::uint8_t* rgb) const { DrawMountainCar(rgb, position_, kGoalPosition); }
 
   template <class Visitor>

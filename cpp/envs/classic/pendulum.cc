@@ -60,10 +60,10 @@ class Pendulum {
     return {.reward = -cost};
   }
 
-  ImageSize RenderSize() const { return {500, 500}; }
+  static ImageSize RenderSize(const Options&) { return {500, 500}; }
 
   void Render(std::uint8_t* rgb) const {
-    const ImageSize size = RenderSize();
+    const ImageSize size = RenderSize(options_);
     Canvas canvas(rgb, size);
     const Point pivot{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};
     const double scale = static_cast<double>(size.width) / 4.4;

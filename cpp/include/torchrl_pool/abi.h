@@ -86,15 +86,25 @@ typedef enum trp_type {
   TRP_TYPE_STRING = 3,
   TRP_TYPE_INT_LIST = 4,
   TRP_TYPE_FLOAT_LIST = 5,
+  TRP_TYPE_INT_OR_STRING = 6, /* by number or by name */
+  TRP_TYPE_FLOAT_LIST_MAP = 7,
 } trp_type;
 
+/* One entry of a map. */
+typedef struct trp_entry {
+  const char* key;
+  int64_t count; /* numbers */
+  const double* numbers;
+} trp_entry;
+
 typedef struct trp_value {
-  int32_t type;         /* trp_type */
-  int32_t is_none;      /* 1: no value; only for nullable options */
-  int64_t count;        /* elements of a list, else 1 */
-  const int64_t* ints;  /* bool (0 or 1), int, int list */
-  const double* floats; /* float, float list */
-  const char* string;   /* string */
+  int32_t type;             /* trp_type */
+  int32_t is_none;          /* 1: no value; only for nullable options */
+  int64_t count;            /* elements of a list or of a map, else 1 */
+  const int64_t* ints;      /* bool (0 or 1), int, int list; int or string: NULL where it is a string */
+  const double* floats;     /* float, float list */
+  const char* string;       /* string; int or string: NULL where it is an int */
+  const trp_entry* entries; /* map, ordered by key */
 } trp_value;
 
 typedef struct trp_option {
@@ -143,14 +153,20 @@ typedef struct trp_task {
               trp_error* error);
 
   /* optional: NULL where a task has none */
-  int (*render_size)(const trp_env* env, int64_t* height, int64_t* width, trp_error* error);
-  int (*render)(trp_env* env, uint8_t* rgb, trp_error* error); /* [height, width, 3] */
+  int (*render_size)(const trp_config* config, int64_t* height, int64_t* width, trp_error* error);
+  int (*render)(trp_env* env, uint8_t* rgb, trp_error* error); /* [height, width, 3], after a reset */
   /* save: *size is the capacity of `bytes` before and the size needed after the call; nothing is
    * written when the capacity is too small. load refuses bytes that save did not write, and then
    * leaves the env as it was. */
   int (*save)(trp_env* env, uint8_t* bytes, size_t* size, trp_error* error);
   int (*load)(trp_env* env, const uint8_t* bytes, size_t size, trp_error* error);
 } trp_task;
+
+/* A Python package without which no task opens. The host looks it up, without importing it. */
+typedef struct trp_package {
+  const char* name;    /* as it is imported */
+  const char* version; /* the only one that will do; NULL: any */
+} trp_package;
 
 typedef struct trp_plugin {
   uint32_t abi_version; /* TRP_ABI_VERSION; first, so that any host can read it */
@@ -159,6 +175,11 @@ typedef struct trp_plugin {
   const char* version;
   int64_t num_tasks;
   const trp_task* const* tasks;
+
+  int64_t num_packages;
+  const trp_package* packages;
+  /* Tells the folder of a package, before a task is opened; NULL where there are no packages. */
+  void (*locate)(int64_t package, const char* folder);
 } trp_plugin;
 
 /* Every plugin exports this under the name TRP_ENTRY_POINT. NULL tells that it could not start, with

@@ -30,7 +30,8 @@
 //
 // Anything that fails throws; the pool turns it into a Python exception that names the env. Further
 // optional members: `void Open()` of Options (load shared data, once, after parsing), and
-// `pool::ImageSize RenderSize() const` with `void Render(std::uint8_t* rgb)`.
+// `static pool::ImageSize RenderSize(const Options&)` with `void Render(std::uint8_t* rgb)`.
+// A Python package that the tasks read files of is a global `const pool::Package`.
 #ifndef TORCHRL_POOL_ENV_H_
 #define TORCHRL_POOL_ENV_H_
 
@@ -181,9 +182,10 @@ struct Adapter {
       result->truncated = outcome.truncated;
     });
   }
-  static int RenderSize(const trp_env* env, std::int64_t* height, std::int64_t* width, trp_error* error) {
+  static int RenderSize(const trp_config* config, std::int64_t* height, std::int64_t* width,
+                        trp_error* error) {
     return Guard(error, [&] {
-      const ImageSize size = reinterpret_cast<const Instance*>(env)->env.RenderSize();
+      const ImageSize size = Env::RenderSize(Cast(config)->options);
       *height = size.height;
       *width = size.width;
     });
@@ -260,9 +262,29 @@ class Registry {
     tasks_.push_back(&task);
   }
 
+  // Gives the number of the package.
+  std::size_t AddPackage(const char* name, const char* version) {
+    packages_.push_back({name, version});
+    return packages_.size() - 1;
+  }
+  const std::string& FolderOf(std::size_t package) const {
+    if (package >= folders_.size()) {
+      throw FileNotFound(std::string("the Python package '") + packages_[package].name +
+                         "' has not been located");
+    }
+    return folders_[package];
+  }
+
   const trp_plugin* Describe(const char* family, const char* version) {
-    plugin_ = {TRP_ABI_VERSION, sizeof(trp_plugin), family, version, static_cast<std::int64_t>(tasks_.size()),
-               tasks_.data()};
+    plugin_ = {.abi_version = TRP_ABI_VERSION,
+               .struct_size = sizeof(trp_plugin),
+               .family = family,
+               .version = version,
+               .num_tasks = static_cast<std::int64_t>(tasks_.size()),
+               .tasks = tasks_.data(),
+               .num_packages = static_cast<std::int64_t>(packages_.size()),
+               .packages = packages_.data(),
+               .locate = Locate};
     return &plugin_;
   }
 
@@ -272,12 +294,33 @@ class Registry {
     OptionDeclarer options;
     trp_task task{};
   };
+  static void Locate(std::int64_t package, const char* folder) {
+    auto& folders = Get().folders_;
+    folders.resize(Get().packages_.size());
+    folders[static_cast<std::size_t>(package)] = folder;
+  }
+
   std::deque<Entry> entries_;
   std::vector<const trp_task*> tasks_;
+  std::vector<trp_package> packages_;
+  std::vector<std::string> folders_;
   trp_plugin plugin_{};
 };
 
 }  // namespace internal
+
+// A Python package that the tasks of this library need, found before any of them is opened.
+class Package {
+ public:
+  // name: as it is imported. version: the only one that will do; null: any.
+  explicit Package(const char* name, const char* version = nullptr)
+      : number_(internal::Registry::Get().AddPackage(name, version)) {}
+
+  const std::string& folder() const { return internal::Registry::Get().FolderOf(number_); }
+
+ private:
+  std::size_t number_;
+};
 
 // Adds a task to this library; the value has no meaning but to initialise a global.
 template <class Env>

@@ -7,16 +7,23 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "torchrl_pool/abi.h"
 
 #pragma GCC visibility push(hidden)  // the parts of two plugins must not merge in one process
 namespace torchrl_pool {
+
+// A thing of the simulator, by number or by name.
+using IntOrString = std::variant<std::int64_t, std::string>;
+// Numbers by name, such as {"lookat": [0, 0, 1]}.
+using FloatListMap = std::map<std::string, std::vector<double>>;
 
 // Restrictions on an option, as the last argument of a visit.
 template <class T>
@@ -68,6 +75,30 @@ struct OptionTraits<std::vector<double>> {
   static constexpr trp_type kType = TRP_TYPE_FLOAT_LIST;
   static Storage Store(const Storage& value) { return value; }
   static Storage Load(const trp_value& value) { return {value.floats, value.floats + value.count}; }
+};
+template <>
+struct OptionTraits<IntOrString> {
+  using Storage = IntOrString;
+  static constexpr trp_type kType = TRP_TYPE_INT_OR_STRING;
+  static Storage Store(const IntOrString& value) { return value; }
+  static IntOrString Load(const trp_value& value) {
+    if (value.string) return std::string(value.string);
+    return value.ints[0];
+  }
+};
+template <>
+struct OptionTraits<FloatListMap> {
+  using Storage = FloatListMap;
+  static constexpr trp_type kType = TRP_TYPE_FLOAT_LIST_MAP;
+  static Storage Store(const FloatListMap& value) { return value; }
+  static FloatListMap Load(const trp_value& value) {
+    FloatListMap map;
+    for (std::int64_t i = 0; i < value.count; ++i) {
+      const trp_entry& entry = value.entries[i];
+      map[entry.key].assign(entry.numbers, entry.numbers + entry.count);
+    }
+    return map;
+  }
 };
 template <class T, std::size_t size>
 struct OptionTraits<std::array<T, size>> {
@@ -121,7 +152,8 @@ class OptionDeclarer {
                                 .count = 0,
                                 .ints = nullptr,
                                 .floats = nullptr,
-                                .string = nullptr};
+                                .string = nullptr,
+                                .entries = nullptr};
     } else {
       option.default_value = Keep<Traits>(member);
     }
@@ -142,18 +174,37 @@ class OptionDeclarer {
     trp_value value{};
     value.type = Traits::kType;
     value.count = 1;
-    auto storage = Traits::Store(native);
-    if constexpr (std::is_same_v<decltype(storage), std::string>) {
-      value.string = strings_.emplace_back(std::move(storage)).c_str();
-    } else {
-      value.count = static_cast<std::int64_t>(storage.size());
-      if constexpr (std::is_same_v<decltype(storage), std::vector<double>>) {
-        value.floats = floats_.emplace_back(std::move(storage)).data();
-      } else {
-        value.ints = ints_.emplace_back(std::move(storage)).data();
-      }
-    }
+    Point(&value, Traits::Store(native));
     return value;
+  }
+
+  // Keeps what a value points to.
+  void Point(trp_value* value, const std::string& string) {
+    value->string = strings_.emplace_back(string).c_str();
+  }
+  void Point(trp_value* value, const std::vector<std::int64_t>& ints) {
+    value->count = static_cast<std::int64_t>(ints.size());
+    value->ints = ints_.emplace_back(ints).data();
+  }
+  void Point(trp_value* value, const std::vector<double>& floats) {
+    value->count = static_cast<std::int64_t>(floats.size());
+    value->floats = floats_.emplace_back(floats).data();
+  }
+  void Point(trp_value* value, const IntOrString& either) {
+    if (const auto* string = std::get_if<std::string>(&either)) {
+      Point(value, *string);
+    } else {
+      Point(value, std::vector<std::int64_t>{std::get<std::int64_t>(either)});
+    }
+  }
+  void Point(trp_value* value, const FloatListMap& map) {
+    auto& entries = entries_.emplace_back();
+    for (const auto& [key, numbers] : map) {
+      entries.push_back({strings_.emplace_back(key).c_str(), static_cast<std::int64_t>(numbers.size()),
+                         floats_.emplace_back(numbers).data()});
+    }
+    value->count = static_cast<std::int64_t>(entries.size());
+    value->entries = entries.data();
   }
 
   std::vector<trp_option> options_;
@@ -162,6 +213,7 @@ class OptionDeclarer {
   std::deque<std::vector<std::int64_t>> ints_;
   std::deque<std::vector<double>> floats_;
   std::deque<std::string> strings_;
+  std::deque<std::vector<trp_entry>> entries_;
 };
 
 // Visits an Options struct in the same order and fills its members.

@@ -1,6 +1,6 @@
 #include "numpy_math.h"
 
-namespace torchrl_pool::classic {
+namespace torchrl_pool {
 namespace {
 
 // cos (quadrant_shift 1) or sin (0) of x.
@@ -31,4 +31,4 @@ float Trigonometric(float x, int quadrant_shift) {
 float CosFloat32(float x) { return Trigonometric(x, 1); }
 float SinFloat32(float x) { return Trigonometric(x, 0); }
 
-}  // namespace torchrl_pool::classic
+}  // namespace torchrl_pool

@@ -1,10 +1,10 @@
 // The elementary functions as NumPy computes them, where they differ from C++'s.
-#ifndef TORCHRL_POOL_ENVS_CLASSIC_NUMPY_MATH_H_
-#define TORCHRL_POOL_ENVS_CLASSIC_NUMPY_MATH_H_
+#ifndef TORCHRL_POOL_ENVS_NUMPY_MATH_H_
+#define TORCHRL_POOL_ENVS_NUMPY_MATH_H_
 
 #include <cmath>
 
-namespace torchrl_pool::classic {
+namespace torchrl_pool {
 
 // x ** 2 of a NumPy scalar or of math.pow: a call of libm's pow, which is not always the rounded x * x. The
 // exponent is volatile because compilers turn pow(x, 2.0) into that product.
@@ -32,6 +32,6 @@ inline double Modulo(double x, double divisor) {
 float CosFloat32(float x);
 float SinFloat32(float x);
 
-}  // namespace torchrl_pool::classic
+}  // namespace torchrl_pool
 
-#endif  // TORCHRL_POOL_ENVS_CLASSIC_NUMPY_MATH_H_
+#endif  // TORCHRL_POOL_ENVS_NUMPY_MATH_H_
