@@ -11,7 +11,6 @@ from typing import Any
 from torchrl_pool import _core
 from torchrl_pool.plugins import locate_packages, plugins
 
-
 _TYPE_NAMES = {
     "int_list": "list of int",
     "float_list": "list of float",
