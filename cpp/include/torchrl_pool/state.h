@@ -14,8 +14,11 @@ namespace torchrl_pool {
 
 namespace internal {
 
+// What VisitState may visit: trivially copyable values, and vectors of them.
 class StateWriter {
  public:
+  static constexpr bool kReads = false;
+
   template <class... T>
   void operator()(const T&... values) {
     (Write(values), ...);
@@ -25,15 +28,27 @@ class StateWriter {
  private:
   template <class T>
   void Write(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>, "visit vectors and strings element by element");
-    const auto* begin = reinterpret_cast<const std::uint8_t*>(&value);
-    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
+    static_assert(std::is_trivially_copyable_v<T>, "visit what holds pointers element by element");
+    Append(&value, sizeof value);
+  }
+  template <class T>
+  void Write(const std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    Write(static_cast<std::uint64_t>(values.size()));
+    Append(values.data(), values.size() * sizeof(T));
+  }
+  void Append(const void* from, std::size_t size) {
+    const std::size_t end = bytes_.size();
+    bytes_.resize(end + size);
+    if (size > 0) std::memcpy(bytes_.data() + end, from, size);  // null where there is nothing
   }
   std::vector<std::uint8_t> bytes_;
 };
 
 class StateReader {
  public:
+  static constexpr bool kReads = true;
+
   StateReader(const std::uint8_t* bytes, std::size_t size) : bytes_(bytes), size_(size) {}
   template <class... T>
   void operator()(T&... values) {
@@ -45,10 +60,21 @@ class StateReader {
   template <class T>
   void Read(T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    if (size_ < sizeof value) throw InvalidArgument("the saved state is too short for this task");
-    std::memcpy(&value, bytes_, sizeof value);
-    bytes_ += sizeof value;
-    size_ -= sizeof value;
+    Take(&value, sizeof value);
+  }
+  template <class T>
+  void Read(std::vector<T>& values) {
+    std::uint64_t count = 0;
+    Read(count);
+    if (count > size_ / sizeof(T)) throw InvalidArgument("the saved state is too short for this task");
+    values.resize(count);
+    Take(values.data(), count * sizeof(T));
+  }
+  void Take(void* to, std::size_t size) {
+    if (size_ < size) throw InvalidArgument("the saved state is too short for this task");
+    if (size > 0) std::memcpy(to, bytes_, size);
+    bytes_ += size;
+    size_ -= size;
   }
   const std::uint8_t* bytes_;
   std::size_t size_;

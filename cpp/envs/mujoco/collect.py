@@ -1,0 +1,55 @@
+"""What the MuJoCo family takes from installed Python packages, gathered when it is built.
+
+From ``mujoco``: the headers and a copy of the library under another name, so that MuJoCo's global state (error
+handlers, callbacks, the clock that importing the Python package installs) is not shared with the Python
+package's copy in the same process. From ``gymnasium``: the models of its tasks.
+
+Usage: collect.py OUTPUT. Prints ``version;include folder;library``, as a CMake list.
+"""
+
+import importlib.metadata
+import importlib.util
+import pathlib
+import shutil
+import sys
+
+output = pathlib.Path(sys.argv[1])
+output.mkdir(parents=True, exist_ok=True)
+
+
+def package_folder(name: str) -> pathlib.Path:
+    """Without importing it: that would start more than a build should."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit(f"the Python package {name!r} is needed to build the MuJoCo family")
+    return pathlib.Path(spec.submodule_search_locations[0])
+
+
+def copy_license(package: str, name: str) -> None:
+    for file in importlib.metadata.files(package) or ():
+        if file.name == "LICENSE":
+            shutil.copy(file.locate(), output / f"LICENSE.{name}")
+            return
+    sys.exit(f"the Python package {package!r} lacks its licence")
+
+
+mujoco = package_folder("mujoco")
+version = importlib.metadata.version("mujoco")
+# A name of the same length can be written over the old one wherever the files hold it.
+old, new = f"libmujoco.so.{version}", f"libmjpool.so.{version}"
+(output / "extensions").mkdir(exist_ok=True)
+for file in (mujoco / old, *(mujoco / "plugin").glob("*.so")):
+    content = file.read_bytes()
+    renamed = content.replace(old.encode() + b"\0", new.encode() + b"\0")
+    if renamed == content:
+        sys.exit(f"{file} does not hold its own name")
+    target = output / new if file.name == old else output / "extensions" / file.name
+    if not target.exists() or target.read_bytes() != renamed:
+        target.write_bytes(renamed)
+copy_license("mujoco", "mujoco")
+
+models = package_folder("gymnasium") / "envs" / "mujoco" / "assets"
+shutil.copytree(models, output / "assets", dirs_exist_ok=True)
+copy_license("gymnasium", "gymnasium")
+
+print(f"{version};{mujoco / 'include'};{output / new}", end="")

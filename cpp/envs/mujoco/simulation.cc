@@ -1,0 +1,75 @@
+#include "simulation.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "library.h"
+#include "torchrl_pool/error.h"
+
+namespace torchrl_pool::mujoco {
+namespace {
+
+mjData* MakeData(const mjModel& model) {
+  mjData* data = nullptr;
+  Protect([&] { data = mj_makeData(&model); });
+  if (!data) throw std::bad_alloc();
+  return data;
+}
+
+}  // namespace
+
+Simulation::Simulation(Model model) : model_(std::move(model)), data_(MakeData(*model_), mj_deleteData) {}
+
+template <class Function>
+void Simulation::Run(Function&& function) {
+  broken_ = true;
+  Protect(function);
+  for (int i = 0; i < mjNWARNING; ++i) {
+    const mjWarningStat& warning = data_->warning[i];
+    if (warning.number == 0) continue;
+    throw std::runtime_error(std::string("MuJoCo: ") +
+                             mju_warningText(i, static_cast<std::size_t>(warning.lastinfo)));
+  }
+  broken_ = false;
+}
+
+void Simulation::Reset(const std::vector<double>& qpos, const std::vector<double>& qvel) {
+  if (broken_) data_.reset(MakeData(*model_));
+  Run([&] {
+    mj_resetData(model_.get(), data_.get());
+    std::copy(qpos.begin(), qpos.end(), data_->qpos);
+    std::copy(qvel.begin(), qvel.end(), data_->qvel);
+    mj_forward(model_.get(), data_.get());
+  });
+}
+
+void Simulation::Step(std::span<const float> control, std::int64_t num_steps) {
+  std::copy(control.begin(), control.end(), data_->ctrl);
+  Run([&] {
+    for (std::int64_t i = 0; i < num_steps; ++i) mj_step(model_.get(), data_.get());
+    mj_rnePostConstraint(model_.get(), data_.get());
+  });
+}
+
+std::vector<double> Simulation::Save() const {
+  std::vector<double> state(static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION)));
+  mj_getState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  return state;
+}
+
+void Simulation::Restore(const std::vector<double>& state) {
+  if (state.size() != static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION))) {
+    throw InvalidArgument("the saved state is of another model");
+  }
+  if (broken_) data_.reset(MakeData(*model_));
+  Run([&] {
+    mj_resetData(model_.get(), data_.get());
+    mj_setState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+    mj_forward(model_.get(), data_.get());
+    // Once more: mj_forward has written a warm start for the solver that the original has not seen.
+    mj_setState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  });
+}
+
+}  // namespace torchrl_pool::mujoco
