@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from reference import Reference, gymnasium_env
 from torchrl.envs import EnvBase, GymEnv, SerialEnv
 
 from torchrl_pool import PoolEnv, list_tasks, task_info
@@ -73,49 +74,6 @@ def assert_same(task, actual, expected, what):
         scale = torch.maximum(actual.abs(), expected.abs()).clamp(min=1e-3)
         ulps = (actual - expected).abs() / torch.from_numpy(np.spacing(scale.numpy()))
         assert (ulps <= ULPS).all(), f"{what}: {actual} is up to {ulps.max()} ulps from {expected}"
-
-
-def gymnasium_env(task, **kwargs):
-    return gymnasium.make(task, disable_env_checker=True, **kwargs)
-
-
-class Reference:
-    """One Gymnasium env per row, each reset without a seed when its episode ends."""
-
-    def __init__(self, makers, reset_options=None, attributes=None):
-        self.envs = [make() for make in makers]
-        self.reset_options = reset_options
-        for env in self.envs:
-            for name, value in (attributes or {}).items():
-                assert hasattr(env.unwrapped, name)
-                setattr(env.unwrapped, name, value)
-
-    def reset(self, seed):
-        rows = [env.reset(seed=seed + i, options=self.reset_options)[0] for i, env in enumerate(self.envs)]
-        return torch.from_numpy(np.stack(rows))
-
-    def step(self, actions):
-        """The entries of "next", and the observations of the next root."""
-        last, first, rewards, terminated, truncated = [], [], [], [], []
-        for env, action in zip(self.envs, actions, strict=True):
-            action = action.numpy() if action.ndim else int(action)
-            observation, reward, env_terminated, env_truncated, _ = env.step(action)
-            # A copy: MountainCarContinuous returns the very array that holds its state.
-            last.append(np.array(observation))
-            rewards.append([reward])
-            terminated.append([env_terminated])
-            truncated.append([env_truncated])
-            if env_terminated or env_truncated:
-                observation = env.reset(options=self.reset_options)[0]
-            first.append(np.array(observation))
-        after = {
-            "observation": torch.from_numpy(np.stack(last)),
-            "reward": torch.tensor(np.array(rewards), dtype=torch.float32),
-            "terminated": torch.tensor(terminated),
-            "truncated": torch.tensor(truncated),
-        }
-        after["done"] = after["terminated"] | after["truncated"]
-        return after, torch.from_numpy(np.stack(first))
 
 
 def choose_action(pool, root):

@@ -1,0 +1,55 @@
+"""Gymnasium's own envs, as what a pool is compared with."""
+
+import gymnasium
+import numpy as np
+import torch
+
+
+def gymnasium_env(task, **kwargs):
+    return gymnasium.make(task, disable_env_checker=True, **kwargs)
+
+
+class Reference:
+    """One Gymnasium env per row, each reset without a seed when its episode ends.
+
+    Attributes:
+        infos: the info dicts of the last step, or of the reset with a seed where there was none since.
+    """
+
+    def __init__(self, makers, reset_options=None, attributes=None):
+        self.envs = [make() for make in makers]
+        self.reset_options = reset_options
+        for env in self.envs:
+            for name, value in (attributes or {}).items():
+                assert hasattr(env.unwrapped, name)
+                setattr(env.unwrapped, name, value)
+
+    def reset(self, seed):
+        resets = [env.reset(seed=seed + i, options=self.reset_options) for i, env in enumerate(self.envs)]
+        self.infos = [info for _, info in resets]
+        return torch.from_numpy(np.stack([observation for observation, _ in resets]))
+
+    def step(self, actions):
+        """The entries of "next", and the observations of the next root."""
+        last, first, rewards, terminated, truncated = [], [], [], [], []
+        self.infos = []
+        for env, action in zip(self.envs, actions, strict=True):
+            action = action.numpy() if action.ndim else int(action)
+            observation, reward, env_terminated, env_truncated, info = env.step(action)
+            self.infos.append(info)
+            # A copy: MountainCarContinuous returns the very array that holds its state.
+            last.append(np.array(observation))
+            rewards.append([reward])
+            terminated.append([env_terminated])
+            truncated.append([env_truncated])
+            if env_terminated or env_truncated:
+                observation = env.reset(options=self.reset_options)[0]
+            first.append(np.array(observation))
+        after = {
+            "observation": torch.from_numpy(np.stack(last)),
+            "reward": torch.tensor(np.array(rewards), dtype=torch.float32),
+            "terminated": torch.tensor(terminated),
+            "truncated": torch.tensor(truncated),
+        }
+        after["done"] = after["terminated"] | after["truncated"]
+        return after, torch.from_numpy(np.stack(first))
