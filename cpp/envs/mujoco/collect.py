@@ -4,7 +4,7 @@ From ``mujoco``: the headers and a copy of the library under another name, so th
 handlers, callbacks, the clock that importing the Python package installs) is not shared with the Python
 package's copy in the same process. From ``gymnasium``: the models of its tasks.
 
-Usage: collect.py OUTPUT. Prints ``version;include folder;library``, as a CMake list.
+Usage: collect.py VERSION OUTPUT. Prints ``include folder;library``, as a CMake list.
 """
 
 import importlib.metadata
@@ -13,7 +13,8 @@ import pathlib
 import shutil
 import sys
 
-output = pathlib.Path(sys.argv[1])
+version = sys.argv[1]
+output = pathlib.Path(sys.argv[2])
 output.mkdir(parents=True, exist_ok=True)
 
 
@@ -34,7 +35,12 @@ def copy_license(package: str, name: str) -> None:
 
 
 mujoco = package_folder("mujoco")
-version = importlib.metadata.version("mujoco")
+installed = importlib.metadata.version("mujoco")
+if installed != version:
+    sys.exit(
+        f"building for mujoco {version}, but mujoco {installed} is installed: install the other one, or set the "
+        f"environment variable TORCHRL_POOL_MUJOCO={installed}"
+    )
 # A name of the same length can be written over the old one wherever the files hold it.
 old, new = f"libmujoco.so.{version}", f"libmjpool.so.{version}"
 (output / "extensions").mkdir(exist_ok=True)
@@ -52,4 +58,4 @@ models = package_folder("gymnasium") / "envs" / "mujoco" / "assets"
 shutil.copytree(models, output / "assets", dirs_exist_ok=True)
 copy_license("gymnasium", "gymnasium")
 
-print(f"{version};{mujoco / 'include'};{output / new}", end="")
+print(f"{mujoco / 'include'};{output / new}", end="")
