@@ -6,30 +6,13 @@ EnvPool needs a virtual environment of its own: give its interpreter with ``--en
 from __future__ import annotations
 
 import argparse
-import subprocess
 from pathlib import Path
 
 from alternate import alternate, save
+from peer_process import envpool
 from stepping import Stepper, one_torch_thread, print_table
 
 from torchrl_pool import PoolEnv
-
-
-class EnvPoolPeer:
-    """EnvPool in its own process; calling it makes it step there."""
-
-    def __init__(self, python: str) -> None:
-        script = Path(__file__).parent / "peers" / "envpool_step.py"
-        self.process = subprocess.Popen(
-            [python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def step(self, task: str, num_envs: int, num_threads: int, calls: int) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(task, num_envs, num_threads, calls, file=self.process.stdin, flush=True)
-        if not self.process.stdout.readline():
-            raise RuntimeError("the EnvPool process ended; see its message above")
 
 
 def main() -> None:
@@ -41,13 +24,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
     one_torch_thread()
-    peer = EnvPoolPeer(parsed.envpool_python)
+    peer = envpool(parsed.envpool_python)
     rows, results = [], []
     for n in parsed.num_envs:
         times = alternate(
             {
                 "torchrl_pool": Stepper(PoolEnv(parsed.task, n, num_threads=parsed.num_threads)),
-                "envpool": lambda calls, n=n: peer.step(parsed.task, n, parsed.num_threads, calls),
+                "envpool": lambda calls, n=n: peer.request(parsed.task, n, parsed.num_threads, calls),
             }
         )
         rates = {name: n / seconds.median for name, seconds in times.items()}

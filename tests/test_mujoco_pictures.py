@@ -46,7 +46,7 @@ def initial_lookat(model):
 
 
 def pool_and_reference(task, **options):
-    """A pool's picture right after a reset, and Gymnasium's with the camera that looks where the pool's does."""
+    """A pool's picture right after a reset, and Gymnasium's with a camera that looks at the same place."""
     pool = PoolEnv(task, 1, device="cpu", **options)
     pool.reset(seed=0)
     picture = pool.render()

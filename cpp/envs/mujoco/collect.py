@@ -1,8 +1,8 @@
 """What the MuJoCo family takes from installed Python packages, gathered when it is built.
 
-From ``mujoco``: the headers and a copy of the library under another name, so that MuJoCo's global state (error
-handlers, callbacks, the clock that importing the Python package installs) is not shared with the Python
-package's copy in the same process. From ``gymnasium``: the models of its tasks.
+From ``mujoco``: the headers and a copy of the library under another name, so that MuJoCo's global state
+(error handlers, callbacks, the clock that importing the Python package installs) is not shared with the
+Python package's copy in the same process. From ``gymnasium``: the models of its tasks.
 
 Usage: collect.py VERSION OUTPUT. Prints ``include folder;library``, as a CMake list.
 """
@@ -38,12 +38,14 @@ mujoco = package_folder("mujoco")
 installed = importlib.metadata.version("mujoco")
 if installed != version:
     sys.exit(
-        f"building for mujoco {version}, but mujoco {installed} is installed: install the other one, or set the "
-        f"environment variable TORCHRL_POOL_MUJOCO={installed}"
+        f"building for mujoco {version}, but mujoco {installed} is installed: install the other one, or "
+        f"set the environment variable TORCHRL_POOL_MUJOCO={installed}"
     )
 # A name of the same length can be written over the old one wherever the files hold it.
 old, new = f"libmujoco.so.{version}", f"libmjpool.so.{version}"
-(output / "extensions").mkdir(exist_ok=True)
+if not (output / new).exists():
+    shutil.rmtree(output)  # of another release
+(output / "extensions").mkdir(parents=True, exist_ok=True)
 for file in (mujoco / old, *(mujoco / "plugin").glob("*.so")):
     content = file.read_bytes()
     renamed = content.replace(old.encode() + b"\0", new.encode() + b"\0")
