@@ -35,7 +35,7 @@ from torchrl.modules import OneHotCategorical, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import MultiThreadedEnv, PoolEnv, list_tasks
 
-TASKS = list_tasks("classic")
+TASKS = [*list_tasks("classic"), "Hopper-v5", "Reacher-v5"]
 N = 4
 
 cartpole = partial(PoolEnv, "CartPole-v1", N)

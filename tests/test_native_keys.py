@@ -11,7 +11,7 @@ from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import PoolEnv, list_tasks
 
-TASKS = list_tasks("classic")
+TASKS = [*list_tasks("classic"), "InvertedPendulum-v5", "Pusher-v5"]
 KEYS = ("step_count", "episode_reward", "is_init")
 TRANSFORMS = {"step_count": StepCounter, "episode_reward": RewardSum, "is_init": InitTracker}
 N = 5

@@ -12,7 +12,7 @@ def steps(env, root, actions):
     return torch.stack(out)
 
 
-@pytest.mark.parametrize("task", list_tasks("classic"))
+@pytest.mark.parametrize("task", list_tasks())
 def test_restored_envs_continue_bit_for_bit(task):
     """In the same pool, and in another one of another size, seed and number of threads."""
     keys = ("step_count", "episode_reward", "is_init")

@@ -1,10 +1,10 @@
-// The bare simulator: MuJoCo stepped in a loop by each of a few threads, which meet only at the end of a request.
-// No observations, no rewards, no pool. Resets where the Gymnasium task would end its episode, since what a
-// robot does after that costs another amount of time.
+// The bare simulator: MuJoCo stepped in a loop by each of a few threads, which meet only at the end of a
+// request. No observations, no rewards, no pool. Resets where the Gymnasium task would end its episode, since
+// what a robot does after that costs another amount of time.
 //
-// bare_mujoco MODEL FRAME_SKIP LOWEST HIGHEST NUM_ENVS NUM_THREADS: an episode ends after 1000 steps, and where
-// the third coordinate leaves [LOWEST, HIGHEST]. Reads lines with a number of calls and answers each with the
-// seconds that so many steps of all envs took.
+// bare_mujoco MODEL FRAME_SKIP LOWEST HIGHEST NUM_ENVS NUM_THREADS: an episode ends after 1000 steps, and
+// where the third coordinate leaves [LOWEST, HIGHEST]. Reads lines with a number of calls and answers each
+// with the seconds that so many steps of all envs took.
 #include <mujoco/mujoco.h>
 
 #include <chrono>

@@ -52,13 +52,20 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
   if (is("no load in task")) task.struct_size = offsetof(trp_task, load);
   if (is("newer task")) task.struct_size += 64;
   tasks[0] = tasks[1] = &task;
-  plugin = {TRP_ABI_VERSION, sizeof plugin, "bad", "1", 1, tasks};
+  plugin = {TRP_ABI_VERSION, sizeof plugin, "bad", "1", 1, tasks, 0, nullptr, nullptr};
   if (is("no task")) tasks[0] = nullptr;
   if (is("no tasks")) plugin.tasks = nullptr;
   if (is("negative tasks")) plugin.num_tasks = -1;
   if (is("twice")) plugin.num_tasks = 2;
   if (is("no family")) plugin.family = nullptr;
   if (is("no version")) plugin.version = nullptr;
+  if (is("no packages")) plugin.num_packages = 1;
+  if (is("negative packages")) plugin.num_packages = -1;
+  if (is("packages without locate")) {
+    static const trp_package package = {"some", nullptr};
+    plugin.num_packages = 1;
+    plugin.packages = &package;
+  }
   if (is("tiny plugin")) plugin.struct_size = sizeof plugin.abi_version;
   if (is("version")) {
     plugin = {};

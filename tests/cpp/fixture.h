@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ inline Probe& TheProbe() {
   return *probe;
 }
 
+using Table = std::map<std::string, std::vector<double>>;
+
 inline core::OptionValue DefaultOf(const trp_option& option) {
   const trp_value& value = option.default_value;
   if (value.is_none) return std::monostate();
@@ -49,6 +52,17 @@ inline core::OptionValue DefaultOf(const trp_option& option) {
       return std::vector<std::int64_t>(value.ints, value.ints + value.count);
     case TRP_TYPE_FLOAT_LIST:
       return std::vector<double>(value.floats, value.floats + value.count);
+    case TRP_TYPE_INT_OR_STRING:
+      if (value.string) return std::string(value.string);
+      return value.ints[0];
+    case TRP_TYPE_FLOAT_LIST_MAP: {
+      Table table;
+      for (std::int64_t i = 0; i < value.count; ++i) {
+        const trp_entry& entry = value.entries[i];
+        table[entry.key].assign(entry.numbers, entry.numbers + entry.count);
+      }
+      return table;
+    }
   }
   return std::monostate();
 }
@@ -66,7 +80,9 @@ inline std::shared_ptr<const core::Config> MakeConfig(const std::string& plugin_
     values.push_back(DefaultOf(task.options[i]));
     for (const auto& [name, value] : options) {
       if (name != task.options[i].name) continue;
-      if (!task.options[i].nullable) CHECK_EQ(value.index(), values.back().index());
+      const bool one_type =
+          !task.options[i].nullable && task.options[i].default_value.type != TRP_TYPE_INT_OR_STRING;
+      if (one_type) CHECK_EQ(value.index(), values.back().index());
       values.back() = value;
       ++known;
     }

@@ -11,6 +11,9 @@
 namespace torchrl_pool::test {
 namespace {
 
+const Package first_package("first_package", "1.2");
+const Package second_package("second_package");
+
 class OptionsEnv {
  public:
   struct Options {
@@ -24,6 +27,8 @@ class OptionsEnv {
     std::array<double, 2> range{-0.5, 0.5};
     std::optional<std::int64_t> maybe = std::nullopt;
     std::optional<double> perhaps = 1.5;
+    IntOrString which = "left";
+    std::optional<FloatListMap> table = FloatListMap{{"a", {1}}, {"b", {2, 3}}};
 
     std::int64_t opened = 0;  // no option: set by Open
 
@@ -39,10 +44,13 @@ class OptionsEnv {
       visit("range", range, "two floats");
       visit("maybe", maybe, "an int or None");
       visit("perhaps", perhaps, "a float or None");
+      visit("which", which, "a number or a name");
+      visit("table", table, "numbers by name, or None");
     }
     void Open() {
       if (number > 10) throw InvalidArgument("number is too large");
       if (word == "lost") throw FileNotFound("no file for this word");
+      if (word == "package") throw InvalidArgument("second_package is in " + second_package.folder());
       if (word == "new") throw Unsupported("not yet");
       opened = 77;
     }
@@ -51,8 +59,8 @@ class OptionsEnv {
   static Specs MakeSpecs(const Options& options) {
     const auto size = static_cast<std::int64_t>(options.numbers.size());
     return {Observation("ints", Box<std::int64_t>({6})), Observation("numbers", Box<std::int64_t>({size})),
-            Observation("floats", Box<double>({5})), Observation("word", Box<std::uint8_t>({8})),
-            Action("action", Discrete(2))};
+            Observation("floats", Box<double>({5})),     Observation("word", Box<std::uint8_t>({8})),
+            Observation("more", Box<double>({4})),       Action("action", Discrete(2))};
   }
 
   explicit OptionsEnv(const Options& options) : options_(options) {}
@@ -68,6 +76,16 @@ class OptionsEnv {
     std::copy(floats.begin(), floats.end(), row.Out<double>(2));
     std::fill_n(row.Out<std::uint8_t>(3), 8, std::uint8_t{0});
     std::copy_n(o.word.begin(), std::min<std::size_t>(o.word.size(), 8), row.Out<std::uint8_t>(3));
+    double* more = row.Out<double>(4);
+    const auto* number = std::get_if<std::int64_t>(&o.which);
+    more[0] =
+        number ? static_cast<double>(*number) : -static_cast<double>(std::get<std::string>(o.which).size());
+    more[1] = o.table ? static_cast<double>(o.table->size()) : -1;
+    more[2] = more[3] = 0;
+    for (const auto& [key, numbers] : o.table.value_or(FloatListMap{})) {
+      more[2] = more[2] * 100 + static_cast<double>(key[0]);
+      for (const double value : numbers) more[3] = more[3] * 10 + value;
+    }
   }
   Outcome Step(Row& row) {
     Reset(row);

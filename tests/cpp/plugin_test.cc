@@ -85,6 +85,27 @@ TEST(RefusesAPluginWithoutAFamily) { CHECK_THROWS(StatusError, "usable", LoadBad
 
 TEST(RefusesAPluginWithoutAVersion) { CHECK_THROWS(StatusError, "usable", LoadBad("no version")); }
 
+TEST(RefusesPackagesThatAreNotThere) {
+  CHECK_THROWS(StatusError, "no table of packages", LoadBad("no packages"));
+  CHECK_THROWS(StatusError, "no table of packages", LoadBad("packages without locate"));
+  CHECK_THROWS(StatusError, "no table of packages", LoadBad("negative packages"));
+}
+
+TEST(PackagesAreNamedAndLocated) {
+  const auto plugin = LoadPlugin("options_plugin");
+  const auto packages = plugin->packages();
+  CHECK_EQ(packages.size(), 2u);
+  CHECK_EQ(packages[0].name, std::string("first_package"));
+  CHECK_EQ(packages[0].version, std::string("1.2"));
+  CHECK_EQ(packages[1].name, std::string("second_package"));
+  CHECK(packages[1].version == nullptr);
+  CHECK_THROWS(StatusError, "'second_package' has not been located",
+               MakeConfig("options_plugin", "Options-v0", {{"word", "package"}}));
+  plugin->Locate({"/one", "/two"});
+  CHECK_THROWS(StatusError, "second_package is in /two",
+               MakeConfig("options_plugin", "Options-v0", {{"word", "package"}}));
+}
+
 TEST(RefusesATruncatedPlugin) { CHECK_THROWS(StatusError, "usable", LoadBad("tiny plugin")); }
 
 TEST(RefusesANegativeNumberOfTasks) { CHECK_THROWS(StatusError, "usable", LoadBad("negative tasks")); }
@@ -149,15 +170,16 @@ const trp_option& FindOption(const trp_task& task, const std::string& name) {
 TEST(DescribesOptions) {
   const auto plugin = LoadPlugin("options_plugin");
   const trp_task& task = plugin->task("Options-v0");
-  CHECK_EQ(task.num_options, 10);
-  const trp_type types[] = {TRP_TYPE_BOOL,   TRP_TYPE_INT,      TRP_TYPE_INT,        TRP_TYPE_FLOAT,
-                            TRP_TYPE_STRING, TRP_TYPE_INT_LIST, TRP_TYPE_FLOAT_LIST, TRP_TYPE_FLOAT_LIST,
-                            TRP_TYPE_INT,    TRP_TYPE_FLOAT};
+  CHECK_EQ(task.num_options, 12);
+  const trp_type types[] = {TRP_TYPE_BOOL,       TRP_TYPE_INT,           TRP_TYPE_INT,
+                            TRP_TYPE_FLOAT,      TRP_TYPE_STRING,        TRP_TYPE_INT_LIST,
+                            TRP_TYPE_FLOAT_LIST, TRP_TYPE_FLOAT_LIST,    TRP_TYPE_INT,
+                            TRP_TYPE_FLOAT,      TRP_TYPE_INT_OR_STRING, TRP_TYPE_FLOAT_LIST_MAP};
   for (std::int64_t i = 0; i < task.num_options; ++i) {
     const trp_option& option = task.options[i];
     CHECK_EQ(option.default_value.type, types[i]);
     CHECK(std::string(option.help) != "");
-    CHECK_EQ(option.nullable, i >= 8);
+    CHECK_EQ(option.nullable, i == 8 || i == 9 || i == 11);
     CHECK_EQ(option.fixed_count, std::string(option.name) == "range" ? 2 : -1);
   }
   CHECK_EQ(FindOption(task, "number").minimum, 0.0);
@@ -184,6 +206,8 @@ TEST(DescribesDefaults) {
   CHECK(value("range") == OptionValue(std::vector<double>{-0.5, 0.5}));
   CHECK(value("maybe") == OptionValue());
   CHECK(value("perhaps") == OptionValue(1.5));
+  CHECK(value("which") == OptionValue("left"));
+  CHECK(value("table") == OptionValue(test::Table{{"a", {1}}, {"b", {2, 3}}}));
 }
 
 // What the first observation of an env shows, as text.
@@ -208,11 +232,11 @@ std::string Shown(const test::Options& options) {
   for (const char letter : out.Values<char>("word", 0)) {
     if (letter != '\0') text += letter;
   }
-  return text;
+  return text + test::Show(out.Values<double>("more", 0));
 }
 
 TEST(OptionsArrive) {
-  CHECK_EQ(Shown({}), "[1, 3, -4, -1, 0, 77][1, 2][0.25, -0.5, 0.5, 1.5, 0]red");
+  CHECK_EQ(Shown({}), "[1, 3, -4, -1, 0, 77][1, 2][0.25, -0.5, 0.5, 1.5, 0]red[-4, 2, 9798, 123]");
   CHECK_EQ(Shown({{"flag", false},
                   {"number", 7},
                   {"small", 5},
@@ -220,13 +244,15 @@ TEST(OptionsArrive) {
                   {"word", "green"},
                   {"numbers", std::vector<std::int64_t>{9, 8, 7}},
                   {"reals", std::vector<double>{0.75, 2.5}},
-                  {"range", std::vector<double>{-2, 2}}}),
-           "[0, 7, 5, -1, 2, 77][9, 8, 7][0.5, -2, 2, 1.5, 2.5]green");
+                  {"range", std::vector<double>{-2, 2}},
+                  {"which", 6},
+                  {"table", test::Table{{"z", {4, 5}}, {"c", {}}, {"d", {7}}}}}),
+           "[0, 7, 5, -1, 2, 77][9, 8, 7][0.5, -2, 2, 1.5, 2.5]green[6, 3, 1000122, 745]");
 }
 
 TEST(NoneArrives) {
-  CHECK_EQ(Shown({{"maybe", 4}, {"perhaps", OptionValue()}}),
-           "[1, 3, -4, 4, 0, 77][1, 2][0.25, -0.5, 0.5, -1, 0]red");
+  CHECK_EQ(Shown({{"maybe", 4}, {"perhaps", OptionValue()}, {"table", OptionValue()}}),
+           "[1, 3, -4, 4, 0, 77][1, 2][0.25, -0.5, 0.5, -1, 0]red[-4, -1, 0, 0]");
 }
 
 TEST(AConfigurationThatFailsToOpenSaysWhy) {
@@ -239,7 +265,7 @@ TEST(AConfigurationThatFailsToOpenSaysWhy) {
 
 TEST(RefusesAnotherNumberOfOptions) {
   const auto plugin = LoadPlugin("options_plugin");
-  CHECK_THROWS(StatusError, "takes 10 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
+  CHECK_THROWS(StatusError, "takes 12 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
 }
 
 TEST(SpecsDependOnOptions) {

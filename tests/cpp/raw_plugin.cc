@@ -107,6 +107,6 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     task.step = Step;
     task_pointers[i] = &task;
   }
-  plugin = {TRP_ABI_VERSION, sizeof(trp_plugin), "raw", "1", kNumCases, task_pointers};
+  plugin = {TRP_ABI_VERSION, sizeof(trp_plugin), "raw", "1", kNumCases, task_pointers, 0, nullptr, nullptr};
   return &plugin;
 }

@@ -206,6 +206,33 @@ TEST(NativeKeysFollowTheEpisode) {
   CHECK_EQ(int{env.root.Get<std::uint8_t>("is_init", 1)}, 1);
 }
 
+TEST(PicturesShowTheObservationBesideThem) {
+  for (const bool pixels_only : {false, true}) {
+    Visited env(CounterConfig({{"episode_length", 3}}), {.info_keys = {},
+                                                         .one_hot = false,
+                                                         .float_dtype = -1,
+                                                         .from_pixels = true,
+                                                         .pixels_only = pixels_only});
+    CHECK_EQ(env.layout.outputs[env.out.Column("pixels")].spec.shape, (Longs{1, 2, 3}));
+    CHECK_EQ(env.layout.task_columns[0] == Layout::kHidden, pixels_only);
+    env.Reset(0);
+    for (int step = 1; step <= 3; ++step) {
+      CHECK_EQ(env.Step(1, Op::kStepAndReset), step < 3 ? Result::kOk : Result::kReset);
+      CHECK_EQ(env.out.Values<std::uint8_t>("pixels", 1),
+               std::vector<std::uint8_t>(6, static_cast<std::uint8_t>(step)));
+    }
+    CHECK_EQ(env.root.Values<std::uint8_t>("pixels", 1), std::vector<std::uint8_t>(6, 0));
+    env.NobodyWants("pixels");
+    CHECK_EQ(env.Step(1), Result::kOk);
+  }
+}
+
+TEST(ATaskWithoutPicturesHasNoPixels) {
+  CHECK_THROWS(
+      StatusError, "'Kinds-v0' cannot be rendered",
+      Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = -1, .from_pixels = true}));
+}
+
 TEST(SumsTheRewardsOfEveryAgent) {
   Visited env(KindsConfig(), {.info_keys = {"agents/episode_reward"}, .one_hot = false, .float_dtype = -1});
   env.Reset(0);

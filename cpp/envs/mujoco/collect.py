@@ -43,9 +43,10 @@ if installed != version:
     )
 # A name of the same length can be written over the old one wherever the files hold it.
 old, new = f"libmujoco.so.{version}", f"libmjpool.so.{version}"
-if not (output / new).exists():
-    shutil.rmtree(output)  # of another release
-(output / "extensions").mkdir(parents=True, exist_ok=True)
+(output / "extensions").mkdir(exist_ok=True)
+for stale in output.glob("**/*.so*"):
+    if stale.name != new and not (mujoco / "plugin" / stale.name).exists():
+        stale.unlink()  # of another release
 for file in (mujoco / old, *(mujoco / "plugin").glob("*.so")):
     content = file.read_bytes()
     renamed = content.replace(old.encode() + b"\0", new.encode() + b"\0")
