@@ -26,8 +26,8 @@ class BatchAllocator:
             key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s), device="cpu") for s in outputs
         }
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
-        self._rewards = [key_of(s) for s in outputs if s.role == "reward"]
-        self._root = {key: t for key, t in self._step.items() if key not in self._rewards}
+        self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
+        self._root = {key: t for key, t in self._step.items() if key not in self.reward_keys}
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
@@ -67,8 +67,8 @@ class BatchAllocator:
         envs' latest observations. A step earns no reward there, and flags that nobody knows are unset.
         """
         for key, tensor in tensors.items():
-            value = None if key in self._rewards else tensordict.get(key, None)
-            if value is None and key not in self._flags and key not in self._rewards:
+            value = None if key in self.reward_keys else tensordict.get(key, None)
+            if value is None and key not in self._flags and key not in self.reward_keys:
                 value = self.latest.get(key)
                 if value is not None and (value.is_inference() or value._version > 0):
                     value = None

@@ -12,8 +12,9 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import _core, registry
 from torchrl_pool.arguments import check_affinity, check_int, open_configs, seed_words, task_per_env
+from torchrl_pool.async_env import AsyncMethods
 from torchrl_pool.buffers import BatchAllocator
-from torchrl_pool.errors import EnvFailure
+from torchrl_pool.errors import env_failure
 from torchrl_pool.plugins import is_builtin, load_plugin
 from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
 
@@ -21,7 +22,7 @@ _TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the ta
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
-class PoolEnv(EnvBase):
+class PoolEnv(AsyncMethods, EnvBase):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
     Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
@@ -188,7 +189,7 @@ class PoolEnv(EnvBase):
                     layout=self._layout,
                 )
             except _core.EnvFailure as error:
-                raise _env_failure(error, None) from None
+                raise env_failure(error, None) from None
             self.is_closed = False
             if self._entropy is not None:
                 self._seed_pool(self._pool, self._entropy)
@@ -205,6 +206,7 @@ class PoolEnv(EnvBase):
         Closing a pool that is closed or was never started does nothing.
         """
         pool, self._pool = self._pool, None
+        self._flight = None
         self._allocator.latest = {}
         self.is_closed = True
         if pool is not None:
@@ -255,7 +257,7 @@ class PoolEnv(EnvBase):
         try:
             pool.reset(self._allocator.nowhere, 0, entropy, None)
         except _core.EnvFailure as error:
-            raise _env_failure(error, None) from None
+            raise env_failure(error, None) from None
 
     # ---- reset -----------------------------------------------------------------------------------------
 
@@ -281,7 +283,7 @@ class PoolEnv(EnvBase):
             try:
                 pool.reset(out, mask_address, entropy, (tensors, mask))
             except _core.EnvFailure as error:
-                raise _env_failure(error, self._tensordict(tensors)) from None
+                raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
@@ -322,7 +324,7 @@ class PoolEnv(EnvBase):
         try:
             pool.step(addresses, out, mask_address, (actions, tensors, mask))
         except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(tensors)) from None
+            raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
@@ -357,7 +359,7 @@ class PoolEnv(EnvBase):
         try:
             resets = pool.step_and_reset(addresses, out, spare[1], owner)
         except _core.EnvFailure as error:
-            raise _env_failure(error, self._tensordict(tensors)) from None
+            raise env_failure(error, self._tensordict(tensors)) from None
 
         next_values = tensors if self._on_cpu else self._on_device(tensors)
         # Of the input's entries the next root carries what TorchRL's step_mdp does.
@@ -393,7 +395,7 @@ class PoolEnv(EnvBase):
 
         Not in actions, which the policy overwrites.
         """
-        keep = ~done.reshape(self.num_envs)
+        keep = ~done.reshape(-1)
         actions = {key for key, _, _ in self._action_layout}
 
         def clear(value: torch.Tensor) -> torch.Tensor:
@@ -413,7 +415,9 @@ class PoolEnv(EnvBase):
         next_root.pop("_step", None)
         return tensordict, next_root
 
-    def _check_actions(self, tensordict: TensorDictBase) -> tuple[list[torch.Tensor], list[int]]:
+    def _check_actions(
+        self, tensordict: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]]:
         """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
         actions, addresses = [], []
         for key, dtype, shape in self._action_layout:
@@ -424,6 +428,8 @@ class PoolEnv(EnvBase):
                         f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}"
                     )
                 raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
+            if num_rows is not None:
+                shape = torch.Size((num_rows, *shape[1:]))
             if action.shape != shape:
                 raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
             if action.dtype is not dtype:
@@ -531,8 +537,3 @@ def _rebuild(
     env = cls(**arguments, spec_locked=spec_locked)
     env._entropy = entropy
     return env
-
-
-def _env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
-    message, faults = error.args
-    return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tensordict import TensorDictBase
 
+from torchrl_pool import _core
+
 
 class EnvFailure(RuntimeError):
     """One or more envs failed while they were created, reset or stepped.
@@ -31,3 +33,9 @@ class EnvFailure(RuntimeError):
         self.env_index = list(env_index)
         self.messages = list(messages)
         self.tensordict = tensordict
+
+
+def env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
+    """The executor's failure as the public exception."""
+    message, faults = error.args
+    return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)

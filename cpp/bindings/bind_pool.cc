@@ -52,10 +52,14 @@ class PoolHandle {
     pool_.reset();
   }
 
+  // Keeps what the pool's threads write to until they have ended.
+  void Own(py::object owner) { owner_ = std::move(owner); }
+
   Pool& operator*() { return *pool_; }
   Pool* operator->() { return pool_.get(); }
 
  private:
+  py::object owner_;
   std::unique_ptr<Pool> pool_;
 };
 
@@ -140,9 +144,71 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   });
 }
 
+core::Batch ToBatch(Addresses addresses, const core::Layout& layout) {
+  core::Batch batch;
+  batch.base = std::move(addresses);
+  for (const auto& column : layout.outputs) batch.stride.push_back(column.row_bytes);
+  return batch;
+}
+
+void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, py::object owner) {
+  const core::Layout& layout = pool->layout();
+  auto outputs = ToBatch(FromList("out", out, layout.outputs.size()), layout);
+  auto roots = ToBatch(FromRoot("root", root, layout), layout);
+  pool->PrepareAsync(outputs, roots);
+  pool.Own(std::move(owner));
+}
+
+void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const py::list& actions,
+          bool alone) {
+  const std::size_t expected = op == Op::kReset ? 0 : pool->layout().actions.size();
+  const Addresses addresses = FromList("actions", actions, expected);
+  try {
+    py::gil_scoped_release release;
+    pool->Send(op, envs, addresses.data(), alone, Interrupted);
+  } catch (const core::Interrupted&) {
+    throw py::error_already_set();
+  }
+}
+
+// (envs, resets), or None where the time was over.
+template <class Call>
+py::object Received(const std::optional<double>& timeout, const Call& call) {
+  using Duration = core::Outbox::Clock::duration;
+  std::optional<Duration> limit;
+  // Longer than a year is for ever, and would overflow.
+  if (timeout && *timeout < 3e7)
+    limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*timeout));
+  std::optional<core::Outbox::Received> received;
+  try {
+    py::gil_scoped_release release;
+    received = call(limit);
+  } catch (const core::Interrupted&) {
+    throw py::error_already_set();
+  }
+  if (!received) return py::none();
+  return py::make_tuple(received->envs, std::vector<bool>(received->resets.begin(), received->resets.end()));
+}
+
+py::object Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
+                   const std::optional<double>& timeout) {
+  return Received(timeout,
+                  [&](const auto& limit) { return pool->Receive(op, least, most, limit, Interrupted); });
+}
+
+py::object ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optional<double>& timeout) {
+  return Received(timeout,
+                  [&](const auto& limit) { return pool->ReceiveAlone(op, env, limit, Interrupted); });
+}
+
 }  // namespace
 
 void InitPool(py::module_& m) {
+  py::enum_<Op>(m, "Op", "What an env in flight does.")
+      .value("reset", Op::kReset)
+      .value("step", Op::kStep)
+      .value("step_and_reset", Op::kStepAndReset);
+
   py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
       .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
                     std::vector<int>, const core::LayoutOptions&>(),
@@ -159,6 +225,13 @@ void InitPool(py::module_& m) {
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"))
+      .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
+      .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
+      .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"))
+      .def(
+          "release", [](PoolHandle& pool, const std::vector<std::uint32_t>& envs) { pool->Release(envs); },
+          py::arg("envs"))
+      .def("receive_alone", &ReceiveAlone, py::arg("op"), py::arg("env"), py::arg("timeout"))
       .def(
           "save",
           [](PoolHandle& pool, std::uint32_t env_index) {

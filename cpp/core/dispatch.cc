@@ -105,29 +105,63 @@ bool Pool::RunSome(int self, Scratch& scratch) {
 }
 
 void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
-  Ticket& ticket = ticket_;
+  Ticket& ticket = TicketOf(chunk);
+  const bool in_call = &ticket == &ticket_;
   const auto start = Clock::now();
   std::uint32_t resets = 0;
   for (std::uint32_t env = chunk.first; env < chunk.first + chunk.count; ++env) {
     scratch.error.message[0] = '\0';
-    switch (Visit(layout_, ticket, env, slots_[env], scratch)) {
-      case Result::kOk:
-        break;
-      case Result::kReset:
-        ++resets;
-        break;
-      case Result::kFailed: {
-        scratch.error.message[sizeof scratch.error.message - 1] = '\0';
+    const Result result = Visit(layout_, ticket, env, slots_[env], scratch);
+    resets += result == Result::kReset;
+    if (result == Result::kFailed) {
+      EnvFault fault{env, MessageOf(scratch.error)};
+      if (in_call) {
         std::lock_guard lock(ticket.faults_mutex);
-        ticket.faults.push_back({env, scratch.error.message});
-        break;
+        ticket.faults.push_back(std::move(fault));
+      } else {
+        outbox_.Fail(ticket.op, std::move(fault));
       }
     }
+    if (!in_call) scratch.results.push_back(result);
+  }
+  if (!in_call) {
+    cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
+    outbox_.Deliver(ticket.op, chunk.first, scratch.results);
+    scratch.results.clear();
+    return;
   }
   if (resets > 0) ticket.resets.fetch_add(resets, std::memory_order_relaxed);
   cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
   // Once the last env is counted the ticket may be used again: nothing of it is touched after this.
   if (ticket.remaining.fetch_sub(chunk.count, std::memory_order_acq_rel) == chunk.count) done_.Notify();
+}
+
+// Ticket 0 is the call's; the others are the async ones, by operation.
+Ticket& Pool::TicketOf(const Chunk& chunk) {
+  return chunk.ticket == 0 ? ticket_ : async_tickets_[chunk.ticket];
+}
+
+// To the home queues of the envs, under mutex_. Nobody waits for all of these envs: whoever receives the
+// first of them goes on, so they are worked on by the pool's threads alone.
+void Pool::PublishAsync(Op op, std::span<const std::uint32_t> envs) {
+  const std::uint32_t longest = cost_.ChunkSize(op);
+  const auto ticket = static_cast<std::uint32_t>(op);
+  const std::size_t num_homes = workers_.size();
+  std::vector<std::uint8_t> has_work(num_homes);
+  for (std::size_t i = 0; i < envs.size();) {
+    const std::size_t home = std::size_t{envs[i]} * num_homes / num_envs();
+    std::uint32_t count = 1;
+    while (i + count < envs.size() && count < longest && envs[i + count] == envs[i] + count &&
+           std::size_t{envs[i + count]} * num_homes / num_envs() == home) {
+      ++count;
+    }
+    workers_[home]->queue.Push({ticket, envs[i], count});
+    has_work[home] = 1;
+    i += count;
+  }
+  for (std::size_t home = 0; home < num_homes; ++home) {
+    if (has_work[home]) workers_[home]->parked.Notify();
+  }
 }
 
 // Runs the ticket on this thread alone, and shares what is left if it turns out to be long.

@@ -48,9 +48,11 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
       slots_(envs.size()),
       episode_rewards_(envs.size() * layout_.reward_size),
       states_(envs.size(), EnvState::kUnset),
+      is_sent_(envs.size()),
       scratch_(layout_),
       cost_(num_threads_, AvailableCpus()),
-      last_check_(Clock::now()) {
+      last_check_(Clock::now()),
+      outbox_(static_cast<std::uint32_t>(envs.size())) {
   if (envs.size() > kMaxEnvs) {
     throw StatusError(TRP_INVALID_ARGUMENT, "a pool holds at most " + std::to_string(kMaxEnvs) + " envs");
   }
@@ -104,25 +106,24 @@ void Pool::CheckUsable() const {
 void Pool::CheckState(Op op, const Ticket& ticket) const {
   if (op != Op::kStep && op != Op::kStepAndReset) return;
   for (const Run& run : ticket.runs) {
-    for (std::uint32_t env = run.first; env < run.first + run.count; ++env) {
-      if (states_[env] == EnvState::kReady) continue;
-      const std::string name = "env " + std::to_string(env);
-      switch (states_[env]) {
-        case EnvState::kReady:
-          break;
-        case EnvState::kUnset:
-          throw PoolError(name + " has not been reset: call reset() before the first step");
-        case EnvState::kFailed:
-          throw PoolError(name + " has failed and must be reset before it can be stepped again: " +
-                          fault_messages_.at(env));
-        case EnvState::kInFlight:
-          throw PoolError(name + " is already being stepped");
-        case EnvState::kInterrupted:
-          throw PoolError("a call was interrupted while " + name +
-                          " was at work, so its state is unknown: reset it before the next step");
-      }
-    }
+    for (std::uint32_t env = run.first; env < run.first + run.count; ++env) CheckEnvState(op, env);
   }
+}
+
+void Pool::CheckEnvState(Op op, std::uint32_t env) const {
+  const EnvState state = states_[env];
+  const std::string name = "env " + std::to_string(env);
+  if (state == EnvState::kInFlight) throw PoolError(name + " is in flight: receive it first");
+  if (state == EnvState::kReady || op == Op::kReset) return;
+  if (state == EnvState::kUnset) {
+    throw PoolError(name + " has not been reset: call reset() before the first step");
+  }
+  if (state == EnvState::kFailed) {
+    throw PoolError(
+        name + " has failed and must be reset before it can be stepped again: " + fault_messages_.at(env));
+  }
+  throw PoolError("a call was interrupted while " + name +
+                  " was at work, so its state is unknown: reset it before the next step");
 }
 
 void Pool::SetState(const Ticket& ticket, EnvState state) {
@@ -150,10 +151,14 @@ void Pool::SelectRuns(Ticket& ticket, const std::uint8_t* mask) const {
   }
 }
 
-Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
+// From here to EndCall this thread alone uses the pool. What an interrupted call has left behind is done.
+void Pool::BeginCall(InterruptCheck interrupted) {
   {
     const auto lock = Lock();
     CheckUsable();
+    if (const std::size_t count = outbox_.outstanding(); count > 0) {
+      throw PoolError(Plural(count, "env") + " in flight: receive them before a call for all envs");
+    }
     in_call_ = true;
     caller_ = std::this_thread::get_id();
   }
@@ -168,6 +173,10 @@ Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
     ticket_.keepalive.reset();
     ticket_.faults.clear();  // their envs have to be reset anyway
   }
+}
+
+Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
+  BeginCall(interrupted);
   ticket_.op = op;
   ticket_.entropy.clear();
   const auto prepare = [](Batch& batch, const auto& columns) {
@@ -244,16 +253,18 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
     }
   }
   EndCall();
-  if (!faults.empty()) {
-    std::sort(faults.begin(), faults.end(),
-              [](const EnvFault& a, const EnvFault& b) { return a.env_index < b.env_index; });
-    std::string message = "env " + std::to_string(faults[0].env_index) + " (" +
-                          configs_[static_cast<std::size_t>(faults[0].env_index)]->task().id +
-                          ") failed: " + faults[0].message;
-    if (faults.size() > 1) message += " (and " + Plural(faults.size() - 1, "more env") + " failed too)";
-    throw EnvFailure(message, std::move(faults));
-  }
+  if (!faults.empty()) ThrowFailure(std::move(faults));
   return resets;
+}
+
+void Pool::ThrowFailure(std::vector<EnvFault> faults) const {
+  std::sort(faults.begin(), faults.end(),
+            [](const EnvFault& a, const EnvFault& b) { return a.env_index < b.env_index; });
+  std::string message = "env " + std::to_string(faults[0].env_index) + " (" +
+                        configs_[static_cast<std::size_t>(faults[0].env_index)]->task().id +
+                        ") failed: " + faults[0].message;
+  if (faults.size() > 1) message += " (and " + Plural(faults.size() - 1, "more env") + " failed too)";
+  throw EnvFailure(message, std::move(faults));
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -273,6 +284,7 @@ void Pool::Close() {
     call_ended_.wait(lock, [this] { return !in_call_; });
   }
   stop_.store(true, std::memory_order_release);
+  outbox_.Close();
   for (auto& worker : workers_) {
     worker->parked.Notify();
     if (worker->thread.joinable()) worker->thread.join();

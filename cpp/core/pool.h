@@ -8,11 +8,14 @@
 #ifndef TORCHRL_POOL_CORE_POOL_H_
 #define TORCHRL_POOL_CORE_POOL_H_
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -22,6 +25,7 @@
 #include "event_count.h"
 #include "home_queue.h"
 #include "layout.h"
+#include "outbox.h"
 #include "ticket.h"
 #include "visit.h"
 
@@ -74,7 +78,29 @@ class Pool {
   std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
                      const std::shared_ptr<void>& owner = nullptr);
 
-  // ---- state and pictures: any thread, not during a call ----
+  // ---- envs in flight: any threads, but not during a call, nor a call while envs are in flight ----
+
+  // Where async results are written: rows for all envs, which stay what they are until Close has returned.
+  void PrepareAsync(const Batch& out, const Batch& root);
+
+  // Starts the work of these envs, which are distinct; the i-th row of `actions` is the i-th env's (null for
+  // kReset) and is copied. Nothing has changed if it throws: StatusError, PoolError.
+  void Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
+            InterruptCheck interrupted);
+
+  // As Outbox::Receive and ReceiveAlone: the rows of these envs are there, and stay until Release. Throws
+  // EnvFailure for envs that failed, which must be reset; what is ready waits for the next call.
+  std::optional<Outbox::Received> Receive(Op op, std::size_t least, std::size_t most,
+                                          std::optional<Outbox::Clock::duration> timeout,
+                                          InterruptCheck interrupted);
+  std::optional<Outbox::Received> ReceiveAlone(Op op, std::uint32_t env,
+                                               std::optional<Outbox::Clock::duration> timeout,
+                                               InterruptCheck interrupted);
+
+  // What was received has been read: these envs may be sent again.
+  void Release(std::span<const std::uint32_t> envs);
+
+  // ---- state and pictures: any thread, not during a call, nor of an env in flight ----
 
   std::vector<std::uint8_t> Save(std::uint32_t env_index);
   void Load(std::uint32_t env_index, const std::vector<std::uint8_t>& bytes);
@@ -105,6 +131,12 @@ class Pool {
   void SelectRuns(Ticket& ticket, const std::uint8_t* mask) const;
   void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) const;
 
+  void CheckEnvState(Op op, std::uint32_t env) const;
+  void CheckAsyncSend(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions);
+  [[noreturn]] void ThrowFailure(std::vector<EnvFault> faults) const;
+  void CheckReceived(const std::optional<Outbox::Received>& received);
+
+  void BeginCall(InterruptCheck interrupted);
   void EndCall();
   bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
   void StartWorkers();
@@ -112,6 +144,8 @@ class Pool {
   void WorkerMain(int self);
   bool RunSome(int self, Scratch& scratch);
   void RunChunk(const Chunk& chunk, Scratch& scratch);
+  Ticket& TicketOf(const Chunk& chunk);
+  void PublishAsync(Op op, std::span<const std::uint32_t> envs);
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilDone(Ticket& ticket, InterruptCheck interrupted);
   bool TimeToCheck();
@@ -136,6 +170,8 @@ class Pool {
   std::thread::id caller_;  // in_call_: of that call
   std::vector<EnvState> states_;
   std::unordered_map<std::uint32_t, std::string> fault_messages_;
+  std::vector<std::vector<std::byte>> async_actions_;  // per action: rows of all envs
+  std::vector<std::uint8_t> is_sent_;                  // scratch of CheckAsyncSend
 
   // Only the thread in a call.
   Ticket ticket_;
@@ -147,6 +183,8 @@ class Pool {
 
   // Shared with the workers.
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::array<Ticket, kNumOps> async_tickets_;  // constant since PrepareAsync, but for their faults
+  Outbox outbox_;
   EventCount done_;
   std::atomic<bool> stop_{false};
 };

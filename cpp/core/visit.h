@@ -23,6 +23,8 @@ struct alignas(kCacheLine) EnvSlot {
   std::span<float> episode_rewards;  // running sums, close to the other envs' of its home
 };
 
+enum class Result { kOk, kReset, kFailed };  // kReset: kStepAndReset started a new episode
+
 // The buffers of one thread.
 class Scratch {
  public:
@@ -33,6 +35,7 @@ class Scratch {
   std::vector<const void*> actions;  // one per action
   std::vector<void*> outputs;        // one per output of the env
   trp_error error{};
+  std::vector<Result> results;  // of the chunk at hand
 
  private:
   struct Deleter {
@@ -40,8 +43,6 @@ class Scratch {
   };
   std::unique_ptr<std::byte[], Deleter> bytes_;
 };
-
-enum class Result { kOk, kReset, kFailed };  // kReset: kStepAndReset started a new episode
 
 // Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
 // zeros.

@@ -1,0 +1,91 @@
+// What was sent and not yet received: results wait here until somebody asks for them.
+#ifndef TORCHRL_POOL_CORE_OUTBOX_H_
+#define TORCHRL_POOL_CORE_OUTBOX_H_
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "errors.h"
+#include "ticket.h"
+#include "visit.h"
+
+namespace torchrl_pool::core {
+
+// Every result is received exactly once. Methods are safe from any thread.
+//
+// An env is sent either as one of many, and then received with whichever are ready first, or by itself, and
+// then received by its index alone: the two kinds do not mix, and each is counted per operation.
+class Outbox {
+ public:
+  using InterruptCheck = bool (*)();
+  using Clock = std::chrono::steady_clock;
+
+  struct Received {
+    std::vector<std::uint32_t> envs;   // ascending
+    std::vector<std::uint8_t> resets;  // per env: whether kStepAndReset has started a new episode
+    std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
+  };
+
+  explicit Outbox(std::uint32_t num_envs) : results_(num_envs), alone_(num_envs), ready_alone_(num_envs) {}
+
+  std::size_t outstanding() const;
+
+  // Ends all waiting, now and from now on, with a PoolError.
+  void Close();
+
+  // Before the work of these envs is published.
+  void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
+
+  // By the thread that has done the work of these consecutive envs.
+  void Deliver(Op op, std::uint32_t first, std::span<const Result> results);
+  void Fail(Op op, EnvFault fault);
+
+  // Waits for at least `least` results, until `timeout` if there is one, and takes what is ready, up to
+  // `most` (0: no limit); with a timeout it goes on waiting for more until then. Takes nothing and returns no
+  // value when the time is over before. Throws PoolError where fewer than `least` are outstanding, and
+  // Interrupted.
+  std::optional<Received> Receive(Op op, std::size_t least, std::size_t most,
+                                  std::optional<Clock::duration> timeout, InterruptCheck interrupted);
+  // The same for one env that was sent by itself.
+  std::optional<Received> ReceiveAlone(Op op, std::uint32_t env, std::optional<Clock::duration> timeout,
+                                       InterruptCheck interrupted);
+
+ private:
+  struct Queue {
+    std::size_t outstanding = 0;  // sent with others and not yet received
+    std::vector<std::uint32_t> ready;
+    std::vector<EnvFault> faults;
+    std::vector<std::uint32_t> alone;  // sent by themselves and not yet received
+    std::vector<EnvFault> faults_alone;
+    std::vector<std::size_t> awaited;  // by each thread that waits: how many results
+    int waiting_alone = 0;             // threads that wait for one env
+  };
+
+  // Whether any thread that waits can go on. Waking one for each of 32 results would cost more than they do.
+  static bool WakesSomebody(const Queue& queue);
+
+  // Under mutex_: waits until `enough` holds. False: the time is over.
+  template <class Enough>
+  bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
+                 InterruptCheck interrupted, const Enough& enough);
+  Received Take(Queue& queue, std::size_t count);
+
+  mutable std::mutex mutex_;
+  std::condition_variable delivered_;
+  bool closed_ = false;
+  std::array<Queue, kNumOps> queues_;
+  std::vector<Result> results_;            // per env
+  std::vector<std::uint8_t> alone_;        // per env: how it was sent
+  std::vector<std::uint8_t> ready_alone_;  // per env: sent by itself, and done
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_OUTBOX_H_

@@ -1,0 +1,399 @@
+"""Envs in flight: the contract of TorchRL's AsyncEnvPool, and that nothing is lost, repeated or reordered."""
+
+import random
+import threading
+import time
+
+import pytest
+import torch
+from building import load_fault_plugin
+from tensordict import TensorDict
+from tensordict.tensorclass import NonTensorStack
+
+from torchrl_pool import EnvFailure, PoolEnv
+
+load_fault_plugin()
+KINDS = ("step", "step_and_maybe_reset", "reset")
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(task="CartPole-v1", num_envs=6, **kwargs):
+        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close(raise_if_closed=False)
+
+
+def with_actions(pool, root, actions):
+    return root.set("action", actions)
+
+
+def sync_trajectories(pool, actions):
+    """Per env, the stacked "next" entries of stepping with actions ``[T, N, …]``."""
+    root = pool.reset()
+    out = []
+    for action in actions:
+        data, root = pool.step_and_maybe_reset(root.set("action", action))
+        out.append(data)
+    return torch.stack(out, 1)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 4])
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"])
+def test_trajectories_are_the_synchronous_ones(task, num_threads, make_pool):
+    """Random subsets in flight, in random order: each env's transitions are those of a synchronous pool."""
+    num_envs, steps = 6, 150
+    keys = ("step_count", "episode_reward", "is_init")
+    reference = make_pool(task, num_envs, seed=3, info_keys=keys, max_episode_steps=20)
+    actions = torch.stack([reference.rand_action()["action"] for _ in range(steps)])
+    expected = sync_trajectories(reference, actions)
+
+    pool = make_pool(task, num_envs, seed=3, info_keys=keys, max_episode_steps=20, num_threads=num_threads)
+    rng = random.Random(0)
+    pool.async_reset_send()
+    waiting = list(pool.async_reset_recv(num_envs).unbind(0))
+    received = [[] for _ in range(num_envs)]
+    in_flight = 0
+    while any(len(rows) < steps for rows in received):
+        rng.shuffle(waiting)
+        count = rng.randint(0 if in_flight else min(1, len(waiting)), len(waiting))
+        chosen, waiting = waiting[:count], waiting[count:]
+        if chosen:
+            root = torch.stack(chosen)
+            index = root["env_index"]
+            root["action"] = torch.stack([actions[len(received[i]), i] for i in index.tolist()])
+            pool.async_step_and_maybe_reset_send(root)
+            in_flight += count
+        least = rng.randint(1, in_flight)
+        data, root = pool.async_step_and_maybe_reset_recv(least, max_get=rng.choice([None, least]))
+        assert data["env_index"].tolist() == sorted(set(data["env_index"].tolist()))
+        assert torch.equal(data["env_index"], root["env_index"])
+        in_flight -= len(data)
+        for row, next_root in zip(data.unbind(0), root.unbind(0), strict=True):
+            env = int(row["env_index"])
+            received[env].append(row.exclude("env_index"))
+            if len(received[env]) < steps:
+                waiting.append(next_root.exclude("action"))
+    for env in range(num_envs):
+        got = torch.stack(received[env])
+        assert set(got.keys(True, True)) == set(expected.keys(True, True))
+        assert (got == expected[env]).all()
+
+
+def test_a_hundred_thousand_steps_from_many_threads(make_pool):
+    """Several threads send and receive, with delays: every transition once, and in order per env."""
+    num_envs, steps = 32, 100_000
+    pool = make_pool("CartPole-v1", num_envs, num_threads=4, info_keys=("step_count",), seed=0)
+    pool.async_reset_send()
+    first = pool.async_reset_recv(num_envs)
+    counts = [0] * num_envs
+    last_step = [0] * num_envs
+    lock = threading.Lock()
+    errors = []
+    done = threading.Event()
+    total = 0
+
+    def work(seed):
+        nonlocal total
+        rng = random.Random(seed)
+        try:
+            while not done.is_set():
+                try:
+                    data, root = pool.async_step_and_maybe_reset_recv(
+                        1, max_get=rng.choice([1, 3, 8, 20]), timeout=0.02 if rng.random() < 0.01 else None
+                    )
+                except TimeoutError:
+                    continue
+                except RuntimeError as error:
+                    if "outstanding" not in str(error):
+                        raise
+                    time.sleep(1e-4)  # all envs are with the other threads
+                    continue
+                with lock:
+                    for env, now, ended in zip(
+                        data["env_index"].tolist(),
+                        data["next", "step_count"].flatten().tolist(),
+                        data["next", "done"].flatten().tolist(),
+                        strict=True,
+                    ):
+                        if now != last_step[env] + 1:
+                            errors.append((env, last_step[env], now))
+                        last_step[env] = 0 if ended else now
+                        counts[env] += 1
+                        total += 1
+                    if total >= steps:
+                        done.set()
+                if rng.random() < 0.005:
+                    time.sleep(rng.random() * 2e-3)
+                root["action"] = pool.full_action_spec["action"][: len(root)].rand()
+                pool.async_step_and_maybe_reset_send(root)
+        except Exception as error:
+            errors.append(error)
+            done.set()
+
+    first["action"] = pool.rand_action()["action"]
+    pool.async_step_and_maybe_reset_send(first)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert total >= steps
+    assert min(counts) > 0
+
+
+def test_step_and_reset_by_themselves(make_pool):
+    pool = make_pool(num_envs=4, seed=0)
+    twin = make_pool(num_envs=4, seed=0)
+    pool.async_reset_send(env_index=[0, 1, 2, 3])
+    root, expected = pool.async_reset_recv(4), twin.reset()
+    assert torch.equal(root["observation"], expected["observation"])
+    action = twin.rand_action()["action"]
+    pool.async_step_send(root.set("action", action))
+    data = pool.async_step_recv(4)
+    expected = twin.step(expected.set("action", action))
+    assert (data.exclude("env_index") == expected).all()
+
+
+def test_extra_entries_travel_with_their_env(make_pool):
+    """Of several sends of one kind, in one receive: tensors, nested ones, and what is no tensor."""
+    pool = make_pool(num_envs=4, seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    root["hidden"] = torch.arange(4.0)
+    root["net"] = TensorDict({"h": torch.arange(8).reshape(4, 2)}, [4])
+    root["name"] = NonTensorStack("a", "b", "c", "d")
+    for rows in ([2], [0, 3], [1]):
+        pool.async_step_and_maybe_reset_send(root[rows], env_index=rows)
+    data, next_root = pool.async_step_and_maybe_reset_recv(4)
+    for td in (data, next_root):
+        assert td["env_index"].tolist() == [0, 1, 2, 3]
+        assert td["hidden"].tolist() == [0, 1, 2, 3]
+        assert torch.equal(td["net", "h"], root["net", "h"])
+        assert list(td["name"]) == ["a", "b", "c", "d"]
+    assert torch.equal(data["action"], root["action"])
+    assert "action" in next_root.keys()  # noqa: SIM118
+
+
+def test_an_env_alone(make_pool):
+    """Sent by an int, received by it, without a batch dimension; the others are not disturbed."""
+    pool, twin = make_pool(seed=0), make_pool(seed=0)
+    root, expected = pool.reset(), twin.reset()
+    action = twin.rand_action()["action"]
+    root["action"] = action
+    pool.async_step_and_maybe_reset_send(root[2], env_index=2)
+    pool.async_step_and_maybe_reset_send(root[[0, 1]], env_index=[0, 1])
+    others, _ = pool.async_step_and_maybe_reset_recv(2)
+    assert others["env_index"].tolist() == [0, 1]
+    with pytest.raises(RuntimeError, match="only 0 are outstanding"):
+        pool.async_step_and_maybe_reset_recv(1)
+    data, next_root = pool.async_step_and_maybe_reset_recv(env_index=2)
+    assert data.batch_size == next_root.batch_size == torch.Size([])
+    expected, _ = twin.step_and_maybe_reset(expected.set("action", action))
+    assert torch.equal(data["next", "observation"], expected["next", "observation"][2])
+    with pytest.raises(RuntimeError, match="env 2 was not sent by itself"):
+        pool.async_step_and_maybe_reset_recv(env_index=2)
+    pool.async_reset_send(env_index=2)
+    assert pool.async_reset_recv(env_index=2)["observation"].shape == (4,)
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, torch.tensor, lambda i: NonTensorStack(*i), "entry", "list entry"]
+)
+def test_forms_of_env_index(form, make_pool):
+    pool = make_pool(seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    rows = root[[4, 1]]
+    if form == "entry":
+        pool.async_step_send(rows.set("env_index", torch.tensor([4, 1])))
+    elif form == "list entry":
+        pool.async_step_send(rows.set("env_index", NonTensorStack(4, 1)))
+    else:
+        pool.async_step_send(rows, env_index=form([4, 1]))
+    assert pool.async_step_recv(2)["env_index"].tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refused_sends_change_nothing(kind, make_pool):
+    pool = make_pool(seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    send, receive = getattr(pool, f"async_{kind}_send"), getattr(pool, f"async_{kind}_recv")
+    state = pool.get_state()
+    send(root[[1]], env_index=[1])
+    with pytest.raises(RuntimeError, match="env 1 is in flight"):
+        send(root[[0, 1]], env_index=[0, 1])
+    with pytest.raises(ValueError, match="named twice"):
+        send(root[[0, 2, 0]], env_index=[0, 2, 0])
+    with pytest.raises(IndexError, match="expected 0 to 5, got 6"):
+        send(root[[0, 2]], env_index=[0, 6])
+    with pytest.raises(ValueError, match=r"expected batch size \[3\]"):
+        send(root[[0, 2]], env_index=[0, 2, 3])
+    with pytest.raises(KeyError, match="env_index"):
+        send(root[[0, 2]])
+    if kind != "reset":
+        with pytest.raises(KeyError, match="action"):
+            send(root[[0, 2]].exclude("action"), env_index=[0, 2])
+        bad = root[[0, 2]].clone()
+        bad["action"][1] = 0
+        with pytest.raises(ValueError, match="env 2"):
+            send(bad, env_index=[0, 2])
+    receive(1)
+    assert [a == b for a, b in zip(pool.get_state(), state, strict=True)] == [True, False, *[True] * 4]
+    send(root[[0, 1, 2]], env_index=[0, 1, 2])  # none of them was left in flight
+    receive(3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refused_receives(kind, make_pool):
+    pool = make_pool(seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    receive = getattr(pool, f"async_{kind}_recv")
+    for arguments, message in (
+        ({"min_get": 0}, "min_get"),
+        ({"min_get": 3, "max_get": 2}, "max_get"),
+        ({"timeout": -1.0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            receive(**arguments)
+    with pytest.raises(RuntimeError, match="only 0 are outstanding"):
+        receive(1)
+    getattr(pool, f"async_{kind}_send")(root[[0, 1]], env_index=[0, 1])
+    with pytest.raises(RuntimeError, match="only 2 are outstanding"):
+        receive(3)
+    with pytest.raises(RuntimeError, match="env 0 was not sent by itself"):
+        receive(env_index=0)
+    with pytest.raises(IndexError):
+        receive(env_index=9)
+    assert receive(2)["env_index"].tolist() == [0, 1] if kind != "step_and_maybe_reset" else receive(2)
+
+
+def test_before_the_first_reset(make_pool):
+    pool = make_pool()
+    action = pool.rand_action()["action"]
+    with pytest.raises(RuntimeError, match="reset"):
+        pool.async_step_send(TensorDict({"action": action}, [6]), env_index=range(6))
+    pool.async_reset_send(env_index=[0])
+    pool.async_reset_recv()
+    with pytest.raises(RuntimeError, match="env 1 has not been reset"):
+        pool.async_step_send(TensorDict({"action": action[:2]}, [2]), env_index=[0, 1])
+
+
+def test_synchronous_calls_wait_for_the_last_receive(make_pool):
+    pool = make_pool(seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    pool.async_step_send(root[[0]], env_index=[0])
+    for call in (pool.reset, lambda: pool.step(root), lambda: pool.step_and_maybe_reset(root), pool.rollout):
+        with pytest.raises(RuntimeError, match="1 env in flight"):
+            call(*([3] if call == pool.rollout else []))
+    with pytest.raises(RuntimeError, match="env 0 is in flight"):
+        pool.get_state(0)
+    assert pool.get_state(1)
+    pool.async_step_recv()
+    pool.step(root)
+
+
+def sleeper(make_pool, seconds, num_envs=3, **kwargs):
+    return make_pool(
+        "Fault-v0", num_envs, env_options=[{"sleep": s} for s in seconds], num_threads=3, **kwargs
+    )
+
+
+def test_the_quick_do_not_wait_for_the_slow(make_pool):
+    pool = sleeper(make_pool, [0.3, 0.0, 0.0])
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    pool.async_step_send(root, env_index=range(3))
+    assert pool.async_step_recv(2)["env_index"].tolist() == [1, 2]
+    with pytest.raises(TimeoutError, match="fewer than 1 results"):
+        pool.async_step_recv(1, timeout=0.0)
+    assert pool.async_step_recv(1)["env_index"].tolist() == [0]
+
+
+def test_a_timeout_fills_up_to_the_deadline_and_loses_nothing(make_pool):
+    pool = sleeper(make_pool, [0.4, 0.0, 0.05])
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    pool.async_step_send(root, env_index=range(3))
+    with pytest.raises(TimeoutError):
+        pool.async_step_recv(3, timeout=0.01)
+    assert pool.async_step_recv(1, timeout=0.2)["env_index"].tolist() == [1, 2]
+    assert pool.async_step_recv(1, timeout=30.0)["env_index"].tolist() == [0]  # nothing more to wait for
+
+
+def test_max_get(make_pool):
+    pool = make_pool(seed=0)
+    pool.async_reset_send()
+    sizes = [len(pool.async_reset_recv(1, max_get=4)) for _ in range(2)]
+    assert all(1 <= size <= 4 for size in sizes)
+    rest = 6 - sum(sizes)
+    if rest:
+        pool.async_reset_recv(rest)
+
+
+def test_failures_are_raised_by_the_receiver(make_pool):
+    pool = make_pool("Fault-v0", 4, env_options=[{"fail_at": 2 if i == 1 else -1} for i in range(4)])
+    root = pool.reset()
+    action = pool.rand_action()["action"]
+    pool.async_step_send(root.set("action", action), env_index=range(4))
+    root = pool.async_step_recv(4)["next"].set("action", action)
+    pool.async_step_send(root, env_index=range(4))
+    with pytest.raises(EnvFailure) as failure:
+        pool.async_step_recv(4)
+    assert failure.value.env_index == [1]
+    assert pool.async_step_recv(3)["env_index"].tolist() == [0, 2, 3]  # theirs are not lost
+    with pytest.raises(RuntimeError, match="env 1 has failed and must be reset"):
+        pool.async_step_send(root[[1]], env_index=[1])
+    pool.async_reset_send(env_index=[1])
+    pool.async_reset_recv()
+    pool.async_step_send(root[[1]], env_index=[1])
+    pool.async_step_recv()
+    pool.async_step_send(root[1], env_index=1)
+    with pytest.raises(EnvFailure):
+        pool.async_step_recv(env_index=1)
+
+
+def test_close_while_envs_are_in_flight_and_a_thread_waits(make_pool):
+    pool = sleeper(make_pool, [0.5, 0.5, 0.5])
+    root = pool.reset()
+    pool.async_step_send(root.set("action", pool.rand_action()["action"]), env_index=range(3))
+    outcome = []
+
+    def wait():
+        try:
+            pool.async_step_recv(3)
+        except RuntimeError as error:
+            outcome.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.1)
+    pool.close()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert outcome
+    assert "closed" in outcome[0]
+    assert pool.reset()["observation"].shape[0] == 3  # it opens again
+
+
+def test_received_tensors_belong_to_the_caller(make_pool):
+    pool = make_pool(seed=0)
+    root = pool.reset()
+    kept = []
+    for _ in range(20):
+        root["action"] = pool.rand_action()["action"]
+        pool.async_step_and_maybe_reset_send(root, env_index=range(6))
+        data, root = pool.async_step_and_maybe_reset_recv(6)
+        kept.append((data.clone(), data))
+    for before, now in kept:
+        assert (before == now).all()
