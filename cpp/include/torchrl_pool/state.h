@@ -1,4 +1,5 @@
-// An env's state as bytes, written and read by the same VisitState.
+// An env's state as bytes, written and read by the same VisitState: trivially copyable values, and vectors of
+// them. Where the two directions differ, `Visitor::kReading` tells which it is.
 #ifndef TORCHRL_POOL_STATE_H_
 #define TORCHRL_POOL_STATE_H_
 
@@ -16,6 +17,7 @@ namespace internal {
 
 class StateWriter {
  public:
+  static constexpr bool kReading = false;
   template <class... T>
   void operator()(const T&... values) {
     (Write(values), ...);
@@ -25,15 +27,23 @@ class StateWriter {
  private:
   template <class T>
   void Write(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>, "visit vectors and strings element by element");
+    static_assert(std::is_trivially_copyable_v<T>, "visit what it consists of");
     const auto* begin = reinterpret_cast<const std::uint8_t*>(&value);
     bytes_.insert(bytes_.end(), begin, begin + sizeof value);
+  }
+  template <class T>
+  void Write(const std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    Write(static_cast<std::uint64_t>(values.size()));
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(values.data());
+    bytes_.insert(bytes_.end(), begin, begin + values.size() * sizeof(T));
   }
   std::vector<std::uint8_t> bytes_;
 };
 
 class StateReader {
  public:
+  static constexpr bool kReading = true;
   StateReader(const std::uint8_t* bytes, std::size_t size) : bytes_(bytes), size_(size) {}
   template <class... T>
   void operator()(T&... values) {
@@ -49,6 +59,18 @@ class StateReader {
     std::memcpy(&value, bytes_, sizeof value);
     bytes_ += sizeof value;
     size_ -= sizeof value;
+  }
+  template <class T>
+  void Read(std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::uint64_t count = 0;
+    Read(count);
+    if (count > size_ / sizeof(T)) throw InvalidArgument("the saved state is too short for this task");
+    values.resize(count);
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes > 0) std::memcpy(values.data(), bytes_, bytes);
+    bytes_ += bytes;
+    size_ -= bytes;
   }
   const std::uint8_t* bytes_;
   std::size_t size_;

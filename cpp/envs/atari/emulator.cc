@@ -1,0 +1,147 @@
+#include "emulator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "ale/ale_interface.hpp"
+#include "ale/common/ColourPalette.hpp"
+#include "ale/common/Log.hpp"
+#include "ale/emucore/Console.hxx"
+#include "torchrl_pool/error.h"
+
+namespace torchrl_pool::atari {
+namespace {
+
+// ALE keeps the last action, which is the one that sticks, to itself, and out of the states that it saves.
+// An explicit instantiation may name private members.
+template <auto ale::StellaEnvironment::* action, auto ale::StellaEnvironment::* strength>
+struct Reach {
+  friend ale::Action& StickyAction(ale::StellaEnvironment& environment) { return environment.*action; }
+  friend float& StickyStrength(ale::StellaEnvironment& environment) { return environment.*strength; }
+};
+template struct Reach<&ale::StellaEnvironment::m_player_a_action,
+                      &ale::StellaEnvironment::m_paddle_a_strength>;
+ale::Action& StickyAction(ale::StellaEnvironment& environment);
+float& StickyStrength(ale::StellaEnvironment& environment);
+
+// The picture is drawn over the last but one: both belong to the state.
+constexpr std::size_t kFrameBuffer = 160 * 300;
+
+template <class T>
+std::vector<int> Numbers(const std::vector<T>& values) {
+  std::vector<int> numbers;
+  for (const T value : values) numbers.push_back(static_cast<int>(value));
+  return numbers;
+}
+
+}  // namespace
+
+struct Emulator::Machine {
+  ale::ALEInterface ale;
+};
+
+Emulator::Emulator(const EmulatorSettings& settings) : settings_(settings) {
+  static const bool quiet = (ale::Logger::setMode(ale::Logger::Error), true);
+  (void)quiet;
+  machine_ = std::make_unique<Machine>();
+  auto& ale = machine_->ale;
+  ale.setFloat("repeat_action_probability", static_cast<float>(settings.repeat_action_probability));
+  if (settings.max_num_frames_per_episode > 0) {
+    ale.setInt("max_num_frames_per_episode", settings.max_num_frames_per_episode);
+  }
+}
+
+Emulator::~Emulator() = default;
+
+void Emulator::Load(std::int32_t seed) {
+  auto& ale = machine_->ale;
+  ale.setInt("random_seed", seed);
+  ale.loadROM(settings_.rom);
+  if (settings_.mode) ale.setMode(static_cast<ale::game_mode_t>(*settings_.mode));
+  if (settings_.difficulty) ale.setDifficulty(static_cast<ale::difficulty_t>(*settings_.difficulty));
+}
+
+void Emulator::Reset() { machine_->ale.reset_game(); }
+
+int Emulator::Act(int action, float strength) {
+  return machine_->ale.act(static_cast<ale::Action>(action), strength);
+}
+
+bool Emulator::game_over() const { return machine_->ale.game_over(false); }
+bool Emulator::truncated() const { return machine_->ale.game_truncated(); }
+int Emulator::lives() const { return machine_->ale.lives(); }
+int Emulator::frame_number() const { return machine_->ale.getFrameNumber(); }
+int Emulator::episode_frame_number() const { return machine_->ale.getEpisodeFrameNumber(); }
+const std::uint8_t* Emulator::ram() const { return machine_->ale.getRAM().array(); }
+
+const std::uint8_t* Emulator::screen() const { return machine_->ale.getScreen().getArray(); }
+int Emulator::height() const { return static_cast<int>(machine_->ale.getScreen().height()); }
+int Emulator::width() const { return static_cast<int>(machine_->ale.getScreen().width()); }
+
+Palette Emulator::palette() const {
+  auto& colours = machine_->ale.theOSystem->colourPalette();
+  Palette palette{};
+  std::vector<unsigned char> indices, gray, rgb;
+  // ALE reads the grey of colour i from place i + 1; the last colour, which no television shows, has none.
+  for (int i = 0; i < 255; ++i) indices.push_back(static_cast<unsigned char>(i));
+  colours.applyPaletteGrayscale(gray, indices.data(), indices.size());
+  colours.applyPaletteRGB(rgb, indices.data(), indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    palette.gray[i] = gray[i];
+    std::copy_n(rgb.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, palette.rgb[i].begin());
+  }
+  palette.gray[255] = palette.gray[254];
+  palette.rgb[255] = palette.rgb[254];
+  return palette;
+}
+
+std::vector<int> Emulator::legal_actions() const { return Numbers(machine_->ale.getLegalActionSet()); }
+std::vector<int> Emulator::minimal_actions() const { return Numbers(machine_->ale.getMinimalActionSet()); }
+std::vector<int> Emulator::modes() const { return Numbers(machine_->ale.getAvailableModes()); }
+std::vector<int> Emulator::difficulties() const { return Numbers(machine_->ale.getAvailableDifficulties()); }
+
+// Bytes of a saved state besides ALE's own.
+std::size_t Emulator::FixedSize() const {
+  return sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer + machine_->ale.getScreen().arraySize();
+}
+
+std::vector<std::uint8_t> Emulator::Save() {
+  auto& ale = machine_->ale;
+  const std::string system = ale.cloneState(true).serialize();
+  std::vector<std::uint8_t> bytes(FixedSize() + system.size());
+  std::uint8_t* to = bytes.data();
+  const auto append = [&to](const void* data, std::size_t size) {
+    std::memcpy(to, data, size);
+    to += size;
+  };
+  append(&StickyAction(*ale.environment), sizeof(ale::Action));
+  append(&StickyStrength(*ale.environment), sizeof(float));
+  const auto& source = ale.theOSystem->console().mediaSource();
+  append(source.currentFrameBuffer(), kFrameBuffer);
+  append(source.previousFrameBuffer(), kFrameBuffer);
+  append(screen(), ale.getScreen().arraySize());
+  append(system.data(), system.size());
+  return bytes;
+}
+
+void Emulator::Restore(const std::vector<std::uint8_t>& bytes) {
+  auto& ale = machine_->ale;
+  const std::size_t fixed = FixedSize();
+  if (bytes.size() <= fixed) throw InvalidArgument("the saved state is too short for an Atari game");
+  const std::uint8_t* from = bytes.data();
+  const auto take = [&from](void* to, std::size_t size) {
+    std::memcpy(to, from, size);
+    from += size;
+  };
+  ale.restoreState(
+      ale::ALEState(std::string(bytes.begin() + static_cast<std::ptrdiff_t>(fixed), bytes.end())));
+  take(&StickyAction(*ale.environment), sizeof(ale::Action));
+  take(&StickyStrength(*ale.environment), sizeof(float));
+  const auto& source = ale.theOSystem->console().mediaSource();
+  take(source.currentFrameBuffer(), kFrameBuffer);
+  take(source.previousFrameBuffer(), kFrameBuffer);
+  take(ale.getScreen().getArray(), ale.getScreen().arraySize());
+}
+
+}  // namespace torchrl_pool::atari

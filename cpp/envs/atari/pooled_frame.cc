@@ -1,0 +1,101 @@
+#include "pooled_frame.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace torchrl_pool::atari {
+
+PooledFrame::PooledFrame(int height, int width, int channels, const Palette* palette)
+    : height_(height),
+      width_(width),
+      channels_(channels),
+      palette_(palette),
+      pixels_(static_cast<std::size_t>(height * width * channels)),
+      earlier_(static_cast<std::size_t>(height * width)),
+      last_(earlier_.size()),
+      earlier_changed_(static_cast<std::size_t>(height)),
+      changed_(static_cast<std::size_t>(height)) {}
+
+void PooledFrame::Start(const std::uint8_t* screen) {
+  SetOnly(screen);
+  MarkAll(true);
+}
+
+void PooledFrame::SetEarlier(const std::uint8_t* screen) {
+  const auto width = static_cast<std::size_t>(width_);
+  std::uint8_t* own = earlier_.data();
+  for (auto& changed : earlier_changed_) {
+    changed = std::memcmp(own, screen, width) != 0;
+    if (changed) std::memcpy(own, screen, width);
+    own += width;
+    screen += width;
+  }
+}
+
+void PooledFrame::SetLast(const std::uint8_t* screen) {
+  const auto width = static_cast<std::size_t>(width_);
+  for (std::size_t y = 0, at = 0; y < changed_.size(); ++y, at += width) {
+    const bool differs = std::memcmp(&last_[at], screen + at, width) != 0;
+    if (differs) std::memcpy(&last_[at], screen + at, width);
+    changed_[y] = differs || earlier_changed_[y] || holds_ != Holds::kBoth;
+    if (changed_[y])
+      ColourPair(&earlier_[at], &last_[at], &pixels_[at * static_cast<std::size_t>(channels_)]);
+  }
+  holds_ = Holds::kBoth;
+}
+
+void PooledFrame::SetOnly(const std::uint8_t* screen) {
+  const auto width = static_cast<std::size_t>(width_);
+  for (std::size_t y = 0, at = 0; y < changed_.size(); ++y, at += width) {
+    changed_[y] = holds_ != Holds::kLast || std::memcmp(&last_[at], screen + at, width) != 0;
+    if (!changed_[y]) continue;
+    std::memcpy(&last_[at], screen + at, width);
+    Colour(screen + at, &pixels_[at * static_cast<std::size_t>(channels_)]);
+  }
+  holds_ = Holds::kLast;
+}
+
+void PooledFrame::PoolEarlier() {
+  const auto width = static_cast<std::size_t>(width_);
+  const auto row = width * static_cast<std::size_t>(channels_);
+  std::vector<std::uint8_t> coloured(row);
+  for (std::size_t y = 0; y < changed_.size(); ++y) {
+    Colour(&earlier_[y * width], coloured.data());
+    std::uint8_t* to = &pixels_[y * row];
+    changed_[y] = 0;
+    for (std::size_t i = 0; i < row; ++i) {
+      if (coloured[i] <= to[i]) continue;
+      to[i] = coloured[i];
+      changed_[y] = 1;
+    }
+  }
+  holds_ = Holds::kNothing;
+}
+
+void PooledFrame::MarkAll(bool changed) {
+  std::fill(changed_.begin(), changed_.end(), static_cast<std::uint8_t>(changed));
+}
+
+// One row in colour.
+void PooledFrame::Colour(const std::uint8_t* screen, std::uint8_t* to) const {
+  if (channels_ == 1) {
+    for (int x = 0; x < width_; ++x) to[x] = palette_->gray[screen[x]];
+  } else {
+    for (int x = 0; x < width_; ++x) std::copy_n(palette_->rgb[screen[x]].begin(), 3, to + 3 * x);
+  }
+}
+
+// The maximum of two rows in colour.
+void PooledFrame::ColourPair(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to) const {
+  if (std::memcmp(a, b, static_cast<std::size_t>(width_)) == 0) return Colour(a, to);
+  if (channels_ == 1) {
+    for (int x = 0; x < width_; ++x) to[x] = std::max(palette_->gray[a[x]], palette_->gray[b[x]]);
+    return;
+  }
+  for (int x = 0; x < width_; ++x) {
+    const auto &first = palette_->rgb[a[x]], &second = palette_->rgb[b[x]];
+    for (std::size_t c = 0; c < 3; ++c) *to++ = std::max(first[c], second[c]);
+  }
+}
+
+}  // namespace torchrl_pool::atari
