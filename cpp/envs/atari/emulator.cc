@@ -80,19 +80,16 @@ int Emulator::height() const { return static_cast<int>(machine_->ale.getScreen()
 int Emulator::width() const { return static_cast<int>(machine_->ale.getScreen().width()); }
 
 Palette Emulator::palette() const {
-  auto& colours = machine_->ale.theOSystem->colourPalette();
+  const auto& colours = machine_->ale.theOSystem->colourPalette();
   Palette palette{};
-  std::vector<unsigned char> indices, gray, rgb;
-  // ALE reads the grey of colour i from place i + 1; the last colour, which no television shows, has none.
-  for (int i = 0; i < 255; ++i) indices.push_back(static_cast<unsigned char>(i));
-  colours.applyPaletteGrayscale(gray, indices.data(), indices.size());
-  colours.applyPaletteRGB(rgb, indices.data(), indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    palette.gray[i] = gray[i];
-    std::copy_n(rgb.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, palette.rgb[i].begin());
+  for (int i = 0; i < 256; ++i) {
+    const auto rgb = colours.getRGB(i);
+    const auto at = static_cast<std::size_t>(i);
+    palette.rgb[at] = {static_cast<std::uint8_t>(rgb >> 16), static_cast<std::uint8_t>(rgb >> 8),
+                       static_cast<std::uint8_t>(rgb)};
+    // ALE takes the grey of colour i from place i + 1. Behind the last place its own build has a zero.
+    palette.gray[at] = i < 255 ? static_cast<std::uint8_t>(colours.getRGB(i + 1)) : 0;
   }
-  palette.gray[255] = palette.gray[254];
-  palette.rgb[255] = palette.rgb[254];
   return palette;
 }
 
