@@ -15,17 +15,17 @@ enum Output { kObservation, kLives, kLifeLost, kRawReward, kFrameNumber, kEpisod
 Spec MakeObservation(const Options& options) {
   const std::int64_t height = options.screen.height, width = options.screen.width;
   if (options.obs_type == "ram") {
-    return Observation("observation", Box<std::uint8_t>({Emulator::kRamSize}, 0, 255), "the console's RAM");
+    return Observation("observation", Box<std::uint8_t>({Emulator::kRamSize}), "the console's RAM");
   }
   if (!options.is_preprocessed()) {
     std::vector<std::int64_t> shape = {height, width};
     if (options.obs_type == "rgb") shape.push_back(3);
-    return Observation("observation", Box<std::uint8_t>(shape, 0, 255), "the screen");
+    return Observation("observation", Box<std::uint8_t>(shape), "the screen");
   }
   std::vector<std::int64_t> shape = {options.stack_size, options.picture.height, options.picture.width};
   if (!options.grayscale_obs) shape.push_back(3);
   return Observation(
-      "observation", options.scale_obs ? Box<float>(shape, 0, 1) : Box<std::uint8_t>(shape, 0, 255),
+      "observation", options.scale_obs ? Box<float>(shape, 0, 1) : Box<std::uint8_t>(shape),
       "the last pictures, the newest last; each the maximum of a step's last two frames, made smaller");
 }
 
@@ -57,7 +57,7 @@ Specs Atari::MakeSpecs(const Options& options) {
       Info("raw_reward", Box<float>({1}), "the step's reward before any clipping"),
       Info("frame_number", Box<std::int64_t>({1}), "frames since the env was seeded"),
       Info("episode_frame_number", Box<std::int64_t>({1}), "frames since the episode began"),
-      Info("ram", Box<std::uint8_t>({Emulator::kRamSize}, 0, 255), "the console's RAM"),
+      Info("ram", Box<std::uint8_t>({Emulator::kRamSize}), "the console's RAM"),
       MakeAction(options)};
 }
 
