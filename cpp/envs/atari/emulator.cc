@@ -13,17 +13,20 @@
 namespace torchrl_pool::atari {
 namespace {
 
-// ALE keeps the last action, which is the one that sticks, to itself, and out of the states that it saves.
-// An explicit instantiation may name private members.
-template <auto ale::StellaEnvironment::* action, auto ale::StellaEnvironment::* strength>
+// What ALE keeps to itself; an explicit instantiation may name private members. The last action, which is the
+// one that sticks, is not in the states that it saves. Its copy of the screen is not needed at all.
+template <auto ale::StellaEnvironment::* action, auto ale::StellaEnvironment::* strength,
+          auto ale::StellaEnvironment::* screen>
 struct Reach {
   friend ale::Action& StickyAction(ale::StellaEnvironment& environment) { return environment.*action; }
   friend float& StickyStrength(ale::StellaEnvironment& environment) { return environment.*strength; }
+  friend ale::ALEScreen& ScreenCopy(ale::StellaEnvironment& environment) { return environment.*screen; }
 };
 template struct Reach<&ale::StellaEnvironment::m_player_a_action,
-                      &ale::StellaEnvironment::m_paddle_a_strength>;
+                      &ale::StellaEnvironment::m_paddle_a_strength, &ale::StellaEnvironment::m_screen>;
 ale::Action& StickyAction(ale::StellaEnvironment& environment);
 float& StickyStrength(ale::StellaEnvironment& environment);
+ale::ALEScreen& ScreenCopy(ale::StellaEnvironment& environment);
 
 // The picture is drawn over the last but one: both belong to the state.
 constexpr std::size_t kFrameBuffer = 160 * 300;
@@ -39,6 +42,7 @@ std::vector<int> Numbers(const std::vector<T>& values) {
 
 struct Emulator::Machine {
   ale::ALEInterface ale;
+  ale::stella::MediaSource& picture() { return ale.theOSystem->console().mediaSource(); }
 };
 
 Emulator::Emulator(const EmulatorSettings& settings) : settings_(settings) {
@@ -58,6 +62,8 @@ void Emulator::Load(std::int32_t seed) {
   auto& ale = machine_->ale;
   ale.setInt("random_seed", seed);
   ale.loadROM(settings_.rom);
+  // Without rows there is nothing to copy after every frame; screen() shows the original.
+  ScreenCopy(*ale.environment) = ale::ALEScreen(0, 0);
   if (settings_.mode) ale.setMode(static_cast<ale::game_mode_t>(*settings_.mode));
   if (settings_.difficulty) ale.setDifficulty(static_cast<ale::difficulty_t>(*settings_.difficulty));
 }
@@ -75,9 +81,9 @@ int Emulator::frame_number() const { return machine_->ale.getFrameNumber(); }
 int Emulator::episode_frame_number() const { return machine_->ale.getEpisodeFrameNumber(); }
 const std::uint8_t* Emulator::ram() const { return machine_->ale.getRAM().array(); }
 
-const std::uint8_t* Emulator::screen() const { return machine_->ale.getScreen().getArray(); }
-int Emulator::height() const { return static_cast<int>(machine_->ale.getScreen().height()); }
-int Emulator::width() const { return static_cast<int>(machine_->ale.getScreen().width()); }
+const std::uint8_t* Emulator::screen() const { return machine_->picture().currentFrameBuffer(); }
+int Emulator::height() const { return static_cast<int>(machine_->picture().height()); }
+int Emulator::width() const { return static_cast<int>(machine_->picture().width()); }
 
 Palette Emulator::palette() const {
   const auto& colours = machine_->ale.theOSystem->colourPalette();
@@ -99,9 +105,7 @@ std::vector<int> Emulator::modes() const { return Numbers(machine_->ale.getAvail
 std::vector<int> Emulator::difficulties() const { return Numbers(machine_->ale.getAvailableDifficulties()); }
 
 // Bytes of a saved state besides ALE's own.
-std::size_t Emulator::FixedSize() const {
-  return sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer + machine_->ale.getScreen().arraySize();
-}
+std::size_t Emulator::FixedSize() const { return sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer; }
 
 std::vector<std::uint8_t> Emulator::Save() {
   auto& ale = machine_->ale;
@@ -114,10 +118,9 @@ std::vector<std::uint8_t> Emulator::Save() {
   };
   append(&StickyAction(*ale.environment), sizeof(ale::Action));
   append(&StickyStrength(*ale.environment), sizeof(float));
-  const auto& source = ale.theOSystem->console().mediaSource();
+  const auto& source = machine_->picture();
   append(source.currentFrameBuffer(), kFrameBuffer);
   append(source.previousFrameBuffer(), kFrameBuffer);
-  append(screen(), ale.getScreen().arraySize());
   append(system.data(), system.size());
   return bytes;
 }
@@ -135,10 +138,9 @@ void Emulator::Restore(const std::vector<std::uint8_t>& bytes) {
       ale::ALEState(std::string(bytes.begin() + static_cast<std::ptrdiff_t>(fixed), bytes.end())));
   take(&StickyAction(*ale.environment), sizeof(ale::Action));
   take(&StickyStrength(*ale.environment), sizeof(float));
-  const auto& source = ale.theOSystem->console().mediaSource();
+  const auto& source = machine_->picture();
   take(source.currentFrameBuffer(), kFrameBuffer);
   take(source.previousFrameBuffer(), kFrameBuffer);
-  take(ale.getScreen().getArray(), ale.getScreen().arraySize());
 }
 
 }  // namespace torchrl_pool::atari

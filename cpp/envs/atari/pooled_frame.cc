@@ -4,6 +4,23 @@
 #include <cstring>
 
 namespace torchrl_pool::atari {
+namespace {
+
+// Whether two rows are equal: for rows, which mostly are, faster than a call of memcmp.
+bool Equal(const std::uint8_t* a, const std::uint8_t* b, std::size_t width) {
+  std::uint64_t difference = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= width; i += 8) {
+    std::uint64_t x, y;
+    std::memcpy(&x, a + i, 8);
+    std::memcpy(&y, b + i, 8);
+    difference |= x ^ y;
+  }
+  for (; i < width; ++i) difference |= static_cast<std::uint64_t>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+}  // namespace
 
 PooledFrame::PooledFrame(int height, int width, int channels, const Palette* palette)
     : height_(height),
@@ -25,7 +42,7 @@ void PooledFrame::SetEarlier(const std::uint8_t* screen) {
   const auto width = static_cast<std::size_t>(width_);
   std::uint8_t* own = earlier_.data();
   for (auto& changed : earlier_changed_) {
-    changed = std::memcmp(own, screen, width) != 0;
+    changed = !Equal(own, screen, width);
     if (changed) std::memcpy(own, screen, width);
     own += width;
     screen += width;
@@ -35,7 +52,7 @@ void PooledFrame::SetEarlier(const std::uint8_t* screen) {
 void PooledFrame::SetLast(const std::uint8_t* screen) {
   const auto width = static_cast<std::size_t>(width_);
   for (std::size_t y = 0, at = 0; y < changed_.size(); ++y, at += width) {
-    const bool differs = std::memcmp(&last_[at], screen + at, width) != 0;
+    const bool differs = !Equal(&last_[at], screen + at, width);
     if (differs) std::memcpy(&last_[at], screen + at, width);
     changed_[y] = differs || earlier_changed_[y] || holds_ != Holds::kBoth;
     if (changed_[y])
@@ -47,7 +64,7 @@ void PooledFrame::SetLast(const std::uint8_t* screen) {
 void PooledFrame::SetOnly(const std::uint8_t* screen) {
   const auto width = static_cast<std::size_t>(width_);
   for (std::size_t y = 0, at = 0; y < changed_.size(); ++y, at += width) {
-    changed_[y] = holds_ != Holds::kLast || std::memcmp(&last_[at], screen + at, width) != 0;
+    changed_[y] = holds_ != Holds::kLast || !Equal(&last_[at], screen + at, width);
     if (!changed_[y]) continue;
     std::memcpy(&last_[at], screen + at, width);
     Colour(screen + at, &pixels_[at * static_cast<std::size_t>(channels_)]);
@@ -87,7 +104,7 @@ void PooledFrame::Colour(const std::uint8_t* screen, std::uint8_t* to) const {
 
 // The maximum of two rows in colour.
 void PooledFrame::ColourPair(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to) const {
-  if (std::memcmp(a, b, static_cast<std::size_t>(width_)) == 0) return Colour(a, to);
+  if (Equal(a, b, static_cast<std::size_t>(width_))) return Colour(a, to);
   if (channels_ == 1) {
     for (int x = 0; x < width_; ++x) to[x] = std::max(palette_->gray[a[x]], palette_->gray[b[x]]);
     return;
