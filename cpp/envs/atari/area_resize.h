@@ -17,13 +17,17 @@ class AreaResize {
     bool operator==(const Size&) const = default;
   };
 
+  static constexpr int kPadding = 16;
+
   AreaResize() = default;
 
-  // Shrinks only: neither side of `to` may be longer than that of `from`.
-  AreaResize(Size from, Size to, int channels);
+  // Shrinks only: neither side of `to` may be longer than that of `from`. allow_simd: false takes the plain
+  // loops, which give the same bits, even where the processor has better.
+  AreaResize(Size from, Size to, int channels, bool allow_simd = true);
 
   // Writes the rows of `to` that depend on a row of `from` with changed[row] set; the others stay.
-  // from: [from.height, from.width, channels], to: [to.height, to.width, channels].
+  // from: [from.height, from.width, channels] and kPadding readable bytes more, to: [to.height, to.width,
+  // channels].
   void operator()(const std::uint8_t* from, const std::uint8_t* changed, std::uint8_t* to) const;
 
  private:
@@ -39,7 +43,10 @@ class AreaResize {
   };
   static Axis MakeAxis(int from, int to);
 
+  void MakeTaps();
+  void MakeGroups();
   void Horizontal(const std::uint8_t* from, float* to) const;
+  void HorizontalSimd(const std::uint8_t* from, float* to) const;
   void Mean(const std::uint8_t* from, int y, std::uint8_t* to) const;
   void WeightedMean(const std::uint8_t* from, int y, std::uint8_t* to, float* sum, float* line,
                     int* line_of) const;
@@ -48,9 +55,18 @@ class AreaResize {
   int channels_ = 1;
   int scale_x_ = 0, scale_y_ = 0;  // where both are whole numbers, else 0
   Axis x_, y_;
-  // The same weights along x for all pixels at once, tap by tap: a pixel with fewer taps adds zeros.
+  // The same weights along x for all values of a row at once, tap by tap: where a value has fewer taps it
+  // adds zeros.
   std::vector<std::int32_t> tap_offsets_;
   std::vector<float> tap_weights_;
+  // And by groups of four values, all of whose taps lie within 16 bytes: where they begin, and for each tap
+  // where in them its four bytes are. Empty where taps lie too far apart, or without the instructions.
+  struct Tap {
+    std::uint8_t shuffle[16];
+    float weights[4];
+  };
+  std::vector<std::int32_t> group_offsets_;
+  std::vector<Tap> group_taps_;
 };
 
 }  // namespace torchrl_pool::atari

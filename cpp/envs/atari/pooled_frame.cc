@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "area_resize.h"
+
 namespace torchrl_pool::atari {
 namespace {
 
@@ -27,7 +29,7 @@ PooledFrame::PooledFrame(int height, int width, int channels, const Palette* pal
       width_(width),
       channels_(channels),
       palette_(palette),
-      pixels_(static_cast<std::size_t>(height * width * channels)),
+      pixels_(static_cast<std::size_t>(height * width * channels + AreaResize::kPadding)),
       earlier_(static_cast<std::size_t>(height * width)),
       last_(earlier_.size()),
       earlier_changed_(static_cast<std::size_t>(height)),

@@ -50,7 +50,7 @@ class PooledFrame {
 
   int height_, width_, channels_;
   const Palette* palette_;
-  std::vector<std::uint8_t> pixels_;           // [height, width, channels]
+  std::vector<std::uint8_t> pixels_;           // [height, width, channels], and padding
   std::vector<std::uint8_t> earlier_, last_;   // [height, width], as the console's own colours
   std::vector<std::uint8_t> earlier_changed_;  // [height]: since the pair before
   std::vector<std::uint8_t> changed_;          // [height]
