@@ -168,7 +168,7 @@ Atari::Frames Atari::Play(Push push) {
       if (left == 0 && options_.frame_skip > 1) picture->PoolEarlier();
       break;
     }
-    if (left == 1) picture->SetEarlier(emulator_.screen());
+    if (left == 1) picture->SetEarlier(emulator_.screen(), emulator_.screen_stays());
     if (left == 0)
       options_.frame_skip > 1 ? picture->SetLast(emulator_.screen()) : picture->SetOnly(emulator_.screen());
   }

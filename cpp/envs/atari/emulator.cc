@@ -8,6 +8,7 @@
 #include "ale/common/ColourPalette.hpp"
 #include "ale/common/Log.hpp"
 #include "ale/emucore/Console.hxx"
+#include "ale/emucore/TIA.hxx"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::atari {
@@ -28,6 +29,14 @@ ale::Action& StickyAction(ale::StellaEnvironment& environment);
 float& StickyStrength(ale::StellaEnvironment& environment);
 ale::ALEScreen& ScreenCopy(ale::StellaEnvironment& environment);
 
+// Whether the last frame is not finished, because the game forgot to: the next one goes on drawing there.
+template <auto ale::stella::TIA::* unfinished>
+struct ReachTia {
+  friend bool IsUnfinished(const ale::stella::TIA& tia) { return tia.*unfinished; }
+};
+template struct ReachTia<&ale::stella::TIA::myPartialFrameFlag>;
+bool IsUnfinished(const ale::stella::TIA& tia);
+
 // The picture is drawn over the last but one: both belong to the state.
 constexpr std::size_t kFrameBuffer = 160 * 300;
 
@@ -42,7 +51,10 @@ std::vector<int> Numbers(const std::vector<T>& values) {
 
 struct Emulator::Machine {
   ale::ALEInterface ale;
-  ale::stella::MediaSource& picture() { return ale.theOSystem->console().mediaSource(); }
+  // The television, of which there is only one kind.
+  ale::stella::TIA& picture() {
+    return static_cast<ale::stella::TIA&>(ale.theOSystem->console().mediaSource());
+  }
 };
 
 Emulator::Emulator(const EmulatorSettings& settings) : settings_(settings) {
@@ -82,6 +94,7 @@ int Emulator::episode_frame_number() const { return machine_->ale.getEpisodeFram
 const std::uint8_t* Emulator::ram() const { return machine_->ale.getRAM().array(); }
 
 const std::uint8_t* Emulator::screen() const { return machine_->picture().currentFrameBuffer(); }
+bool Emulator::screen_stays() const { return !IsUnfinished(machine_->picture()); }
 int Emulator::height() const { return static_cast<int>(machine_->picture().height()); }
 int Emulator::width() const { return static_cast<int>(machine_->picture().width()); }
 

@@ -54,8 +54,10 @@ class Emulator {
   const std::uint8_t* ram() const;  // [kRamSize]
   static constexpr int kRamSize = 128;
 
-  // One byte a pixel, row by row, until the next call.
+  // One byte a pixel, row by row, until the next call. Where screen_stays, it is still there, unchanged,
+  // after one more frame: the console draws into two buffers in turn.
   const std::uint8_t* screen() const;
+  bool screen_stays() const;
   int height() const;
   int width() const;
 

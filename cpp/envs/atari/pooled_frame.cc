@@ -32,7 +32,7 @@ PooledFrame::PooledFrame(int height, int width, int channels, const Palette* pal
       pixels_(static_cast<std::size_t>(height * width * channels + AreaResize::kPadding)),
       earlier_(static_cast<std::size_t>(height * width)),
       last_(earlier_.size()),
-      earlier_changed_(static_cast<std::size_t>(height)),
+      paired_(static_cast<std::size_t>(height)),
       changed_(static_cast<std::size_t>(height)) {}
 
 void PooledFrame::Start(const std::uint8_t* screen) {
@@ -40,25 +40,30 @@ void PooledFrame::Start(const std::uint8_t* screen) {
   MarkAll(true);
 }
 
-void PooledFrame::SetEarlier(const std::uint8_t* screen) {
-  const auto width = static_cast<std::size_t>(width_);
-  std::uint8_t* own = earlier_.data();
-  for (auto& changed : earlier_changed_) {
-    changed = !Equal(own, screen, width);
-    if (changed) std::memcpy(own, screen, width);
-    own += width;
-    screen += width;
-  }
+void PooledFrame::SetEarlier(const std::uint8_t* screen, bool stays) {
+  next_earlier_ = screen;
+  if (stays) return;
+  spare_.assign(screen, screen + last_.size());
+  next_earlier_ = spare_.data();
 }
 
 void PooledFrame::SetLast(const std::uint8_t* screen) {
   const auto width = static_cast<std::size_t>(width_);
   for (std::size_t y = 0, at = 0; y < changed_.size(); ++y, at += width) {
-    const bool differs = !Equal(&last_[at], screen + at, width);
-    if (differs) std::memcpy(&last_[at], screen + at, width);
-    changed_[y] = differs || earlier_changed_[y] || holds_ != Holds::kBoth;
-    if (changed_[y])
-      ColourPair(&earlier_[at], &last_[at], &pixels_[at * static_cast<std::size_t>(channels_)]);
+    const std::uint8_t *earlier = next_earlier_ + at, *last = screen + at;
+    const bool pair = !Equal(earlier, last, width);
+    changed_[y] = holds_ != Holds::kBoth || pair != (paired_[y] != 0) || !Equal(last, &last_[at], width) ||
+                  (pair && !Equal(earlier, &earlier_[at], width));
+    if (!changed_[y]) continue;
+    std::uint8_t* to = &pixels_[at * static_cast<std::size_t>(channels_)];
+    paired_[y] = pair;
+    std::memcpy(&last_[at], last, width);
+    if (pair) {
+      std::memcpy(&earlier_[at], earlier, width);
+      ColourPair(earlier, last, to);
+    } else {
+      Colour(last, to);
+    }
   }
   holds_ = Holds::kBoth;
 }
@@ -79,7 +84,7 @@ void PooledFrame::PoolEarlier() {
   const auto row = width * static_cast<std::size_t>(channels_);
   std::vector<std::uint8_t> coloured(row);
   for (std::size_t y = 0; y < changed_.size(); ++y) {
-    Colour(&earlier_[y * width], coloured.data());
+    Colour(next_earlier_ + y * width, coloured.data());
     std::uint8_t* to = &pixels_[y * row];
     changed_[y] = 0;
     for (std::size_t i = 0; i < row; ++i) {
@@ -106,7 +111,6 @@ void PooledFrame::Colour(const std::uint8_t* screen, std::uint8_t* to) const {
 
 // The maximum of two rows in colour.
 void PooledFrame::ColourPair(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to) const {
-  if (Equal(a, b, static_cast<std::size_t>(width_))) return Colour(a, to);
   if (channels_ == 1) {
     for (int x = 0; x < width_; ++x) to[x] = std::max(palette_->gray[a[x]], palette_->gray[b[x]]);
     return;

@@ -20,8 +20,9 @@ class PooledFrame {
   // The first frame of an episode.
   void Start(const std::uint8_t* screen);
 
-  // The last frame but one of a step, then the last.
-  void SetEarlier(const std::uint8_t* screen);
+  // The last frame but one of a step, then the last. stays: whether what `screen` points to is still the same
+  // when SetLast or PoolEarlier follows.
+  void SetEarlier(const std::uint8_t* screen, bool stays);
   void SetLast(const std::uint8_t* screen);
 
   // For a step of one frame: nothing to pool.
@@ -37,11 +38,11 @@ class PooledFrame {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(holds_, pixels_, earlier_, last_);
+    visit(holds_, pixels_, earlier_, last_, paired_);
   }
   bool fits(const PooledFrame& other) const {
     return pixels_.size() == other.pixels_.size() && earlier_.size() == other.earlier_.size() &&
-           last_.size() == other.last_.size();
+           last_.size() == other.last_.size() && paired_.size() == other.paired_.size();
   }
 
  private:
@@ -50,10 +51,14 @@ class PooledFrame {
 
   int height_, width_, channels_;
   const Palette* palette_;
-  std::vector<std::uint8_t> pixels_;           // [height, width, channels], and padding
-  std::vector<std::uint8_t> earlier_, last_;   // [height, width], as the console's own colours
-  std::vector<std::uint8_t> earlier_changed_;  // [height]: since the pair before
-  std::vector<std::uint8_t> changed_;          // [height]
+  std::vector<std::uint8_t> pixels_;  // [height, width, channels], and padding
+  // The frames that pixels_ was made of, as the console's own colours. A row in which they are equal, as most
+  // are, is only in last_.
+  std::vector<std::uint8_t> earlier_, last_;  // [height, width]
+  std::vector<std::uint8_t> paired_;          // [height]: whether they differ there
+  std::vector<std::uint8_t> changed_;         // [height]
+  const std::uint8_t* next_earlier_ = nullptr;
+  std::vector<std::uint8_t> spare_;  // what next_earlier_ points to, where the console draws over it
   // What pixels_ shows: nothing that frames could be compared with, last_, or earlier_ and last_.
   enum class Holds { kNothing, kLast, kBoth } holds_ = Holds::kNothing;
 };
