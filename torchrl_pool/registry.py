@@ -132,7 +132,9 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
     tasks = _tasks()
     if task not in tasks:
         if task.startswith("ALE/") and not any(plugin.family == "atari" for plugin in plugins()):
-            raise ValueError(f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)")
+            raise ValueError(
+                f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
+            )
         by_lower = {id.lower(): id for id in tasks}
         near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
