@@ -1,7 +1,7 @@
 """Steps per second of Atari: ``PoolEnv.step_and_maybe_reset`` against its peers, alternating in one run.
 
-The peers: EnvPool, ale-py's AtariVectorEnv, and the bare emulator of ale-py's wheel, which makes no pictures and
-runs in one process per thread.
+The peers: EnvPool, ale-py's AtariVectorEnv, and the bare emulator of ale-py's wheel, which makes no pictures
+and runs in one process per thread.
 
 EnvPool needs a virtual environment of its own: give its interpreter with ``--envpool-python``.
 """

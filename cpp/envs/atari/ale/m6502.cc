@@ -1,5 +1,5 @@
-// ALE's processor, with its accesses to the bus inlined: half of all time is spent in this file, and compilers
-// judge the many places that read memory too large. Instead of ALE's own file of that name.
+// ALE's processor, with its accesses to the bus inlined: half of all time is spent in this file, and
+// compilers judge the many places that read memory too large. Instead of ALE's own file of that name.
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
