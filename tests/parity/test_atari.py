@@ -414,7 +414,7 @@ def test_many_games_in_one_pool(make_pool):
     "task", [*GAMES, "ALE/Blackjack-v5", "ALE/Skiing-v5", "ALE/Pitfall2-v5", "ALE/Tetris-v5"]
 )
 def test_restored_envs_continue_bit_for_bit(task, make_pool):
-    """In another pool, with other random streams, that has played something else before."""
+    """In another pool, whose envs have played something else before, or nothing at all."""
     keys = (*INFO, "ram", "step_count", "episode_reward")
     pool = make_pool(task, 2, seed=1, info_keys=keys, terminal_on_life_loss=True)
     torch.manual_seed(0)
@@ -430,11 +430,13 @@ def test_restored_envs_continue_bit_for_bit(task, make_pool):
     root = steps(pool, pool.reset(), actions[:50])[1]
     states, pictures = pool.get_state(), pool.render()
     expected, _ = steps(pool, root.clone(), actions[50:])
-    other = make_pool(task, 2, seed=99, num_threads=1, info_keys=keys, terminal_on_life_loss=True)
-    steps(other, other.reset(), actions[:7])
-    other.set_state(states)
-    assert torch.equal(other.render(), pictures)
-    assert (steps(other, root.clone(), actions[50:])[0] == expected).all()
+    for has_played in (True, False):
+        other = make_pool(task, 2, seed=99, num_threads=1, info_keys=keys, terminal_on_life_loss=True)
+        if has_played:
+            steps(other, other.reset(), actions[:7])
+        other.set_state(states)
+        assert torch.equal(other.render(), pictures)
+        assert (steps(other, root.clone(), actions[50:])[0] == expected).all()
 
 
 def test_state_of_other_options_is_refused(make_pool):

@@ -99,19 +99,25 @@ void Atari::StartGame(bool seeded) {
 }
 
 void Atari::BeginLikeGymnasium() {
+  if (!preprocessor_) return StartGame(is_seeded_);
+  StartWithNoops();
+  if (options_.fire_reset && options_.has_fire) PressFire();
+}
+
+// The reset of AtariPreprocessing.
+void Atari::StartWithNoops() {
   const Rng seeded_rng = rng_;
   StartGame(is_seeded_);
-  if (!preprocessor_) return;
   std::int64_t noops = options_.noop_max > 0 ? rng_.Integers(1, options_.noop_max + 1) : 0;
   for (; noops > 0; --noops) {
     emulator_.Act(kNoop, 1.0f);
     if (!emulator_.game_over() && !emulator_.truncated()) continue;
     StartGame(is_seeded_);
-    if (is_seeded_) rng_ = seeded_rng;  // AtariPreprocessing hands its own seed on once more
+    if (is_seeded_) rng_ = seeded_rng;  // it hands its own seed on once more
   }
+  is_seeded_ = false;
   lives_ = emulator_.lives();
   preprocessor_->frame().Start(emulator_.screen());
-  if (options_.fire_reset && options_.has_fire) PressFire();
 }
 
 // As the FireResetEnv of Stable-Baselines3 around AtariPreprocessing: a step of FIRE, and one of the action
@@ -119,10 +125,7 @@ void Atari::BeginLikeGymnasium() {
 void Atari::PressFire() {
   const std::size_t last = options_.actions.size() - 1;
   for (const int action : {static_cast<int>(kFire), options_.actions[std::min<std::size_t>(2, last)]}) {
-    if (!Play({action, 1.0f}).over()) continue;
-    StartGame(false);
-    lives_ = emulator_.lives();
-    preprocessor_->frame().Start(emulator_.screen());
+    if (Play({action, 1.0f}).over()) StartWithNoops();
   }
 }
 

@@ -52,6 +52,7 @@ class Atari {
   void BeginLikeGymnasium();
   void BeginLikeAleVector();
   void StartGame(bool seeded);
+  void StartWithNoops();
   void PressFire();
 
   // One step: the frames for which the action is repeated, and the picture that they leave.

@@ -39,6 +39,8 @@ bool IsUnfinished(const ale::stella::TIA& tia);
 
 // The picture is drawn over the last but one: both belong to the state.
 constexpr std::size_t kFrameBuffer = 160 * 300;
+// Bytes of a saved state besides ALE's own.
+constexpr std::size_t kFixedSize = sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer;
 
 template <class T>
 std::vector<int> Numbers(const std::vector<T>& values) {
@@ -72,12 +74,18 @@ Emulator::~Emulator() = default;
 
 void Emulator::Load(std::int32_t seed) {
   auto& ale = machine_->ale;
+  is_loaded_ = false;  // ALE throws the old cartridge away first
   ale.setInt("random_seed", seed);
   ale.loadROM(settings_.rom);
   // Without rows there is nothing to copy after every frame; screen() shows the original.
   ScreenCopy(*ale.environment) = ale::ALEScreen(0, 0);
   if (settings_.mode) ale.setMode(static_cast<ale::game_mode_t>(*settings_.mode));
   if (settings_.difficulty) ale.setDifficulty(static_cast<ale::difficulty_t>(*settings_.difficulty));
+  is_loaded_ = true;
+}
+
+void Emulator::LoadIfEmpty() {
+  if (!is_loaded_) Load(0);
 }
 
 void Emulator::Reset() { machine_->ale.reset_game(); }
@@ -117,13 +125,11 @@ std::vector<int> Emulator::minimal_actions() const { return Numbers(machine_->al
 std::vector<int> Emulator::modes() const { return Numbers(machine_->ale.getAvailableModes()); }
 std::vector<int> Emulator::difficulties() const { return Numbers(machine_->ale.getAvailableDifficulties()); }
 
-// Bytes of a saved state besides ALE's own.
-std::size_t Emulator::FixedSize() const { return sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer; }
-
 std::vector<std::uint8_t> Emulator::Save() {
+  LoadIfEmpty();
   auto& ale = machine_->ale;
   const std::string system = ale.cloneState(true).serialize();
-  std::vector<std::uint8_t> bytes(FixedSize() + system.size());
+  std::vector<std::uint8_t> bytes(kFixedSize + system.size());
   std::uint8_t* to = bytes.data();
   const auto append = [&to](const void* data, std::size_t size) {
     std::memcpy(to, data, size);
@@ -139,16 +145,16 @@ std::vector<std::uint8_t> Emulator::Save() {
 }
 
 void Emulator::Restore(const std::vector<std::uint8_t>& bytes) {
+  LoadIfEmpty();
   auto& ale = machine_->ale;
-  const std::size_t fixed = FixedSize();
-  if (bytes.size() <= fixed) throw InvalidArgument("the saved state is too short for an Atari game");
+  if (bytes.size() <= kFixedSize) throw InvalidArgument("the saved state is too short for an Atari game");
   const std::uint8_t* from = bytes.data();
   const auto take = [&from](void* to, std::size_t size) {
     std::memcpy(to, from, size);
     from += size;
   };
   ale.restoreState(
-      ale::ALEState(std::string(bytes.begin() + static_cast<std::ptrdiff_t>(fixed), bytes.end())));
+      ale::ALEState(std::string(bytes.begin() + static_cast<std::ptrdiff_t>(kFixedSize), bytes.end())));
   take(&StickyAction(*ale.environment), sizeof(ale::Action));
   take(&StickyStrength(*ale.environment), sizeof(float));
   const auto& source = machine_->picture();

@@ -68,15 +68,16 @@ class Emulator {
   std::vector<int> modes() const;
   std::vector<int> difficulties() const;
 
-  // Everything that decides what happens next, and the screen.
+  // Everything that decides what happens next, and the screen. Both may come before Load.
   std::vector<std::uint8_t> Save();
   void Restore(const std::vector<std::uint8_t>& bytes);
 
  private:
   struct Machine;
-  std::size_t FixedSize() const;
+  void LoadIfEmpty();
   const EmulatorSettings& settings_;
   std::unique_ptr<Machine> machine_;
+  bool is_loaded_ = false;
 };
 
 }  // namespace torchrl_pool::atari
