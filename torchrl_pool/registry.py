@@ -131,6 +131,10 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
         raise TypeError(f"task: expected the id of a task, got {task!r}")
     tasks = _tasks()
     if task not in tasks:
+        if task.startswith("ALE/") and not any(plugin.family == "atari" for plugin in plugins()):
+            raise ValueError(
+                f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
+            )
         by_lower = {id.lower(): id for id in tasks}
         near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
@@ -172,7 +176,7 @@ def _convert(type: str, value: Any) -> Any:
         return _convert_map(value)
     if type.endswith("_list"):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            return None
+            value = [value]  # a number stands for a list of one
         elements = [_convert(type.removesuffix("_list"), element) for element in value]
         return None if None in elements else elements
     if type == "bool":

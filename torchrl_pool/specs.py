@@ -100,11 +100,14 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
         return Unbounded(shape=shape, dtype=dtype, device=device)
 
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
-        rows = [getattr(s, side) for s in specs]
-        if not rows[0]:
+        # Envs with equal options share their specs; a picture has a bound for every pixel.
+        distinct = {id(s): getattr(s, side) for s in {id(s): s for s in specs}.values()}
+        if not distinct[id(spec)]:
             return torch.full(shape, missing, dtype=dtype, device="cpu")
-        if all(row == rows[0] for row in rows):
-            rows = rows[:1]
+        if all(row == distinct[id(spec)] for row in distinct.values()):
+            rows = [distinct[id(spec)]]
+        else:
+            rows = [distinct[id(s)] for s in specs]
         table = torch.tensor(rows, dtype=torch.float64, device="cpu").to(dtype)
         return table.reshape(-1, *spec.shape).expand(shape).contiguous()
 

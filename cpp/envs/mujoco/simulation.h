@@ -33,7 +33,7 @@ class Simulation {
   void VisitState(Visitor& visit) {
     std::vector<double> state = Save();
     visit(state);
-    if constexpr (Visitor::kReads) Restore(state);
+    if constexpr (Visitor::kReading) Restore(state);
   }
 
  private:

@@ -29,7 +29,8 @@
 //   TORCHRL_POOL_PLUGIN("walks", "1.0")        // once per library
 //
 // Anything that fails throws; the pool turns it into a Python exception that names the env. Further
-// optional members: `void Open()` of Options (load shared data, once, after parsing), and
+// optional members: `void Open()` of Options (load shared data, once, after parsing; or `void Open(const
+// std::string& task_id)`, where several tasks share a class), and
 // `static pool::ImageSize RenderSize(const Options&)` with `void Render(std::uint8_t* rgb)`.
 // A Python package that the tasks read files of is a global `const pool::Package`.
 #ifndef TORCHRL_POOL_ENV_H_
@@ -143,12 +144,17 @@ struct Adapter {
   }
   static Instance* Cast(trp_env* env) { return reinterpret_cast<Instance*>(env); }
 
-  static int Open(const trp_task*, const trp_value* values, trp_config** out, trp_error* error) {
+  static int Open([[maybe_unused]] const trp_task* task, const trp_value* values, trp_config** out,
+                  trp_error* error) {
     return Guard(error, [&] {
       auto config = std::make_unique<Config<Env>>();
       OptionParser parser(values);
       config->options.Visit(parser);
-      if constexpr (requires { config->options.Open(); }) config->options.Open();
+      if constexpr (requires { config->options.Open(std::string()); }) {
+        config->options.Open(task->id);
+      } else if constexpr (requires { config->options.Open(); }) {
+        config->options.Open();
+      }
       config->Describe();
       *out = reinterpret_cast<trp_config*>(config.release());
     });

@@ -1,4 +1,5 @@
-// An env's state as bytes, written and read by the same VisitState.
+// An env's state as bytes, written and read by the same VisitState. Where the two directions differ,
+// `Visitor::kReading` tells which it is.
 #ifndef TORCHRL_POOL_STATE_H_
 #define TORCHRL_POOL_STATE_H_
 
@@ -17,7 +18,7 @@ namespace internal {
 // What VisitState may visit: trivially copyable values, and vectors of them.
 class StateWriter {
  public:
-  static constexpr bool kReads = false;
+  static constexpr bool kReading = false;
 
   template <class... T>
   void operator()(const T&... values) {
@@ -47,7 +48,7 @@ class StateWriter {
 
 class StateReader {
  public:
-  static constexpr bool kReads = true;
+  static constexpr bool kReading = true;
 
   StateReader(const std::uint8_t* bytes, std::size_t size) : bytes_(bytes), size_(size) {}
   template <class... T>

@@ -1,0 +1,165 @@
+// Envs in flight: sent and received by several threads.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "held_up.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Client;
+using test::NeverInterrupted;
+using test::SomeActions;
+using test::Threads;
+using Envs = std::vector<std::uint32_t>;
+
+// A client whose rows are those of the async calls.
+class AsyncClient : public Client {
+ public:
+  AsyncClient(std::uint32_t num_envs, const test::ClientOptions& options) : Client(num_envs, options) {
+    Batch outputs = test::MakeBatch(pool().layout().outputs.size());
+    Batch roots = outputs;
+    out->BindTo(outputs);
+    root->BindTo(roots);
+    pool().PrepareAsync(outputs, roots);
+    CheckedReset();
+  }
+
+  void Send(const Envs& envs, const std::vector<std::int64_t>& chosen, bool alone = false,
+            Op op = Op::kStepAndReset) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(chosen.data());
+    pool().Send(op, envs, &bytes, alone, NeverInterrupted);
+  }
+  std::optional<Outbox::Received> Receive(std::size_t least, std::size_t most = 0,
+                                          std::optional<Outbox::Clock::duration> timeout = {}) {
+    return pool().Receive(Op::kStepAndReset, least, most, timeout, NeverInterrupted);
+  }
+};
+
+TEST(EveryTransitionIsReceivedOnceAndInOrder) {
+  constexpr std::uint32_t kNumEnvs = 24;
+  constexpr int kSteps = 6'000;
+  AsyncClient client(kNumEnvs, {.options = {{"episode_length", 7}}, .num_threads = 3});
+  auto models = client.models;  // each used by the thread that holds the env
+  Envs all;
+  for (std::uint32_t env = 0; env < kNumEnvs; ++env) all.push_back(env);
+  std::vector<std::int64_t> sent(kNumEnvs, 1);
+  client.Send(all, sent);
+  std::atomic<int> steps{0};
+  Threads threads;
+  for (int thread = 0; thread < 3; ++thread) {
+    threads.Start([&, thread] {
+      std::mt19937 rng(static_cast<unsigned>(thread));
+      while (steps.load() < kSteps) {
+        std::optional<Outbox::Received> received;
+        try {
+          received = client.Receive(1, 1 + rng() % 6);
+        } catch (const PoolError&) {
+          continue;  // the others hold all envs
+        }
+        CHECK(received.has_value());
+        for (std::size_t k = 0; k < received->envs.size(); ++k) {
+          const std::uint32_t env = received->envs[k];
+          CHECK(k == 0 || received->envs[k - 1] < env);
+          test::Counter& model = models[env];
+          model.Step(sent[env]);
+          const auto now = model.Observe();
+          CHECK_EQ(client.out->Values<std::int64_t>("count", env),
+                   (std::vector<std::int64_t>{now.begin(), now.end()}));
+          const bool ended = model.steps == 7;
+          CHECK_EQ(received->resets[k] != 0, ended);
+          if (ended) model.Reset();
+        }
+        steps.fetch_add(static_cast<int>(received->envs.size()));
+        std::vector<std::int64_t> chosen;
+        for (const std::uint32_t env : received->envs) {
+          sent[env] = static_cast<std::int64_t>(rng() % 10);
+          chosen.push_back(sent[env]);
+        }
+        client.pool().Release(received->envs);
+        client.Send(received->envs, chosen);
+      }
+    });
+  }
+  threads.Join();
+}
+
+TEST(ARefusedSendChangesNothing) {
+  AsyncClient client(4, {});
+  CHECK_THROWS(StatusError, "env_index 4", client.Send({0, 4}, {1, 1}));
+  CHECK_THROWS(StatusError, "named twice", client.Send({0, 1, 0}, {1, 1, 1}));
+  CHECK_THROWS(StatusError, "env 2", client.Send({1, 2}, {1, 99}));
+  client.Send({3}, {1});
+  CHECK_THROWS(PoolError, "env 3 is in flight", client.Send({1, 3}, {1, 1}));
+  CHECK_THROWS(PoolError, "1 env in flight", client.Step(SomeActions(4, 0)));
+  CHECK_THROWS(PoolError, "env 3 is in flight", client.pool().Save(3));
+  client.pool().Save(1);
+  CHECK_THROWS(PoolError, "only 1 are outstanding", client.Receive(2));
+  const auto received = client.Receive(1);
+  CHECK_EQ(received->envs, (Envs{3}));
+  CHECK_THROWS(PoolError, "env 3 is in flight", client.Send({3}, {1}));  // its row is being read
+  client.pool().Release(received->envs);
+  client.Send({0, 1, 2, 3}, {1, 2, 3, 4});
+  CHECK_EQ(client.Receive(4)->envs, (Envs{0, 1, 2, 3}));
+}
+
+TEST(AnEnvSentByItselfIsReceivedByItself) {
+  AsyncClient client(3, {});
+  client.Send({1}, {5}, true);
+  client.Send({0, 2}, {1, 2});
+  CHECK_EQ(client.Receive(2)->envs, (Envs{0, 2}));
+  CHECK_THROWS(PoolError, "only 0 are outstanding", client.Receive(1));
+  const auto receive = [&](std::uint32_t env) {
+    return client.pool().ReceiveAlone(Op::kStepAndReset, env, std::nullopt, NeverInterrupted);
+  };
+  CHECK_THROWS(PoolError, "env 0 was not sent by itself", receive(0));
+  CHECK_EQ(receive(1)->envs, (Envs{1}));
+  CHECK_THROWS(PoolError, "env 1 was not sent by itself", receive(1));
+}
+
+TEST(FailuresGoToTheReceiver) {
+  AsyncClient client(3, {.options = {{"fail_on_action", 9}}});
+  client.Send({0, 1, 2}, {1, 9, 2});
+  CHECK_THROWS(EnvFailure, "env 1", client.Receive(3));
+  CHECK_EQ(client.Receive(2)->envs, (Envs{0, 2}));
+  CHECK_THROWS(PoolError, "env 1 has failed and must be reset", client.Send({1}, {1}));
+  client.Send({1}, {}, false, Op::kReset);
+  client.pool().Receive(Op::kReset, 1, 0, std::nullopt, NeverInterrupted);
+}
+
+TEST(ATimeoutLosesNothing) {
+  AsyncClient client(2, {.options = {{"sleep_us", 50'000}}, .num_threads = 2});
+  client.Send({0, 1}, {1, 2});
+  CHECK(!client.Receive(2, 0, 1ms).has_value());
+  CHECK_EQ(client.Receive(2)->envs.size(), 2u);
+}
+
+TEST(ClosingEndsTheWait) {
+  AsyncClient client(2, {.options = {{"sleep_us", 100'000}}, .num_threads = 2});
+  client.Send({0, 1}, {1, 2});
+  std::atomic<bool> refused{false};
+  Threads threads;
+  threads.Start([&] {
+    try {
+      client.Receive(2);
+    } catch (const PoolError&) {
+      refused.store(true);
+    }
+  });
+  std::this_thread::sleep_for(20ms);
+  client.pool().Close();
+  threads.Join();
+  CHECK(refused.load());
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core
