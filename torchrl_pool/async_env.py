@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.tensorclass import NonTensorData, NonTensorStack
 
 from torchrl_pool import _core
 from torchrl_pool.errors import env_failure
@@ -145,8 +144,8 @@ class AsyncMethods:
 
     # ---- a hook for AsyncEnvPool's own classes
 
-    def _index_entry(self: PoolEnv, indices: list[int]) -> Any:  # type: ignore[misc]
-        return torch.tensor(indices, dtype=torch.int64, device=self.device)
+    def _index_entry(self: PoolEnv, number: torch.Tensor) -> Any:  # type: ignore[misc]
+        return number if self._on_cpu else number.to(self.device)
 
 
 def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_index: EnvIndex) -> None:
@@ -165,7 +164,8 @@ def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_ind
             )
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
-        entries = {key: value for key, value in tensordict.items() if key not in _NOT_CARRIED}
+        items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
+        entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
     # Kept until `send` has copied what lies at the addresses.
     actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
     if env._flight is None:
@@ -206,24 +206,20 @@ def _receive(
         raise TimeoutError(
             f"fewer than {least} results were there after {timeout} s; what is ready waits for the next call"
         )
-    indices, resets = received
     flight = env._flight
     assert flight is not None
+    indices = received.envs
     with flight.lock:
         sent = [flight.sent[index] for index in indices]
-        for index in indices:
-            flight.sent[index] = None
-    rows = torch.tensor(indices)
-    staged = flight.root if op is _RESET else flight.out
-    values = {key: _take(tensor, rows, env._pin_memory) for key, tensor in staged.items()}
-    started = [k for k, reset in enumerate(resets) if reset]
-    first = {}
-    if started:
-        first_rows = torch.tensor([indices[k] for k in started])
-        first = {key: tensor.index_select(0, first_rows) for key, tensor in flight.root.items()}
-    pool.release(indices)  # the staged rows may be written again
+    values, addresses = env._allocator.for_rows(len(indices), rewards=op is not _RESET)
+    first: dict[Key, torch.Tensor] | None = None
+    first_addresses: list[int] = []
+    if received.num_resets:
+        first, first_addresses = env._allocator.for_rows(len(indices), rewards=False)
+    number = torch.empty(len(indices), dtype=torch.int64, device="cpu")
+    pool.take(op, received, addresses, first_addresses, number.data_ptr())
 
-    data, next_root = _assemble(env, op, indices, sent, values, started, first)
+    data, next_root = _assemble(env, op, _rows_sent(sent), values, first, env._index_entry(number))
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
     return data, next_root
@@ -232,33 +228,33 @@ def _receive(
 def _assemble(
     env: PoolEnv,
     op: _core.Op,
-    indices: list[int],
-    sent: Sequence[tuple[dict[Key, Any], int] | None],
+    root: dict[Key, Any],
     values: dict[Key, torch.Tensor],
-    started: list[int],
-    first: dict[Key, torch.Tensor],
+    first: dict[Key, torch.Tensor] | None,
+    number: Any,
 ) -> tuple[TensorDictBase, TensorDictBase | None]:
-    """The tensordicts that the env's synchronous twin of the operation returns, for these envs."""
-    number = env._index_entry(indices)
+    """The tensordicts that the env's synchronous twin of the operation returns, for these envs.
+
+    ``first`` holds the next root's entries where some of the envs have begun an episode.
+    """
+    count = values["done"].shape[0]
     on_device = values if env._on_cpu else env._on_device(values)
-    root = _rows_sent(sent)
     if op is _RESET:
-        return _tensordict(env, {**root, **on_device, "env_index": number}, len(indices)), None
-    next_td = _tensordict(env, on_device, len(indices))
-    data = _tensordict(env, {**root, "env_index": number, "next": next_td}, len(indices))
+        return _tensordict(env, {**root, **on_device, "env_index": number}, count), None
+    next_td = _tensordict(env, on_device, count)
+    data = _tensordict(env, {**root, "env_index": number, "next": next_td}, count)
     if op is _STEP:
         return data, None
     carried = {key: value for key, value in root.items() if key not in env._not_carried}
-    reset_values = {key: values[key] for key in first} if first else None
-    if reset_values is None:
+    if first is None:
         rewards = env._allocator.reward_keys
         carried.update({key: value for key, value in on_device.items() if key not in rewards})
     else:
-        where = torch.tensor(started)
-        env._clear_carried(carried, on_device["done"])
-        fresh = {key: value.clone().index_copy_(0, where, first[key]) for key, value in reset_values.items()}
-        carried.update(fresh if env._on_cpu else env._on_device(fresh))
-    next_root = _tensordict(env, {**carried, "env_index": number}, len(indices))
+        if len(carried) > len(env._action_layout):
+            env._clear_carried(carried, on_device["done"])
+        carried.update(first if env._on_cpu else env._on_device(first))
+    carried["env_index"] = number
+    next_root = _tensordict(env, carried, count)
     if env._post_step_mdp_hooks is not None:
         data, next_root = env._post_step_mdp_hooks(data, next_root)
     return data, next_root
@@ -266,48 +262,50 @@ def _assemble(
 
 def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
     """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
-    sources: dict[int, tuple[dict[Key, Any], list[int], list[int]]] = {}
-    for position, origin in enumerate(sent):
+    sources: list[dict[Key, Any]] = []
+    number_of: dict[int, int] = {}
+    groups, rows = [], []
+    for origin in sent:
         assert origin is not None
         entries, row = origin
-        _, rows, positions = sources.setdefault(id(entries), (entries, [], []))
+        group = number_of.setdefault(id(entries), len(sources))
+        if group == len(sources):
+            sources.append(entries)
+        groups.append(group)
         rows.append(row)
-        positions.append(position)
-    groups = list(sources.values())
-    if len(groups) == 1:
-        entries, rows, _ = groups[0]
-        return {key: _select(value, rows) for key, value in entries.items()}
-    order = (
-        torch.tensor([position for _, _, positions in groups for position in positions]).argsort().tolist()
+    if len(sources) == 1 and rows == list(range(len(rows))):
+        whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
+        if len(whole) == len(sources[0]):
+            return whole
+    gathered: dict[Key, Any] = {}
+    columns = []
+    for key, value in sources[0].items():
+        if not all(key in entries for entries in sources):
+            continue
+        parts: list[Any] = [entries[key] for entries in sources]
+        if all(_is_plain(part, value) for part in parts):
+            out = torch.empty((len(rows), *value.shape[1:]), dtype=value.dtype, device="cpu")
+            row_bytes = out[0].numel() * out.element_size()
+            columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
+            gathered[key] = out
+        else:
+            gathered[key] = torch.stack([parts[group][row] for group, row in zip(groups, rows, strict=True)])
+    if columns:
+        _core.gather_rows(groups, rows, columns)
+    return gathered
+
+
+def _is_plain(value: Any, like: Any) -> bool:
+    """Whether rows of the value can be copied as bytes into rows of a tensor like the other."""
+    return (
+        type(value) is torch.Tensor
+        and type(like) is torch.Tensor
+        and value.is_cpu
+        and value.dtype is like.dtype
+        and value.shape[1:] == like.shape[1:]
+        and value.is_contiguous()
+        and not value.requires_grad
     )
-    keys = [key for key in groups[0][0] if all(key in entries for entries, _, _ in groups)]
-    return {
-        key: _concatenate([_select(entries[key], rows) for entries, rows, _ in groups], order) for key in keys
-    }
-
-
-def _select(value: Any, rows: list[int]) -> Any:
-    """These rows of an entry; the entry itself where they are all of its rows in their order."""
-    if rows == list(range(len(rows))) and value.shape[0] == len(rows):
-        return value
-    if isinstance(value, torch.Tensor):
-        return value.index_select(0, torch.tensor(rows, device=value.device))
-    return value[torch.tensor(rows)]
-
-
-def _concatenate(parts: list[Any], order: list[int]) -> Any:
-    if all(isinstance(part, torch.Tensor) for part in parts):
-        return torch.cat(parts).index_select(0, torch.tensor(order, device=parts[0].device))
-    if any(isinstance(part, (NonTensorData, NonTensorStack)) for part in parts):
-        items = [item for part in parts for item in part.unbind(0)]
-        return torch.stack([items[i] for i in order])
-    return torch.cat(parts)[torch.tensor(order)]
-
-
-def _take(tensor: torch.Tensor, rows: torch.Tensor, pin_memory: bool) -> torch.Tensor:
-    """A fresh copy of these rows."""
-    out = torch.empty((len(rows), *tensor.shape[1:]), dtype=tensor.dtype, device="cpu", pin_memory=pin_memory)
-    return torch.index_select(tensor, 0, rows, out=out)
 
 
 def _tensordict(env: PoolEnv, values: dict[Key, Any], count: int) -> TensorDict:
@@ -327,6 +325,10 @@ def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvInde
         env_index = tensordict.get("env_index", None)
     if env_index is None:
         raise KeyError("expected env_index, or an entry 'env_index' in the tensordict")
+    if isinstance(env_index, torch.Tensor):
+        indices: list[int] = env_index.flatten().tolist()
+        if indices and min(indices) >= 0 and max(indices) < env.num_envs:
+            return indices
     return env._indices(_flat(env_index))
 
 

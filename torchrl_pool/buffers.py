@@ -31,6 +31,7 @@ class BatchAllocator:
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
+        self._pin_memory = pin_memory
         self._spare: Batch | None = None
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
@@ -44,6 +45,20 @@ class BatchAllocator:
     def for_root(self) -> Batch:
         """The same without rewards: what a reset writes."""
         return self._allocate(self._root)
+
+    def for_rows(self, num_rows: int, rewards: bool = True) -> Batch:
+        """Tensors ``[num_rows, *shape]``, with or without the rewards."""
+        templates = self._step if rewards else self._root
+        tensors = {
+            key: torch.empty(
+                (num_rows, *template.shape[1:]),
+                dtype=template.dtype,
+                device="cpu",
+                pin_memory=self._pin_memory,
+            )
+            for key, template in templates.items()
+        }
+        return tensors, [tensor.data_ptr() for tensor in tensors.values()]
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
         empty_like = self._empty_like

@@ -2,6 +2,8 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <cstring>
+#include <tuple>
 
 #include "errors.h"
 #include "module.h"
@@ -187,7 +189,35 @@ py::object Received(const std::optional<double>& timeout, const Call& call) {
     throw py::error_already_set();
   }
   if (!received) return py::none();
-  return py::make_tuple(received->envs, std::vector<bool>(received->resets.begin(), received->resets.end()));
+  return py::cast(std::move(*received));
+}
+
+// Rows of what was received, and the numbers of its envs, to fresh memory for so many rows.
+void Take(PoolHandle& pool, Op op, const core::Outbox::Received& received, const py::list& out,
+          const py::list& root, std::uintptr_t env_index) {
+  const core::Layout& layout = pool->layout();
+  const bool is_reset = op == Op::kReset;
+  const Addresses outputs =
+      is_reset ? FromRoot("out", out, layout) : FromList("out", out, layout.outputs.size());
+  const Addresses roots = root.empty() ? Addresses(layout.outputs.size()) : FromRoot("root", root, layout);
+  py::gil_scoped_release release;
+  auto* numbers = reinterpret_cast<std::int64_t*>(env_index);
+  std::copy(received.envs.begin(), received.envs.end(), numbers);
+  pool->Take(op, received, outputs.data(), roots.data());
+}
+
+// dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
+void GatherRows(
+    const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
+    const std::vector<std::tuple<std::uintptr_t, std::size_t, std::vector<std::uintptr_t>>>& columns) {
+  py::gil_scoped_release release;
+  for (const auto& [to, bytes, sources] : columns) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uintptr_t from = sources.at(groups.at(i)) + rows[i] * bytes;
+      std::memcpy(reinterpret_cast<std::byte*>(to) + i * bytes, reinterpret_cast<const std::byte*>(from),
+                  bytes);
+    }
+  }
 }
 
 py::object Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
@@ -209,6 +239,14 @@ void InitPool(py::module_& m) {
       .value("step", Op::kStep)
       .value("step_and_reset", Op::kStepAndReset);
 
+  py::class_<core::Outbox::Received>(m, "Received", "Envs whose results are there, ascending.")
+      .def_readonly("envs", &core::Outbox::Received::envs)
+      .def_property_readonly("num_resets", [](const core::Outbox::Received& received) {
+        return std::count(received.resets.begin(), received.resets.end(), std::uint8_t{1});
+      });
+  m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
+        "Rows of several tensors, one after the other.");
+
   py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
       .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
                     std::vector<int>, const core::LayoutOptions&>(),
@@ -228,9 +266,8 @@ void InitPool(py::module_& m) {
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
       .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"))
-      .def(
-          "release", [](PoolHandle& pool, const std::vector<std::uint32_t>& envs) { pool->Release(envs); },
-          py::arg("envs"))
+      .def("take", &Take, py::arg("op"), py::arg("received"), py::arg("out"), py::arg("root"),
+           py::arg("env_index"))
       .def("receive_alone", &ReceiveAlone, py::arg("op"), py::arg("env"), py::arg("timeout"))
       .def(
           "save",

@@ -121,6 +121,23 @@ void Pool::CheckReceived(const std::optional<Outbox::Received>& received) {
   ThrowFailure(received->faults);
 }
 
+void Pool::Take(Op op, const Outbox::Received& received, const std::byte* const* out,
+                const std::byte* const* root) {
+  const Ticket& ticket = async_tickets_[static_cast<std::size_t>(op)];
+  const auto copy = [&](const Batch& batch, std::size_t column, const std::byte* base, std::size_t k) {
+    const std::size_t bytes = layout_.outputs[column].row_bytes;
+    std::memcpy(const_cast<std::byte*>(base) + k * bytes, batch.Row(column, received.envs[k]), bytes);
+  };
+  for (std::size_t column = 0; column < layout_.outputs.size(); ++column) {
+    for (std::size_t k = 0; out[column] && k < received.envs.size(); ++k)
+      copy(ticket.out, column, out[column], k);
+    for (std::size_t k = 0; root[column] && k < received.envs.size(); ++k) {
+      copy(received.resets[k] != 0 ? ticket.root : ticket.out, column, root[column], k);
+    }
+  }
+  Release(received.envs);
+}
+
 void Pool::Release(std::span<const std::uint32_t> envs) {
   const auto lock = Lock();
   for (const std::uint32_t env : envs) states_[env] = EnvState::kReady;

@@ -97,7 +97,13 @@ class Pool {
                                                std::optional<Outbox::Clock::duration> timeout,
                                                InterruptCheck interrupted);
 
-  // What was received has been read: these envs may be sent again.
+  // Copies the rows of received envs, one after the other, to where the bases point (null: not wanted): those
+  // of `out`, and of the root that follows, where there is one (kStepAndReset). Then the envs may be sent
+  // again.
+  void Take(Op op, const Outbox::Received& received, const std::byte* const* out,
+            const std::byte* const* root);
+
+  // What was received has been read, or is not wanted: these envs may be sent again.
   void Release(std::span<const std::uint32_t> envs);
 
   // ---- state and pictures: any thread, not during a call, nor of an env in flight ----
