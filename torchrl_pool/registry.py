@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool.plugins import locate_packages, plugins
+from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
 
 _TYPE_NAMES = {
     "int_list": "list of int",
@@ -129,12 +129,14 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
     """The plugin of a task and its description, or a ValueError with the nearest names."""
     if not isinstance(task, str):
         raise TypeError(f"task: expected the id of a task, got {task!r}")
-    tasks = _tasks()
+    tasks = _tasks(discover=False)
+    if task not in tasks:
+        tasks = _tasks()  # those of installed packages, whose code runs only where it is needed
     if task not in tasks:
         by_lower = {id.lower(): id for id in tasks}
         near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
-        raise ValueError(f"unknown task {task!r}; {hint}")
+        raise ValueError("\n".join([f"unknown task {task!r}; {hint}", *broken_plugins()]))
     return tasks[task]
 
 
@@ -160,8 +162,8 @@ def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
     return _core.Config(plugin, task, values)
 
 
-def _tasks() -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
-    return {task["id"]: (plugin, task) for plugin in plugins() for task in plugin.tasks}
+def _tasks(*, discover: bool = True) -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
+    return {task["id"]: (plugin, task) for plugin in plugins(discover=discover) for task in plugin.tasks}
 
 
 def _convert(type: str, value: Any) -> Any:
