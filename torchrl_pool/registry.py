@@ -13,6 +13,7 @@ from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
 
 _TYPE_NAMES = {
     "int_list": "list of int",
+    "str_list": "list of str",
     "float_list": "list of float",
     "int_or_str": "int or str",
     "float_list_map": "mapping from names to a number or numbers",
@@ -26,7 +27,8 @@ class OptionInfo:
     Attributes:
         name: the keyword.
         type: ``"bool"``, ``"int"``, ``"float"``, ``"str"``, ``"int_list"``, ``"float_list"``,
-            ``"int_or_str"`` or ``"float_list_map"`` (a mapping from names to a number or numbers).
+            ``"str_list"``, ``"int_or_str"`` or ``"float_list_map"`` (a mapping from names to a number or
+            numbers).
         default: its value where the user gives none.
         help: what it does.
         nullable: whether ``None`` is a value.
