@@ -1,4 +1,4 @@
-"""The command line: ``python -m torchrl_pool list``, ``info TASK`` and ``build FILE…``."""
+"""The command line: ``python -m torchrl_pool list``, ``info TASK``, ``build FILE…`` and ``new NAME``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.building import compile_plugin
 from torchrl_pool.plugins import load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
+from torchrl_pool.scaffold import new_package
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,16 +43,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     command.set_defaults(run=_build)
 
+    command = commands.add_parser("new", help="start a package of C++ envs: one env, its twin, its tests")
+    command.add_argument("name", help="the package's name, and that of its folder")
+    command.set_defaults(run=_new)
+
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except RuntimeError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _new(parsed: argparse.Namespace) -> None:
+    folder = new_package(parsed.name, Path.cwd())
+    print(f"wrote {folder}; next: pip install --no-build-isolation {shlex.quote(str(folder))}")
 
 
 def _build(parsed: argparse.Namespace) -> None:
