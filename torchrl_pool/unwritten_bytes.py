@@ -95,8 +95,8 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
             unwritten = ((row.bytes == _PATTERNS[0]) & (other.bytes == _PATTERNS[1])).nonzero().flatten()
             if not len(unwritten) and not torch.equal(row.bytes, other.bytes):
                 raise AssertionError(
-                    f"{call} writes {row.value().tolist()} to {row.spec.name!r}, and {other.value().tolist()} "
-                    "in a second run with the same seed and actions"
+                    f"{call} writes {row.value().tolist()} to {row.spec.name!r}, "
+                    f"and {other.value().tolist()} in a second run with the same seed and actions"
                 )
             if len(unwritten):
                 element = int(unwritten[0]) // torch_dtype(row.spec).itemsize
