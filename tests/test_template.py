@@ -40,9 +40,12 @@ def test_a_new_package_becomes_tasks_of_a_fresh_environment(tmp_path, monkeypatc
     (wheel,) = tmp_path.glob("*.whl")
     run(python, "-m", "pip", "install", *offline, wheel, cwd=tmp_path)
 
-    code = "from torchrl_pool import PoolEnv; print(PoolEnv('Docking-v0', 64, mass=1.0).rollout(10, break_when_any_done=False).shape)"
-    assert run(python, "-c", code, cwd=tmp_path) == "torch.Size([64, 10])\n"
-    assert "Docking-v0" in run(python, "-m", "torchrl_pool", "list", "--family", "space_envs", cwd=tmp_path)
+    code = """
+from torchrl_pool import PoolEnv, list_tasks
+print(PoolEnv("Docking-v0", 64, mass=1.0).rollout(10, break_when_any_done=False).shape)
+print(list_tasks("space_envs"))
+"""
+    assert run(python, "-c", code, cwd=tmp_path) == "torch.Size([64, 10])\n['Docking-v0']\n"
     run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", package / "tests", cwd=tmp_path)
 
 

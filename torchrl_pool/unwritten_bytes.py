@@ -111,7 +111,7 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
     compare("reset", tuple(run.reset([[11]]) for run in runs))
     for _ in range(steps):
         root = envs[0].rand_action()
-        actions = [root[key].contiguous() for key in envs[0].action_keys]
+        actions = [root[key].contiguous() for key, _, _ in envs[0]._action_layout]
         if compare("step", tuple(run.step(actions) for run in runs)):
             compare("reset", tuple(run.reset([]) for run in runs))
     for env in envs:
