@@ -13,7 +13,7 @@ import pytest
 from building import SOURCES
 
 import torchrl_pool
-from torchrl_pool import PoolEnv, build_plugin, list_tasks, plugins
+from torchrl_pool import EnvFailure, PoolEnv, build_plugin, list_tasks, plugins
 from torchrl_pool.__main__ import main
 from torchrl_pool.building import compile_plugin
 
@@ -155,6 +155,38 @@ def test_building_the_same_at_once(cache, compilations, tmp_path):
         libraries = set(threads.map(lambda _: compile_plugin(source, flags=FAST), range(3)))
     assert len(compilations()) == 3
     assert libraries == set(cache.iterdir())  # one library, and nothing half-done
+
+
+def compilers(name):
+    numbered = (f"{name}-{version}" for version in range(30, 13, -1))
+    return [found for found in map(shutil.which, (name, *numbered)) if found]
+
+
+@pytest.mark.parametrize("name", ["clang++", "g++"])
+def test_a_plugin_of_another_compiler_runs_beside_others(name, cache, tmp_path, monkeypatch):
+    """Whatever compiler built the package: the walks of both are the same, and faults are caught."""
+    found = compilers(name)
+    if not found:
+        pytest.skip(f"there is no {name} here")
+    (usual,) = build_plugin(walk(tmp_path, f"Usual{len(name)}"), flags=FAST)
+    monkeypatch.setenv("CXX", found[0])
+    (other,) = build_plugin(walk(tmp_path, f"Other{len(name)}"), flags=FAST)
+    a, b = (PoolEnv(task, 3, num_threads=2) for task in (usual, other))
+    root, other_root = a.reset(seed=1), b.reset(seed=1)
+    for _ in range(60):
+        root = a.rand_action(root)
+        other_root["action"] = root["action"].clone()
+        td, root = a.step_and_maybe_reset(root)
+        other_td, other_root = b.step_and_maybe_reset(other_root)
+        assert (td == other_td).all()
+    faulty = tmp_path / "faulty.cc"
+    text = (SOURCES / "fault.cc").read_text()
+    faulty.write_text(text.replace("Fault-v0", f"Fault{len(name)}-v0"))
+    (fault,) = build_plugin(faulty, flags=FAST)
+    with pytest.raises(EnvFailure, match="the simulator broke at step 2"):
+        PoolEnv(fault, 2, fail_at=2).rollout(3)
+    with pytest.raises(EnvFailure, match=r"no such model: nothing.xml"):
+        PoolEnv(fault, 2, fail_create=True).reset()
 
 
 def test_build_command(cache, tmp_path, capsys):
