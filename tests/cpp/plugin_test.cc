@@ -275,7 +275,7 @@ TEST(AConfigurationThatFailsToOpenSaysWhy) {
 
 TEST(RefusesAnotherNumberOfOptions) {
   const auto plugin = LoadPlugin("options_plugin");
-  CHECK_THROWS(StatusError, "takes 12 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
+  CHECK_THROWS(StatusError, "takes 13 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
 }
 
 TEST(SpecsDependOnOptions) {
