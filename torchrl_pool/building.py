@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-from torchrl_pool.plugins import get_include, load_plugin
+from torchrl_pool.plugins import get_include, register
 
 Sources: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
@@ -52,7 +52,7 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> list[str]:
         >>> torchrl_pool.PoolEnv("Walk-v0", num_envs=64)  # doctest: +SKIP
     """
     files = _files(sources)
-    return load_plugin(compile_plugin(files, flags=flags), built_from=tuple(map(str, files)))
+    return register(compile_plugin(files, flags=flags), built_from=tuple(map(str, files)))
 
 
 def compile_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> Path:

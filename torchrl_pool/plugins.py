@@ -40,15 +40,13 @@ def get_include() -> str:
     return str(_INSTALLED / "include")
 
 
-def load_plugin(path: str | os.PathLike[str], *, built_from: tuple[str, ...] | None = None) -> list[str]:
+def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     """Loads a plugin and registers its tasks for this process.
 
     Loading a plugin runs its code. Loading it again changes nothing.
 
     Args:
         path: the shared library.
-        built_from: the sources, where :func:`~torchrl_pool.build_plugin` loads what it built: tasks of an
-            earlier build of them give way.
 
     Returns:
         The ids of its tasks.
@@ -58,6 +56,11 @@ def load_plugin(path: str | os.PathLike[str], *, built_from: tuple[str, ...] | N
         ValueError: it is no plugin, was built for another ABI version, lacks a required function, or brings a
             task id that another plugin has already.
     """
+    return register(path)
+
+
+def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = None) -> list[str]:
+    """load_plugin; where the sources are told that it was built from, an earlier build of them gives way."""
     name = str(Path(path).resolve())
     if name not in _plugins:
         plugin = _core.load_plugin(name)

@@ -1,9 +1,5 @@
 # For CMake projects that build plugins: torchrl_pool_add_plugin(<target> <source>...)
-#
-#   find_package(Python REQUIRED COMPONENTS Interpreter)
-#   execute_process(COMMAND ${Python_EXECUTABLE} -c "import torchrl_pool; print(torchrl_pool.get_include())"
-#                   OUTPUT_VARIABLE headers OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-#   include(${headers}/torchrl_pool/plugin.cmake)
+# Wants the Python whose plugins they are: find_package(Python REQUIRED COMPONENTS Interpreter).
 
 set(TORCHRL_POOL_INCLUDE ${CMAKE_CURRENT_LIST_DIR}/..)
 
