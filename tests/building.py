@@ -1,36 +1,20 @@
-"""Plugins that tests need, built as a stranger would build theirs: one compiler call, installed headers."""
+"""Plugins that tests need, built as a stranger would build theirs."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sysconfig
-import tempfile
 from functools import cache
 from pathlib import Path
 
 import torchrl_pool
+from torchrl_pool.building import compile_plugin
 
-_SOURCES = Path(__file__).parent / "plugins"
-_BUILT = tempfile.TemporaryDirectory(prefix="torchrl_pool_plugins_")
+SOURCES = Path(__file__).parent / "plugins"
 
 
 @cache
 def build_plugin(name: str) -> str:
     """Path of the shared library built from ``tests/plugins/<name>.cc``."""
-    library = Path(_BUILT.name) / f"lib{name}.so"
-    compiler = os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "c++"
-    subprocess.run(
-        [
-            *compiler.split(),
-            *("-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"),
-            f"-I{torchrl_pool.get_include()}",
-            str(_SOURCES / f"{name}.cc"),
-            *("-o", str(library)),
-        ],
-        check=True,
-    )
-    return str(library)
+    return str(compile_plugin(SOURCES / f"{name}.cc", flags=("-O1",)))
 
 
 def load_fault_plugin() -> None:

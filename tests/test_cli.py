@@ -28,7 +28,8 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task, "--json"]) == 0
     info = json.loads(capsys.readouterr().out)
     assert task in shown
-    assert str(info["max_episode_steps"]) in shown
+    limit = info["max_episode_steps"]
+    assert f"time limit: {'-' if limit is None else limit} steps" in shown
     for entry in info["specs"] + info["options"]:
         assert entry["name"] in shown
     assert {spec["role"] for spec in info["specs"]} >= {"observation", "action", "reward"}

@@ -8,6 +8,7 @@ except ImportError as error:  # most often: run from a checkout that is not inst
         "(pip install -c constraints.txt -e .); a plain install works from any other folder."
     ) from error
 
+from torchrl_pool.building import build_plugin
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import EnvFailure
 from torchrl_pool.multi_threaded import MultiThreadedEnv
@@ -22,6 +23,7 @@ __all__ = [
     "OptionInfo",
     "PoolEnv",
     "TaskInfo",
+    "build_plugin",
     "get_include",
     "list_tasks",
     "load_plugin",

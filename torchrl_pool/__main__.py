@@ -1,20 +1,25 @@
-"""The command line: ``python -m torchrl_pool list`` and ``info TASK``."""
+"""The command line: ``python -m torchrl_pool list``, ``info TASK``, ``build FILE…`` and ``new NAME``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import math
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.building import compile_plugin
+from torchrl_pool.plugins import load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
+from torchrl_pool.scaffold import new_package
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns the exit status: 0, or 2 for a name that does not exist."""
+    """Runs one command and returns the exit status: 0; 1: a plugin does not build; 2: a bad name."""
     parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -28,13 +33,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_info)
 
+    command = commands.add_parser("build", help="compile C++ files into a plugin and show its tasks")
+    command.add_argument("files", nargs="+", metavar="FILE", help="C++ sources, which become one library")
+    command.add_argument(
+        "--flags",
+        default="",
+        type=shlex.split,
+        help='further flags for the compiler, such as --flags="-O1 -g"',
+    )
+    command.set_defaults(run=_build)
+
+    command = commands.add_parser("new", help="start a package of C++ envs: one env, its twin, its tests")
+    command.add_argument("name", help="the package's name, and that of its folder")
+    command.set_defaults(run=_new)
+
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    except RuntimeError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _new(parsed: argparse.Namespace) -> None:
+    folder = new_package(parsed.name, Path.cwd())
+    print(f"wrote {folder}; next: pip install --no-build-isolation {shlex.quote(str(folder))}")
+
+
+def _build(parsed: argparse.Namespace) -> None:
+    library = compile_plugin(parsed.files, flags=parsed.flags)
+    tasks = load_plugin(library)
+    print(library)
+    print(f"tasks: {', '.join(tasks) or 'none'}")
 
 
 def _list(parsed: argparse.Namespace) -> None:

@@ -1,20 +1,38 @@
-"""Where plugins come from: the package's own folder, and paths that the user names."""
+"""Where plugins come from: the package's own folder, paths that the user names, and installed packages.
+
+An installed package announces its plugin by an entry point of the group ``torchrl_pool.plugins``::
+
+    [project.entry-points."torchrl_pool.plugins"]
+    my_envs = "my_envs:plugin_path"
+
+The entry point names the path of the shared library (``str`` or ``os.PathLike``), a callable that takes no
+arguments and returns it, or a module that has one of the two under the name ``plugin_path``. It is read, and
+the plugin loaded, when a task is asked for that no loaded plugin has, or when tasks are listed. One that
+cannot be loaded is left out with a warning, which later errors about unknown tasks repeat.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import os
+import warnings
 from pathlib import Path
+from types import ModuleType
 
 from torchrl_pool import _core
 
 # Beside the extension, not beside this file: an editable install keeps the two apart.
 _INSTALLED = Path(_core.__file__).parent
 
+ENTRY_POINTS = "torchrl_pool.plugins"
+
 _plugins: dict[str, _core.Plugin] = {}
 _located: set[str] = set()
 _builtin_loaded = False
+_built: dict[tuple[str, ...], str] = {}  # what build_plugin made of which sources
+_discovered: set[str] | None = None  # paths that entry points gave; None: not asked yet
+_broken: list[str] = []  # what went wrong with entry points
 
 
 def get_include() -> str:
@@ -38,27 +56,82 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
         ValueError: it is no plugin, was built for another ABI version, lacks a required function, or brings a
             task id that another plugin has already.
     """
+    return register(path)
+
+
+def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = None) -> list[str]:
+    """load_plugin; where the sources are told that it was built from, an earlier build of them gives way."""
     name = str(Path(path).resolve())
     if name not in _plugins:
         plugin = _core.load_plugin(name)
-        taken = {task["id"]: other.path for other in plugins() for task in other.tasks}
+        earlier = _built.get(built_from or ())
+        taken = {
+            task["id"]: other.path
+            for other in plugins(discover=False)
+            for task in other.tasks
+            if other.path != earlier
+        }
         for task in plugin.tasks:
             if task["id"] in taken:
                 raise ValueError(
                     f"{name} brings the task {task['id']!r}, which {taken[task['id']]} has already"
                 )
+        if earlier is not None:
+            _plugins.pop(earlier, None)
         _plugins[name] = plugin
+    if built_from is not None:
+        _built[built_from] = name
     return [task["id"] for task in _plugins[name].tasks]
 
 
-def plugins() -> list[_core.Plugin]:
-    """All plugins known to this process; loads the package's own on the first call."""
+def plugins(*, discover: bool = True) -> list[_core.Plugin]:
+    """All plugins known to this process; loads the package's own on the first call.
+
+    Args:
+        discover: whether to load those of installed packages too, once.
+    """
     global _builtin_loaded
     if not _builtin_loaded:
         _builtin_loaded = True
         for path in sorted((_INSTALLED / "plugins").glob("*.so")):
             load_plugin(path)
+    if discover and _discovered is None:
+        _discover()
     return list(_plugins.values())
+
+
+def _discover() -> None:
+    global _discovered
+    _discovered = set()  # first: an entry point may ask for tasks itself
+    for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
+        try:
+            path = _library_of(entry.load())
+            load_plugin(path)
+        except Exception as error:  # whatever a stranger's code raises must not take the other tasks away
+            package = f" of {entry.dist.name}" if entry.dist else ""
+            broken = f"the plugin {entry.name!r}{package} ({entry.value}) cannot be loaded: {error}"
+            _broken.append(broken)
+            warnings.warn(broken, RuntimeWarning, stacklevel=2)
+        else:
+            _discovered.add(str(path.resolve()))
+
+
+def _library_of(named: object) -> Path:
+    """The path that an entry point's object stands for."""
+    if isinstance(named, ModuleType):
+        named = getattr(named, "plugin_path", named)
+    path = named() if callable(named) else named
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            "expected the path of a shared library, a callable that returns it, or a module with one of the "
+            f"two as 'plugin_path', got {path!r}"
+        )
+    return Path(path)
+
+
+def broken_plugins() -> list[str]:
+    """What went wrong with the plugins of installed packages: one message for each."""
+    return list(_broken)
 
 
 def locate_packages(plugin: _core.Plugin) -> None:
@@ -88,5 +161,7 @@ def locate_packages(plugin: _core.Plugin) -> None:
 
 
 def is_builtin(plugin: _core.Plugin) -> bool:
-    """Whether every process finds this plugin by itself."""
+    """Whether every process finds this plugin by itself: the package's own, or an installed package's."""
+    if plugin.path in (_discovered or ()):
+        return True
     return Path(plugin.path).parent == (_INSTALLED / "plugins").resolve()

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool.plugins import locate_packages, plugins
+from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
 
 _TYPE_NAMES = {
     "int_list": "list of int",
+    "str_list": "list of str",
     "float_list": "list of float",
     "int_or_str": "int or str",
     "float_list_map": "mapping from names to a number or numbers",
@@ -26,7 +27,8 @@ class OptionInfo:
     Attributes:
         name: the keyword.
         type: ``"bool"``, ``"int"``, ``"float"``, ``"str"``, ``"int_list"``, ``"float_list"``,
-            ``"int_or_str"`` or ``"float_list_map"`` (a mapping from names to a number or numbers).
+            ``"str_list"``, ``"int_or_str"`` or ``"float_list_map"`` (a mapping from names to a number or
+            numbers).
         default: its value where the user gives none.
         help: what it does.
         nullable: whether ``None`` is a value.
@@ -129,7 +131,9 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
     """The plugin of a task and its description, or a ValueError with the nearest names."""
     if not isinstance(task, str):
         raise TypeError(f"task: expected the id of a task, got {task!r}")
-    tasks = _tasks()
+    tasks = _tasks(discover=False)
+    if task not in tasks:
+        tasks = _tasks()  # those of installed packages, whose code runs only where it is needed
     if task not in tasks:
         if task.startswith("ALE/") and not any(plugin.family == "atari" for plugin in plugins()):
             raise ValueError(
@@ -138,7 +142,7 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
         by_lower = {id.lower(): id for id in tasks}
         near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
-        raise ValueError(f"unknown task {task!r}; {hint}")
+        raise ValueError("\n".join([f"unknown task {task!r}; {hint}", *broken_plugins()]))
     return tasks[task]
 
 
@@ -164,8 +168,8 @@ def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
     return _core.Config(plugin, task, values)
 
 
-def _tasks() -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
-    return {task["id"]: (plugin, task) for plugin in plugins() for task in plugin.tasks}
+def _tasks(*, discover: bool = True) -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:
+    return {task["id"]: (plugin, task) for plugin in plugins(discover=discover) for task in plugin.tasks}
 
 
 def _convert(type: str, value: Any) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torchrl.data import (
+    Binary,
     Bounded,
     Categorical,
     Composite,
@@ -45,7 +46,7 @@ def key_of(spec: _core.Spec) -> Key:
 
 def action_shape(spec: _core.Spec, one_hot: bool) -> tuple[int, ...]:
     """Shape of one env's action as the user gives it."""
-    return (sum(spec.categories),) if one_hot and spec.categories else tuple(spec.shape)
+    return tuple(spec.one_hot_shape if one_hot else spec.shape)
 
 
 def full_action_spec(
@@ -54,18 +55,9 @@ def full_action_spec(
     """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``."""
 
     def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
-        spec = specs[0]
-        if not spec.categories:
-            return _box(specs, device)
-        shape = (len(specs), *action_shape(spec, one_hot))
-        single = not spec.shape
-        if one_hot:
-            if single:
-                return OneHot(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
-            return MultiOneHot(spec.categories, shape=shape, dtype=torch.int64, device=device)
-        if single:
-            return Categorical(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
-        return MultiCategorical(spec.categories, shape=shape, dtype=torch.int64, device=device)
+        if specs[0].categories:
+            return _discrete(specs, one_hot, device)
+        return _box(specs, device)
 
     columns = [[s for s in config.specs if s.role == "action"] for config in configs]
     return _composite(columns, convert, device)
@@ -82,15 +74,23 @@ def full_output_spec(
         if spec.dtype == "bool":
             return Categorical(2, shape=shape, dtype=torch.bool, device=device)
         if spec.categories:
-            if spec.shape:
-                return MultiCategorical(spec.categories, shape=shape, dtype=torch.int64, device=device)
-            return Categorical(spec.categories[0], shape=shape, dtype=torch.int64, device=device)
+            return _discrete(specs, spec.one_hot, device)
         return _box(specs, device)
 
     def select(*roles: str) -> Composite:
         return _composite([[s for s in specs if s.role in roles] for specs in outputs], convert, device)
 
     return select("observation", "info"), select("reward"), select("done")
+
+
+def _discrete(specs: Sequence[_core.Spec], one_hot: bool, device: torch.device | None) -> TensorSpec:
+    """As GymEnv has it: like choices stack, a list of different ones is one spec of several parts."""
+    spec = specs[0]
+    shape = (len(specs), *action_shape(spec, one_hot))
+    like: dict[str, Any] = {"shape": shape, "dtype": torch.int64, "device": device}
+    if len(spec.choices) == 1:
+        return (OneHot if one_hot else Categorical)(spec.choices[0], **like)
+    return (MultiOneHot if one_hot else MultiCategorical)(spec.choices, **like)
 
 
 def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:
@@ -110,6 +110,9 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
             rows = [distinct[id(s)] for s in specs]
         table = torch.tensor(rows, dtype=torch.float64, device="cpu").to(dtype)
         return table.reshape(-1, *spec.shape).expand(shape).contiguous()
+
+    if dtype is torch.int8 and spec.shape and all({*s.low} == {0} and {*s.high} == {1} for s in specs):
+        return Binary(spec.shape[-1], shape=shape, dtype=dtype, device=device)  # a MultiBinary space
 
     limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     low = bounds("low", -torch.inf if dtype.is_floating_point else limits.min)

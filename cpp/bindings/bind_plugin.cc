@@ -29,8 +29,8 @@ const char* RoleName(trp_role role) {
 }
 
 const char* TypeName(int type) {
-  constexpr const char* kNames[] = {"bool",     "int",        "float",      "str",
-                                    "int_list", "float_list", "int_or_str", "float_list_map"};
+  constexpr const char* kNames[] = {"bool",       "int",        "float",          "str",     "int_list",
+                                    "float_list", "int_or_str", "float_list_map", "str_list"};
   return kNames[type];
 }
 
@@ -54,6 +54,11 @@ py::object FromValue(const trp_value& value) {
       return list(value.ints);
     case TRP_TYPE_INT_OR_STRING:
       return value.string ? py::object(py::str(value.string)) : py::int_(value.ints[0]);
+    case TRP_TYPE_STRING_LIST: {
+      py::list strings;
+      for (std::int64_t i = 0; i < value.count; ++i) strings.append(py::str(value.entries[i].key));
+      return strings;
+    }
     case TRP_TYPE_FLOAT_LIST_MAP: {
       py::dict map;
       for (std::int64_t i = 0; i < value.count; ++i) {
@@ -117,6 +122,8 @@ OptionValue ToValue(const py::handle& value, trp_type type) {
       return value.cast<std::int64_t>();
     case TRP_TYPE_FLOAT_LIST_MAP:
       return value.cast<std::map<std::string, std::vector<double>>>();
+    case TRP_TYPE_STRING_LIST:
+      return value.cast<std::vector<std::string>>();
     default:
       return value.cast<std::vector<double>>();
   }
@@ -138,7 +145,10 @@ void InitPlugin(py::module_& m) {
       .def_readonly("shape", &Spec::shape)
       .def_readonly("low", &Spec::low)
       .def_readonly("high", &Spec::high)
-      .def_readonly("categories", &Spec::categories);
+      .def_readonly("categories", &Spec::categories)
+      .def_readonly("one_hot", &Spec::one_hot)
+      .def_property_readonly("choices", &Spec::Choices)
+      .def_property_readonly("one_hot_shape", &Spec::OneHotShape);
 
   py::class_<Plugin, std::shared_ptr<Plugin>>(m, "Plugin", "A loaded plugin.")
       .def_property_readonly("path", &Plugin::path)

@@ -33,7 +33,7 @@ std::string EpisodeKey(const std::string& reward) {
 }
 
 Spec Flag(const char* name, const char* help, trp_role role) {
-  return {name, help, role, TRP_BOOL, {1}, {}, {}, {}};
+  return {name, help, role, TRP_BOOL, {1}, {}, {}, {}, false};
 }
 
 // Whatever an env writes must be aligned for its dtype.
@@ -92,6 +92,12 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
       seen.dtype = static_cast<trp_dtype>(options.float_dtype);
       converted.push_back({outputs.size(), task_columns.size(), task_scratch.back(), spec.size(),
                            FloatConverter(spec.dtype, seen.dtype)});
+    }
+    if (spec.role == TRP_OBSERVATION && options.one_hot && !spec.categories.empty()) {
+      seen.shape = spec.OneHotShape();
+      seen.categories = spec.Choices();
+      seen.one_hot = true;
+      one_hot.push_back({outputs.size(), task_columns.size(), task_scratch.back(), spec.categories});
     }
     task_columns.push_back(static_cast<int>(add(std::move(seen))));
   }

@@ -40,6 +40,14 @@ struct ConvertedOutput {
   Converter convert;
 };
 
+// A discrete observation that the caller wants one-hot: the env writes its numbers to scratch.
+struct OneHotOutput {
+  std::size_t column;
+  std::size_t task_output;
+  std::size_t scratch_offset;
+  std::vector<std::int64_t> categories;  // one for each element
+};
+
 // The running sum of a reward since reset, as TorchRL's RewardSum.
 struct EpisodeReward {
   std::size_t column;
@@ -57,7 +65,7 @@ struct ActionColumn {
 
 struct LayoutOptions {
   std::vector<std::string> info_keys;  // which TRP_INFO specs and which native keys to write
-  bool one_hot = false;
+  bool one_hot = false;                // discrete actions and observations, as GymEnv does by default
   int float_dtype = -1;      // a trp_dtype that floating-point observations are given in; -1: the env's own
   bool from_pixels = false;  // add a picture of the env to its observations
   bool pixels_only = false;  // and leave out the env's own
@@ -76,6 +84,7 @@ struct Layout {
   std::vector<int> task_columns;
   std::vector<std::size_t> task_scratch;
   std::vector<ConvertedOutput> converted;
+  std::vector<OneHotOutput> one_hot;
   std::size_t scratch_bytes = 0;  // of one thread
 
   // The executor's own outputs, by column; -1: not asked for.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -30,6 +31,13 @@ void CheckTask(const std::string& path, const trp_task* task) {
   };
   for (const auto& [name, present] : required) {
     if (!present) fail("task '" + id + "' lacks the required function '" + name + "'");
+  }
+  for (std::int64_t i = 0; i < task->num_options; ++i) {
+    const int type = task->options[i].default_value.type;
+    if (type < TRP_TYPE_BOOL || type > TRP_TYPE_STRING_LIST) {
+      fail("option '" + std::string(task->options[i].name) + "' of task '" + id + "' has unknown type " +
+           std::to_string(type));
+    }
   }
   if (!TRP_HAS(task->struct_size, trp_task, load)) {
     fail("task '" + id + "' has a truncated table of optional functions");
@@ -64,6 +72,8 @@ trp_value ToValue(const OptionValue& value, const trp_option& option, RawValue* 
         raw->floats = native;
       } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
         raw->ints = native;
+      } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        for (const auto& string : native) raw->entries.push_back({string.c_str(), 0, nullptr});
       } else {
         for (const auto& [key, numbers] : native) {
           raw->entries.push_back({key.c_str(), static_cast<std::int64_t>(numbers.size()), numbers.data()});
@@ -165,6 +175,25 @@ std::size_t Spec::size() const {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
+std::vector<std::int64_t> Spec::Choices() const {
+  const auto is_first = [this](std::int64_t count) { return count == categories.front(); };
+  if (categories.empty() || one_hot) return categories;
+  if (std::all_of(categories.begin(), categories.end(), is_first)) return {categories.front()};
+  return {categories.begin(), categories.begin() + shape.back()};
+}
+
+std::vector<std::int64_t> Spec::OneHotShape() const {
+  const auto choices = Choices();
+  auto out = shape;
+  if (choices.empty() || one_hot) return out;
+  if (choices.size() == 1) {
+    out.push_back(choices.front());
+  } else {
+    out.back() = std::accumulate(choices.begin(), choices.end(), std::int64_t{0});
+  }
+  return out;
+}
+
 Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
                const std::vector<OptionValue>& values)
     : plugin_(std::move(plugin)), task_(task), handle_(nullptr, task.close) {
@@ -228,6 +257,13 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
       throw StatusError(TRP_INVALID_ARGUMENT,
                         std::string(task.id) + ": the discrete entry '" + copy.name +
                             "' must be int64 with as many numbers of categories as elements");
+    }
+    if (!copy.categories.empty()) {
+      const auto choices = copy.Choices();
+      for (std::size_t i = 0; i < copy.categories.size(); ++i) {
+        if (copy.categories[i] != choices[i % choices.size()])
+          fail(name + "has numbers of categories that do not repeat along its last dimension");
+      }
     }
     if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32) {
       throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": rewards must be float32");

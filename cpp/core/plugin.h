@@ -42,7 +42,7 @@ class Plugin {
 // None, or a value of an option's type.
 using OptionValue =
     std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                 std::vector<double>, std::map<std::string, std::vector<double>>>;
+                 std::vector<double>, std::map<std::string, std::vector<double>>, std::vector<std::string>>;
 
 struct Spec {
   std::string name, help;
@@ -51,8 +51,15 @@ struct Spec {
   std::vector<std::int64_t> shape;
   std::vector<double> low, high;  // empty: unbounded
   std::vector<std::int64_t> categories;
+  bool one_hot = false;  // as a layout gives it: `shape` is the one-hot vectors', `categories` the choices
 
   std::size_t size() const;  // elements
+  // What one choice of a discrete entry is made from: one number where all choices are alike, else one for
+  // each element along the last dimension.
+  std::vector<std::int64_t> Choices() const;
+  // The shape of a discrete entry's one-hot vectors: a dimension of their own where all choices are alike,
+  // else one after the other along the last dimension. Either way they lie in memory in the choices' order.
+  std::vector<std::int64_t> OneHotShape() const;
 };
 
 std::size_t ItemSize(trp_dtype dtype);  // bytes

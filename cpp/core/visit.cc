@@ -1,6 +1,7 @@
 #include "visit.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <random>
@@ -94,6 +95,9 @@ class Visitor {
     for (const ConvertedOutput& output : layout_.converted) {
       scratch_.outputs[output.task_output] = scratch_.bytes() + output.scratch_offset;
     }
+    for (const OneHotOutput& output : layout_.one_hot) {
+      scratch_.outputs[output.task_output] = scratch_.bytes() + output.scratch_offset;
+    }
   }
 
   void AddRewards() {
@@ -110,6 +114,9 @@ class Visitor {
       if (std::byte* to = batch.Row(output.column, row_)) {
         output.convert(scratch_.bytes() + output.scratch_offset, to, output.size);
       }
+    }
+    for (const OneHotOutput& output : layout_.one_hot) {
+      if (!WriteOneHot(batch, output)) return false;
     }
     const auto write = [&](std::size_t column, const auto& value) {
       if (std::byte* to = batch.Row(column, row_)) std::memcpy(to, &value, sizeof value);
@@ -128,6 +135,27 @@ class Visitor {
         layout_.pixels < 0 ? nullptr : batch.Row(static_cast<std::size_t>(layout_.pixels), row_);
     return !pixels ||
            task().render(slot_.env, reinterpret_cast<std::uint8_t*>(pixels), &scratch_.error) == TRP_OK;
+  }
+
+  // False where the env wrote a category that does not exist.
+  bool WriteOneHot(const Batch& batch, const OneHotOutput& output) {
+    auto* to = reinterpret_cast<std::int64_t*>(batch.Row(output.column, row_));
+    if (!to) return true;
+    const OutputColumn& column = layout_.outputs[output.column];
+    std::memset(to, 0, column.row_bytes);
+    const auto* category = reinterpret_cast<const std::int64_t*>(scratch_.bytes() + output.scratch_offset);
+    for (const std::int64_t count : output.categories) {
+      if (*category < 0 || *category >= count) {
+        std::snprintf(scratch_.error.message, sizeof scratch_.error.message,
+                      "the env wrote %lld to '%s', expected one of 0 to %lld",
+                      static_cast<long long>(*category), column.spec.name.c_str(),
+                      static_cast<long long>(count - 1));
+        return false;
+      }
+      to[*category++] = 1;
+      to += count;
+    }
+    return true;
   }
 
   const Layout& layout_;

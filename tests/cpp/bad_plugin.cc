@@ -67,9 +67,16 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     plugin.packages = &package;
   }
   if (is("tiny plugin")) plugin.struct_size = sizeof plugin.abi_version;
-  if (is("version")) {
+  if (is("version") || is("older version")) {
     plugin = {};
-    plugin.abi_version = TRP_ABI_VERSION + 1;
+    plugin.abi_version = is("version") ? TRP_ABI_VERSION + 1 : TRP_ABI_VERSION - 1;
+  }
+  static trp_option option = {};
+  option.name = "strange";
+  option.default_value.type = is("negative option type") ? -1 : 99;
+  if (is("unknown option type") || is("negative option type")) {
+    task.options = &option;
+    task.num_options = 1;
   }
   return &plugin;
 }

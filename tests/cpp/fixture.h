@@ -63,6 +63,11 @@ inline core::OptionValue DefaultOf(const trp_option& option) {
       }
       return table;
     }
+    case TRP_TYPE_STRING_LIST: {
+      std::vector<std::string> strings;
+      for (std::int64_t i = 0; i < value.count; ++i) strings.emplace_back(value.entries[i].key);
+      return strings;
+    }
   }
   return std::monostate();
 }

@@ -114,6 +114,22 @@ TEST(OneHotActionsAreAsWideAsTheirCategories) {
   CHECK_EQ(layout.actions.back().row_bytes, 3 * sizeof(std::int64_t));
 }
 
+TEST(OneHotObservationsPassThroughScratch) {
+  const auto config = MakeConfig("raw_plugin", "RepeatingChoices-v0");
+  const Layout layout(*config, {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  const OutputColumn& column = layout.outputs[0];
+  CHECK(column.spec.one_hot);
+  CHECK_EQ(column.spec.shape, (std::vector<std::int64_t>{2, 5}));
+  CHECK_EQ(column.spec.Choices(), (std::vector<std::int64_t>{2, 3}));
+  CHECK_EQ(column.spec.OneHotShape(), column.spec.shape);
+  CHECK_EQ(column.row_bytes, 10 * sizeof(std::int64_t));
+  CHECK_EQ(layout.one_hot.size(), 1u);
+  CHECK_EQ(layout.one_hot[0].categories, (std::vector<std::int64_t>{2, 3, 2, 3}));
+  const Layout numbers(*config, {.info_keys = {}, .one_hot = false, .float_dtype = -1});
+  CHECK(numbers.one_hot.empty());
+  CHECK_EQ(numbers.outputs[0].row_bytes, 4 * sizeof(std::int64_t));
+}
+
 TEST(ScratchSlotsAreAlignedAndDisjoint) {
   const auto config = KindsConfig();
   const Layout layout(*config, {.info_keys = {}, .one_hot = true, .float_dtype = -1});

@@ -30,6 +30,8 @@ class OptionsEnv {
     IntOrString which = "left";
     std::optional<FloatListMap> table = FloatListMap{{"a", {1}}, {"b", {2, 3}}};
 
+    std::vector<std::string> lines = {"up", "down"};
+
     std::int64_t opened = 0;  // no option: set by Open
 
     template <class Visitor>
@@ -46,6 +48,7 @@ class OptionsEnv {
       visit("perhaps", perhaps, "a float or None");
       visit("which", which, "a number or a name");
       visit("table", table, "numbers by name, or None");
+      visit("lines", lines, "strings");
     }
     void Open() {
       if (number > 10) throw InvalidArgument("number is too large");
@@ -58,7 +61,7 @@ class OptionsEnv {
 
   static Specs MakeSpecs(const Options& options) {
     const auto size = static_cast<std::int64_t>(options.numbers.size());
-    return {Observation("ints", Box<std::int64_t>({6})), Observation("numbers", Box<std::int64_t>({size})),
+    return {Observation("ints", Box<std::int64_t>({7})), Observation("numbers", Box<std::int64_t>({size})),
             Observation("floats", Box<double>({5})),     Observation("word", Box<std::uint8_t>({8})),
             Observation("more", Box<double>({4})),       Action("action", Discrete(2))};
   }
@@ -67,8 +70,11 @@ class OptionsEnv {
   void Seed(Entropy) {}
   void Reset(Row& row) {
     const Options& o = options_;
-    const std::array<std::int64_t, 6> ints = {
-        o.flag, o.number, o.small, o.maybe.value_or(-1), static_cast<std::int64_t>(o.reals.size()), o.opened};
+    std::int64_t lengths = 0;  // a digit for each line
+    for (const auto& line : o.lines) lengths = 10 * lengths + static_cast<std::int64_t>(line.size());
+    const std::array<std::int64_t, 7> ints = {
+        o.flag,   o.number, o.small, o.maybe.value_or(-1), static_cast<std::int64_t>(o.reals.size()),
+        o.opened, lengths};
     const std::array<double, 5> floats = {o.real, o.range[0], o.range[1], o.perhaps.value_or(-1),
                                           o.reals.empty() ? 0 : o.reals.back()};
     std::copy(ints.begin(), ints.end(), row.Out<std::int64_t>(0));

@@ -56,7 +56,14 @@ TEST(RefusesALibraryThatIsNoPlugin) {
 
 TEST(RefusesAnotherAbiVersion) {
   CHECK_THROWS(StatusError, "ABI version " + std::to_string(TRP_ABI_VERSION + 1), LoadBad("version"));
+  CHECK_THROWS(StatusError, "ABI version " + std::to_string(TRP_ABI_VERSION - 1), LoadBad("older version"));
   CHECK_EQ(StatusOf([] { LoadBad("version"); }), TRP_INVALID_ARGUMENT);
+}
+
+TEST(RefusesOptionsOfUnknownType) {
+  CHECK_THROWS(StatusError, "option 'strange' of task 'Bad-v0' has unknown type 99",
+               LoadBad("unknown option type"));
+  CHECK_THROWS(StatusError, "has unknown type -1", LoadBad("negative option type"));
 }
 
 TEST(PassesOnWhyAPluginDidNotStart) {
@@ -170,11 +177,12 @@ const trp_option& FindOption(const trp_task& task, const std::string& name) {
 TEST(DescribesOptions) {
   const auto plugin = LoadPlugin("options_plugin");
   const trp_task& task = plugin->task("Options-v0");
-  CHECK_EQ(task.num_options, 12);
+  CHECK_EQ(task.num_options, 13);
   const trp_type types[] = {TRP_TYPE_BOOL,       TRP_TYPE_INT,           TRP_TYPE_INT,
                             TRP_TYPE_FLOAT,      TRP_TYPE_STRING,        TRP_TYPE_INT_LIST,
                             TRP_TYPE_FLOAT_LIST, TRP_TYPE_FLOAT_LIST,    TRP_TYPE_INT,
-                            TRP_TYPE_FLOAT,      TRP_TYPE_INT_OR_STRING, TRP_TYPE_FLOAT_LIST_MAP};
+                            TRP_TYPE_FLOAT,      TRP_TYPE_INT_OR_STRING, TRP_TYPE_FLOAT_LIST_MAP,
+                            TRP_TYPE_STRING_LIST};
   for (std::int64_t i = 0; i < task.num_options; ++i) {
     const trp_option& option = task.options[i];
     CHECK_EQ(option.default_value.type, types[i]);
@@ -207,6 +215,7 @@ TEST(DescribesDefaults) {
   CHECK(value("maybe") == OptionValue());
   CHECK(value("perhaps") == OptionValue(1.5));
   CHECK(value("which") == OptionValue("left"));
+  CHECK(value("lines") == OptionValue(std::vector<std::string>{"up", "down"}));
   CHECK(value("table") == OptionValue(test::Table{{"a", {1}}, {"b", {2, 3}}}));
 }
 
@@ -236,7 +245,7 @@ std::string Shown(const test::Options& options) {
 }
 
 TEST(OptionsArrive) {
-  CHECK_EQ(Shown({}), "[1, 3, -4, -1, 0, 77][1, 2][0.25, -0.5, 0.5, 1.5, 0]red[-4, 2, 9798, 123]");
+  CHECK_EQ(Shown({}), "[1, 3, -4, -1, 0, 77, 24][1, 2][0.25, -0.5, 0.5, 1.5, 0]red[-4, 2, 9798, 123]");
   CHECK_EQ(Shown({{"flag", false},
                   {"number", 7},
                   {"small", 5},
@@ -246,13 +255,14 @@ TEST(OptionsArrive) {
                   {"reals", std::vector<double>{0.75, 2.5}},
                   {"range", std::vector<double>{-2, 2}},
                   {"which", 6},
-                  {"table", test::Table{{"z", {4, 5}}, {"c", {}}, {"d", {7}}}}}),
-           "[0, 7, 5, -1, 2, 77][9, 8, 7][0.5, -2, 2, 1.5, 2.5]green[6, 3, 1000122, 745]");
+                  {"table", test::Table{{"z", {4, 5}}, {"c", {}}, {"d", {7}}}},
+                  {"lines", std::vector<std::string>{"abc"}}}),
+           "[0, 7, 5, -1, 2, 77, 3][9, 8, 7][0.5, -2, 2, 1.5, 2.5]green[6, 3, 1000122, 745]");
 }
 
 TEST(NoneArrives) {
   CHECK_EQ(Shown({{"maybe", 4}, {"perhaps", OptionValue()}, {"table", OptionValue()}}),
-           "[1, 3, -4, 4, 0, 77][1, 2][0.25, -0.5, 0.5, -1, 0]red[-4, -1, 0, 0]");
+           "[1, 3, -4, 4, 0, 77, 24][1, 2][0.25, -0.5, 0.5, -1, 0]red[-4, -1, 0, 0]");
 }
 
 TEST(AConfigurationThatFailsToOpenSaysWhy) {
@@ -265,7 +275,7 @@ TEST(AConfigurationThatFailsToOpenSaysWhy) {
 
 TEST(RefusesAnotherNumberOfOptions) {
   const auto plugin = LoadPlugin("options_plugin");
-  CHECK_THROWS(StatusError, "takes 12 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
+  CHECK_THROWS(StatusError, "takes 13 options, got 0", Config(plugin, plugin->task("Options-v0"), {}));
 }
 
 TEST(SpecsDependOnOptions) {
@@ -308,6 +318,24 @@ TEST(RefusesANegativeNumberOfCategories) { CheckRefused("NegativeCategories-v0")
 TEST(RefusesChoicesWithoutACategory) {
   CheckRefused("ZeroCategories-v0");
   CheckRefused("NoChoice-v0");
+}
+
+TEST(RefusesChoicesThatDoNotRepeat) {
+  const auto config = MakeConfig("raw_plugin", "RepeatingChoices-v0");
+  const Spec& spec = config->specs()[0];
+  CHECK_EQ(spec.Choices(), (std::vector<std::int64_t>{2, 3}));
+  CHECK_EQ(spec.OneHotShape(), (std::vector<std::int64_t>{2, 5}));
+  CHECK_THROWS(StatusError, "do not repeat along its last dimension",
+               MakeConfig("raw_plugin", "OddChoices-v0"));
+}
+
+TEST(LikeChoicesStack) {
+  const auto choices = MakeConfig("raw_plugin", "LikeChoices-v0")->specs()[0];
+  CHECK_EQ(choices.Choices(), (std::vector<std::int64_t>{3}));
+  CHECK_EQ(choices.OneHotShape(), (std::vector<std::int64_t>{2, 3}));
+  const auto plain = MakeConfig("raw_plugin", "Good-v0")->specs()[0];
+  CHECK(plain.Choices().empty());
+  CHECK_EQ(plain.OneHotShape(), plain.shape);
 }
 
 TEST(RefusesNamesThatClash) {

@@ -11,6 +11,10 @@ constexpr int64_t kNegative[] = {-2};
 constexpr int64_t kCategories[] = {3, 3};
 constexpr int64_t kNoCategories[] = {0};
 constexpr int64_t kNoChoice[] = {1, 0};
+constexpr int64_t kTwoByTwo[] = {2, 2};
+constexpr int64_t kRepeating[] = {2, 3, 2, 3};
+constexpr int64_t kUnlike[] = {2, 4};
+constexpr int64_t kOdd[] = {2, 3, 3, 2};
 
 constexpr trp_spec Spec(const char* name, int32_t role, int32_t dtype, int32_t ndim, const int64_t* shape,
                         int32_t num_categories = 0, const int64_t* categories = nullptr) {
@@ -37,6 +41,10 @@ constexpr Case kCases[] = {
     {"FloatCategories-v0", {Spec("x", TRP_ACTION, TRP_FLOAT32, 1, kTwo, 2, kCategories), kReward}},
     {"ZeroCategories-v0", {Spec("x", TRP_ACTION, TRP_INT64, 0, nullptr, 1, kNoCategories), kReward}},
     {"NoChoice-v0", {Spec("x", TRP_ACTION, TRP_INT64, 1, kTwo, 2, kNoChoice), kReward}},
+    {"LikeChoices-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 1, kTwo, 2, kCategories), kReward}},
+    {"RepeatingChoices-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 2, kTwoByTwo, 4, kRepeating), kReward}},
+    {"OddChoices-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 2, kTwoByTwo, 4, kOdd), kReward}},
+    {"Category-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 1, kTwo, 2, kUnlike), kReward}},
     {"DoubleReward-v0", {kGood, Spec("reward", TRP_REWARD, TRP_FLOAT64, 0, nullptr)}},
     {"IntDone-v0", {Spec("x", TRP_DONE, TRP_INT64, 0, nullptr), kReward}},
     {"SameNames-v0", {Spec("reward", TRP_OBSERVATION, TRP_FLOAT32, 1, kTwo), kReward}},
@@ -77,6 +85,13 @@ int Reset(trp_env* env, void* const*, trp_error*) {
   reinterpret_cast<Env*>(env)->steps = 0;
   return TRP_OK;
 }
+// Category-v0: one choice of two and one of four, both the number of steps.
+int CountInCategories(trp_env* env, void* const* outputs, trp_error*) {
+  const int64_t steps = reinterpret_cast<Env*>(env)->steps++;
+  auto* out = static_cast<int64_t*>(outputs[0]);
+  out[0] = out[1] = steps - (steps > 2 ? 4 : 0);
+  return TRP_OK;
+}
 int Step(trp_env* env, const void* const*, void* const*, trp_step_result*, trp_error* error) {
   Env& self = *reinterpret_cast<Env*>(env);
   if (++self.steps < 2 || self.number > 1) return TRP_OK;
@@ -105,6 +120,7 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     task.seed = Seed;
     task.reset = Reset;
     task.step = Step;
+    if (std::strcmp(task.id, "Category-v0") == 0) task.reset = CountInCategories;
     task_pointers[i] = &task;
   }
   plugin = {TRP_ABI_VERSION, sizeof(trp_plugin), "raw", "1", kNumCases, task_pointers, 0, nullptr, nullptr};

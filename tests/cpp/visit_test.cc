@@ -306,6 +306,27 @@ TEST(DecodesOneHotActions) {
   CHECK_EQ(choose({0, 1, 0, 1}), "111");
 }
 
+TEST(WritesDiscreteObservationsOneHot) {
+  Visited env(test::MakeConfig("raw_plugin", "Category-v0"),
+              {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  CHECK_EQ(env.Reset(0), Result::kOk);
+  CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{1, 0, 1, 0, 0, 0}));
+  CHECK_EQ(env.Reset(0), Result::kOk);
+  CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{0, 1, 0, 1, 0, 0}));
+  CHECK(env.out.IsUntouched(0));
+  CHECK_EQ(env.Reset(0), Result::kFailed);  // 2 of two
+  CHECK_EQ(env.Error(), "the env wrote 2 to 'x', expected one of 0 to 1");
+  CHECK_EQ(env.Reset(0), Result::kFailed);
+  CHECK_EQ(env.Error(), "the env wrote -1 to 'x', expected one of 0 to 1");
+}
+
+TEST(WritesDiscreteObservationsAsNumbers) {
+  Visited env(test::MakeConfig("raw_plugin", "Category-v0"),
+              {.info_keys = {}, .one_hot = false, .float_dtype = -1});
+  for (int i = 0; i < 3; ++i) CHECK_EQ(env.Reset(0), Result::kOk);
+  CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{2, 2}));
+}
+
 TEST(AFailedStepLeavesZeros) {
   Visited env(KindsConfig({{"fail_at_step", 2}}),
               {.info_keys = {"step_count"}, .one_hot = false, .float_dtype = -1});

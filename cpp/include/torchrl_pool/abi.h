@@ -88,9 +88,10 @@ typedef enum trp_type {
   TRP_TYPE_FLOAT_LIST = 5,
   TRP_TYPE_INT_OR_STRING = 6, /* by number or by name */
   TRP_TYPE_FLOAT_LIST_MAP = 7,
+  TRP_TYPE_STRING_LIST = 8,
 } trp_type;
 
-/* One entry of a map. */
+/* One entry of a map, or of a list of strings, which has keys only. */
 typedef struct trp_entry {
   const char* key;
   int64_t count; /* numbers */
@@ -104,7 +105,7 @@ typedef struct trp_value {
   const int64_t* ints;      /* bool (0 or 1), int, int list; int or string: NULL where it is a string */
   const double* floats;     /* float, float list */
   const char* string;       /* string; int or string: NULL where it is an int */
-  const trp_entry* entries; /* map, ordered by key */
+  const trp_entry* entries; /* map, ordered by key; string list */
 } trp_value;
 
 typedef struct trp_option {

@@ -77,6 +77,17 @@ struct OptionTraits<std::vector<double>> {
   static Storage Load(const trp_value& value) { return {value.floats, value.floats + value.count}; }
 };
 template <>
+struct OptionTraits<std::vector<std::string>> {
+  using Storage = std::vector<std::string>;
+  static constexpr trp_type kType = TRP_TYPE_STRING_LIST;
+  static Storage Store(const Storage& value) { return value; }
+  static Storage Load(const trp_value& value) {
+    Storage strings;
+    for (std::int64_t i = 0; i < value.count; ++i) strings.emplace_back(value.entries[i].key);
+    return strings;
+  }
+};
+template <>
 struct OptionTraits<IntOrString> {
   using Storage = IntOrString;
   static constexpr trp_type kType = TRP_TYPE_INT_OR_STRING;
@@ -189,6 +200,14 @@ class OptionDeclarer {
   void Point(trp_value* value, const std::vector<double>& floats) {
     value->count = static_cast<std::int64_t>(floats.size());
     value->floats = floats_.emplace_back(floats).data();
+  }
+  void Point(trp_value* value, const std::vector<std::string>& strings) {
+    auto& entries = entries_.emplace_back();
+    for (const auto& string : strings) {
+      entries.push_back({strings_.emplace_back(string).c_str(), 0, nullptr});
+    }
+    value->count = static_cast<std::int64_t>(entries.size());
+    value->entries = entries.data();
   }
   void Point(trp_value* value, const IntOrString& either) {
     if (const auto* string = std::get_if<std::string>(&either)) {

@@ -63,10 +63,24 @@ Space Box(std::vector<std::int64_t> shape, double low, double high) {
 inline Space Discrete(std::int64_t count) {
   return {.dtype = TRP_INT64, .shape = {}, .low = {}, .high = {}, .categories = {count}};
 }
-// Several choices at once, as int64 [counts.size()].
+// Several choices at once, as int64 [counts.size()], as Gymnasium's MultiDiscrete and Tuple of Discretes.
 inline Space MultiDiscrete(std::vector<std::int64_t> counts) {
   const auto size = static_cast<std::int64_t>(counts.size());
   return {.dtype = TRP_INT64, .shape = {size}, .low = {}, .high = {}, .categories = std::move(counts)};
+}
+
+// Several yes or no's at once, as int8 0 or 1.
+inline Space MultiBinary(std::vector<std::int64_t> shape) { return Box<std::int8_t>(std::move(shape), 0, 1); }
+// What each of `count` agents has, along a first dimension.
+inline Space PerAgent(std::int64_t count, const Space& space) {
+  Space all = space;
+  all.shape.insert(all.shape.begin(), count);
+  for (std::int64_t i = 1; i < count; ++i) {
+    all.categories.insert(all.categories.end(), space.categories.begin(), space.categories.end());
+    if (space.low.size() > 1) all.low.insert(all.low.end(), space.low.begin(), space.low.end());
+    if (space.high.size() > 1) all.high.insert(all.high.end(), space.high.begin(), space.high.end());
+  }
+  return all;
 }
 
 struct Spec {

@@ -1,0 +1,210 @@
+"""Toy texts against Gymnasium, bit for bit."""
+
+from functools import partial
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.wrappers import TransformObservation
+from reference import gymnasium_env
+from torchrl.envs import GymEnv, GymWrapper, SerialEnv
+
+from torchrl_pool import PoolEnv, _core, list_tasks, task_info
+from torchrl_pool.building import compile_plugin
+from torchrl_pool.testing import assert_same_trajectories, check_plugin
+
+TASKS = list_tasks("toy_text")
+N = 3
+TESTS = Path(__file__).parents[1]
+LAKE = ["SFHS", "FFFF", "G FH", "FHFG", "XFFF"]
+
+
+def infos_of(task):
+    return {"Blackjack-v1": (), "Taxi-v4": ("prob", "action_mask")}.get(task, ("prob",))
+
+
+def towards_the_end(pool, root):
+    """Random actions, but mostly those that bring an episode to its own end."""
+    action = pool.rand_action()["action"]
+    state = root["observation"]
+    if pool.task.startswith("CliffWalking"):
+        up, right, down = (torch.full_like(state, move) for move in range(3))
+        wise = torch.where(state % 12 == 11, down, torch.where(state // 12 >= 2, up, right))
+        return torch.where(torch.rand(N) < 0.9, wise, action)
+    if pool.task == "Taxi-v4":
+        stands = torch.tensor([0, 4, 20, 23])
+        arrives = (state // 4 % 5 == 4) & (stands[state % 4] == state // 20)
+        return torch.where(root["action_mask"][:, 4] == 1, 4, torch.where(arrives, 5, action))
+    return action
+
+
+def tuple_as_array(env):
+    """Blackjack with the observation space that stands nearest to its Tuple, which GymEnv cannot read."""
+    space = gymnasium.spaces.MultiDiscrete([part.n for part in env.observation_space])
+    return TransformObservation(env, np.array, space)
+
+
+def gym_env(task, **kwargs):
+    if task == "Blackjack-v1":
+        return GymWrapper(tuple_as_array(gymnasium.make(task)), **kwargs)
+    return GymEnv(task, **kwargs)
+
+
+def compare(task, steps=400, seeds=(0, 1, 2), make=None, **options):
+    make = make or partial(gymnasium_env, task)
+    return assert_same_trajectories(
+        task, make, steps=steps, seeds=seeds, info_keys=infos_of(task), policy=towards_the_end, **options
+    )
+
+
+def test_family_is_complete():
+    reference = {id for id, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)}
+    assert set(TASKS) == reference
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_registration_equals_gymnasiums(task):
+    info, reference = task_info(task), gymnasium.spec(task)
+    assert info.max_episode_steps == reference.max_episode_steps
+    assert info.reward_threshold == reference.reward_threshold
+    defaults = {option.name: option.default for option in info.options}
+    for name, value in reference.kwargs.items():
+        assert defaults[name] == value
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_equals_gymnasium(task):
+    rollouts = compare(task)
+    assert torch.stack(rollouts)["next", "terminated"].any()
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("FrozenLake-v1", {"is_slippery": False}),
+        ("FrozenLake-v1", {"map_name": "8x8"}),
+        ("FrozenLake-v1", {"success_rate": 0.8}),
+        ("FrozenLake-v1", {"reward_schedule": [10, -3, -0.1]}),
+        ("FrozenLake-v1", {"desc": LAKE}),
+        ("FrozenLake8x8-v1", {"desc": ["SG"], "map_name": None, "success_rate": 0.1}),
+        ("FrozenLake8x8-v1", {"is_slippery": False, "reward_schedule": (0.5, 0.25, 2)}),
+        ("CliffWalking-v1", {"is_slippery": True}),
+        ("CliffWalkingSlippery-v1", {"is_slippery": False}),
+        ("Taxi-v4", {"is_rainy": True}),
+        ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.4}),
+        ("Taxi-v4", {"fickle_passenger": True}),
+        ("Taxi-v4", {"fickle_passenger": True, "fickle_probability": 1.0, "is_rainy": True}),
+        ("Blackjack-v1", {"sab": False}),
+        ("Blackjack-v1", {"sab": False, "natural": True}),
+        ("Blackjack-v1", {"natural": True}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
+)
+def test_options_equal_gymnasiums(task, options):
+    (with_options,) = compare(task, 800, [4], partial(gymnasium_env, task, **options), **options)
+    assert with_options["next", "terminated"].any()
+    if task == "Blackjack-v1" and options.get("sab", True):
+        return  # `natural` is without effect there
+    (default,) = compare(task, 800, [4])
+    changed = [key for key in default.keys(True, True) if not torch.equal(default[key], with_options[key])]
+    assert changed, "the option makes no difference here: nothing was tested"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_time_limits_equal_gymnasiums(task):
+    (short,) = compare(task, 40, [0], partial(gymnasium_env, task, max_episode_steps=3), max_episode_steps=3)
+    assert short["next", "truncated"].any()
+    (endless,) = compare(
+        task, 300, [0], partial(gymnasium_env, task, max_episode_steps=-1), max_episode_steps=None
+    )
+    assert not endless["next", "truncated"].any()
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+def test_specs_and_rollouts_equal_those_of_gym_env(task, categorical):
+    pool = PoolEnv(task, N, device="cpu", categorical_action_encoding=categorical)
+    reference = SerialEnv(N, lambda: gym_env(task, categorical_action_encoding=categorical))
+    for kind in ("observation", "action", "reward", "done", "state"):
+        assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
+    assert pool.set_seed(5) == reference.set_seed(5)
+    actual, expected = pool.reset(), reference.reset()
+    for _ in range(60):
+        for key in ("observation", "done", "terminated", "truncated"):
+            assert torch.equal(actual[key], expected[key])
+        action = pool.rand_action()["action"]
+        actual, root = pool.step_and_maybe_reset(actual.set("action", action))
+        expected, expected_root = reference.step_and_maybe_reset(expected.set("action", action.clone()))
+        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
+        for key in actual.keys(True, True):
+            assert torch.equal(actual[key], expected[key])
+        assert actual["next", "observation"].dtype == expected["next", "observation"].dtype
+        actual, expected = root, expected_root
+    pool.close()
+    reference.close()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_keeps_the_contract(task):
+    assert "states" in check_plugin(task)
+
+
+def test_envs_with_options_of_their_own():
+    per_env = [{"is_slippery": False}, {"success_rate": 0.9}, {"desc": ["SFFF", "FFFF", "FFFF", "FFFG"]}]
+    mixed = PoolEnv("FrozenLake-v1", N, env_options=per_env, seed=1)
+    alone = [PoolEnv("FrozenLake-v1", N, seed=1, **options) for options in per_env]
+    torch.manual_seed(0)
+    actual = mixed.rollout(80, break_when_any_done=False)
+    for i, pool in enumerate(alone):
+        torch.manual_seed(0)
+        assert (pool.rollout(80, break_when_any_done=False)[i] == actual[i]).all()
+    with pytest.raises(ValueError, match="different shapes, dtypes or numbers of categories"):
+        PoolEnv("FrozenLake-v1", 2, env_options=[{"map_name": "4x4"}, {"map_name": "8x8"}])
+
+
+def test_random_maps_can_be_crossed():
+    maps = []
+    for _ in range(3):
+        pool = PoolEnv("FrozenLake-v1", 8, map_name=None, is_slippery=False, max_episode_steps=None)
+        root = pool.reset(seed=0)
+        moves, goals = {}, set()
+        for _ in range(500):
+            td, root = pool.step_and_maybe_reset(pool.rand_action(root))
+            here, there = (t["observation"].argmax(-1).tolist() for t in (td, td["next"]))
+            for i in range(8):
+                moves.setdefault(here[i], set()).add(there[i])
+                if td["next", "reward"][i] == 1:
+                    goals.add(there[i])
+        assert root["observation"].shape == (8, 64)
+        assert goals <= {63}
+        assert len(moves) > 1  # the start is not walled in
+        maps.append(sorted((cell, *sorted(to)) for cell, to in moves.items()))
+    assert maps[0] != maps[1] or maps[1] != maps[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"desc": ["SF", "G"]}, ValueError, "its rows differ in length"),
+        ({"desc": ["FF", "FG"]}, ValueError, "has no start"),
+        ({"desc": []}, ValueError, "has no cells"),
+        ({"desc": "SFFG"}, TypeError, "option 'desc': expected list of str or None, got 'SFFG'"),
+        ({"desc": ["SF", 7]}, TypeError, "option 'desc': expected list of str or None"),
+        ({"map_name": "5x5"}, ValueError, "expected one of '4x4', '8x8', got '5x5'"),
+        ({"reward_schedule": [1, 2]}, ValueError, "expected 3 elements"),
+        ({"success_rate": 1.5}, ValueError, r"expected a number in \[0, 1\]"),
+    ],
+)
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        PoolEnv("FrozenLake-v1", 1, **options)
+
+
+def test_the_family_builds_as_a_strangers_would():
+    """Nothing but the installed headers, which a stranger has too."""
+    sources = TESTS.parent / "cpp" / "envs" / "toy_text"
+    library = compile_plugin([sources / "taxi.cc", sources / "plugin.cc"], flags=("-O0",))
+    plugin = _core.load_plugin(str(library))
+    assert [task["id"] for task in plugin.tasks] == ["Taxi-v4"]

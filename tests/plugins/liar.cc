@@ -1,0 +1,88 @@
+// An env that breaks the contract in the way that its option names.
+#include <cstring>
+#include <random>
+
+#include "torchrl_pool/env.h"
+
+namespace pool = torchrl_pool;
+
+namespace {
+
+class Liar {
+ public:
+  struct Options {
+    std::string lie = "none";
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("lie", lie, "what it does wrong");
+    }
+  };
+
+  static pool::Specs MakeSpecs(const Options&) {
+    return {pool::Observation("vector", pool::Box<float>({4}, -1, 1)),
+            pool::Observation("choice", pool::MultiDiscrete({3, 5})),
+            pool::Info("extra", pool::Box<double>({2, 2})), pool::Done("late", {1}),
+            pool::Action("action", pool::Discrete(2))};
+  }
+
+  explicit Liar(const Options& options) : options_(options) {}
+
+  void Seed(pool::Entropy entropy) {
+    rng_ = pool::Rng(entropy);
+    if (Lies("ignores its seed")) {
+      std::random_device device;
+      const std::uint32_t word = device();
+      rng_ = pool::Rng(pool::Entropy{&word, 1});
+    }
+  }
+
+  void Reset(pool::Row& row) {
+    steps_ = 0;
+    hidden_ = rng_.Random();
+    Write(row, Lies("forgets at reset") ? 3 : 4);
+  }
+
+  pool::Outcome Step(pool::Row& row) {
+    ++steps_;
+    hidden_ = 0.9 * hidden_ + 0.1 * rng_.Random();
+    if (Lies("shares")) hidden_ = (shared_ += 0.01) < 1 ? shared_ : (shared_ = 0);
+    Write(row, Lies("forgets at step") ? 3 : 4);
+    if (Lies("writes too much")) row.Out<float>(0)[4] = 0;
+    if (Lies("leaves its bounds")) row.Out<float>(0)[1] = 1.5f;
+    if (Lies("invents a category")) row.Out<std::int64_t>(1)[1] = 5;
+    if (Lies("knows more than yes and no")) std::memset(row.Out<bool>(3), 2, 1);
+    return {.reward = hidden_, .terminated = steps_ == 10};
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_, steps_);
+    if (!Lies("saves too little")) visit(hidden_);
+  }
+
+ private:
+  bool Lies(const char* lie) const { return options_.lie == lie; }
+
+  void Write(pool::Row& row, int count) const {
+    for (int i = 0; i < count; ++i) row.Out<float>(0)[i] = static_cast<float>(hidden_);
+    row.Out<std::int64_t>(1)[0] = steps_ % 3;
+    row.Out<std::int64_t>(1)[1] = steps_ % 5;
+    if (double* extra = row.Out<double>(2)) {
+      for (int i = 0; i < (Lies("forgets an info") ? 2 : 4); ++i) extra[i] = hidden_;
+    }
+    row.Out<bool>(3)[0] = steps_ > 5;
+  }
+
+  static inline double shared_ = 0;
+  const Options& options_;
+  pool::Rng rng_;
+  double hidden_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+const bool registered = pool::Register<Liar>({.id = "Liar-v0"});
+
+}  // namespace
+
+TORCHRL_POOL_PLUGIN("liar", "1.0")

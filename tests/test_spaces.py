@@ -1,0 +1,192 @@
+"""Tasks with other than one observation and one action: specs and values as TorchRL has them."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from building import build_plugin
+from gymnasium import spaces
+from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot
+from torchrl.envs import GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
+
+from torchrl_pool import PoolEnv, load_plugin
+from torchrl_pool.testing import assert_same_trajectories, check_plugin
+
+N = 3
+INF = np.inf
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plugin():
+    load_plugin(build_plugin("spaces"))
+
+
+class Twin(gymnasium.Env):
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.random, self.steps = self.np_random.random(), 0
+        return self.observe(None), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.observe(action), self.random, self.steps == 7, False, {}
+
+
+class DictTwin(Twin):
+    observation_space = spaces.Dict(
+        position=spaces.Box(-INF, INF, (2,), np.float64),
+        sensors=spaces.Dict(
+            range=spaces.Box(0, 30, (3,)),
+            touch=spaces.MultiBinary(2),
+            deep=spaces.Dict(mode=spaces.Discrete(3)),
+        ),
+        goal=spaces.MultiDiscrete([3, 5]),
+        pair=spaces.MultiDiscrete([4, 4]),
+    )
+
+    def observe(self, action):
+        t = self.steps
+        return {
+            "position": np.array([self.random, self.random + t]),
+            "sensors": {
+                "range": np.array([t, 2 * t, 3 * t], np.float32),
+                "touch": np.array([t % 2, 1], np.int8),
+                "deep": {"mode": t % 3},
+            },
+            "goal": np.array([t % 3, t % 5]),
+            "pair": np.array([t % 4, 3 - t % 4]),
+        }
+
+
+class MixedTwin(Twin):
+    observation_space = spaces.Box(-INF, INF, (10,), np.float64)
+    action_space = spaces.Dict(
+        move=spaces.Discrete(4),
+        gear=spaces.Dict(level=spaces.MultiDiscrete([3, 5]), lights=spaces.MultiBinary(3)),
+        pair=spaces.MultiDiscrete([6, 6]),
+        force=spaces.Box(-1, 1, (2,)),
+    )
+
+    def observe(self, action):
+        if action is None:
+            return np.full(10, self.random)
+        gear = action["gear"]
+        parts = [
+            np.atleast_1d(action["move"]),
+            gear["level"],
+            gear["lights"],
+            action["pair"],
+            action["force"],
+        ]
+        return np.concatenate(parts).astype(np.float64)
+
+
+class PicturesTwin(Twin):
+    observation_space = spaces.Dict(
+        camera=spaces.Box(0, 255, (4, 6, 3), np.uint8),
+        stack=spaces.Box(0, 255, (2, 4, 6), np.uint8),
+        depth=spaces.Box(0, 100, (4, 6)),
+    )
+
+    def observe(self, action):
+        return {
+            "camera": ((self.steps * 40 + np.arange(72)) % 256).astype(np.uint8).reshape(4, 6, 3),
+            "stack": ((self.steps + 5 * np.arange(48)) % 256).astype(np.uint8).reshape(2, 4, 6),
+            "depth": (np.arange(24) + self.random).astype(np.float32).reshape(4, 6),
+        }
+
+
+TWINS = {"Dict-v0": DictTwin, "Mixed-v0": MixedTwin, "Pictures-v0": PicturesTwin}
+
+
+@pytest.mark.parametrize("task", [*TWINS, "Agents-v0"])
+def test_keeps_the_contract(task):
+    assert "states" in check_plugin(task)
+
+
+@pytest.mark.parametrize("task", TWINS)
+def test_equals_its_twin(task):
+    for rollout in assert_same_trajectories(task, TWINS[task], steps=30):
+        assert rollout["next", "done"].sum() == 4 * N
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("task", TWINS)
+def test_specs_and_values_equal_those_of_gym_wrapper(task, categorical):
+    pool = PoolEnv(task, N, device="cpu", categorical_action_encoding=categorical)
+    reference = SerialEnv(N, lambda: GymWrapper(TWINS[task](), categorical_action_encoding=categorical))
+    for kind in ("observation", "action", "reward", "done"):
+        assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
+    assert pool.set_seed(2) == reference.set_seed(2)
+    root, expected_root = pool.reset(), reference.reset()
+    for _ in range(20):
+        root = pool.rand_action(root)
+        expected_root.update(root.select(*pool.action_keys).clone())
+        td, root = pool.step_and_maybe_reset(root)
+        expected, expected_root = reference.step_and_maybe_reset(expected_root)
+        assert set(td.keys(True, True)) == set(expected.keys(True, True))
+        for key in td.keys(True, True):
+            assert torch.equal(td[key], expected[key]), key
+            assert td[key].dtype == expected[key].dtype, key
+    pool.close()
+    reference.close()
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+def test_agents_stand_in_a_group(categorical):
+    env = PoolEnv("Agents-v0", N, num_agents=4, categorical_action_encoding=categorical)
+    single, several = (Categorical, MultiCategorical) if categorical else (OneHot, MultiOneHot)
+    for key, spec, cls, shape in [
+        (("agents", "action"), env.full_action_spec, single, [N, 4] if categorical else [N, 4, 5]),
+        (("agents", "signal"), env.full_action_spec, several, [N, 4, 2] if categorical else [N, 4, 5]),
+        (("agents", "role"), env.observation_spec, single, [N, 4] if categorical else [N, 4, 4]),
+    ]:
+        assert type(spec[key]) is cls
+        assert list(spec[key].shape) == shape
+    assert env.observation_spec["agents", "observation"].shape == (N, 4, 2)
+    assert env.observation_spec["agents", "observation"].low[0, 3].tolist() == [0, -1]
+    assert env.reward_key == ("agents", "reward")
+    assert env.full_reward_spec["agents", "reward"].shape == (N, 4, 1)
+    flags = {"done", "terminated", "truncated"}
+    assert set(env.done_keys) == flags | {("agents", flag) for flag in flags}
+
+
+def test_agents_leave_one_by_one_and_the_env_with_the_last():
+    env = PoolEnv("Agents-v0", N, categorical_action_encoding=True, seed=0)
+    data = env.rollout(12, break_when_any_done=False)
+    done = data["next", "agents", "done"][0, ..., 0].int().tolist()
+    assert done == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]] * 3
+    assert data["next", "done"][0, :, 0].int().tolist() == [0, 0, 0, 1] * 3
+    assert not data["agents", "done"][:, ::4].any()  # new episodes begin with everybody there
+    action, signal = data["agents", "action"], data["agents", "signal"]
+    reward = 100 * action + 10 * signal[..., 0] + signal[..., 1]
+    assert torch.equal(data["next", "agents", "reward"][..., 0], reward.float())
+    assert data["agents", "observation"][0, :, :, 0].tolist() == [[t, t + 1, t + 2] for t in range(4)] * 3
+
+
+def test_agents_under_transforms_and_with_native_keys():
+    native = PoolEnv("Agents-v0", N, seed=1, info_keys=["step_count", "agents/episode_reward"])
+    plain = PoolEnv("Agents-v0", N, seed=1)
+    transformed = TransformedEnv(plain, StepCounter(step_count_key="step_count"))
+    transformed.append_transform(RewardSum(in_keys=[("agents", "reward")], reset_keys=["_reset"]))
+    torch.manual_seed(0)
+    actual = native.rollout(11, break_when_any_done=False)
+    torch.manual_seed(0)
+    expected = transformed.rollout(11, break_when_any_done=False)
+    for key in ("step_count", ("agents", "observation"), ("agents", "reward"), ("agents", "episode_reward")):
+        assert torch.equal(actual["next"][key], expected["next"][key]), key
+
+
+def test_actions_of_agents_are_checked_one_by_one():
+    env = PoolEnv("Agents-v0", 2, categorical_action_encoding=True)
+    root = env.rand_action(env.reset())
+    root["agents", "signal"][1, 2, 1] = 3
+    with pytest.raises(ValueError, match="'agents/signal' of env 1, element 5: expected one of 0 to 2"):
+        env.step(root)
+    one_hot = PoolEnv("Agents-v0", 2)
+    root = one_hot.rand_action(one_hot.reset())
+    root["agents", "action"][0, 1] = 0
+    with pytest.raises(ValueError, match="'agents/action' of env 0, element 1: expected a one-hot vector"):
+        one_hot.step(root)

@@ -1,0 +1,31 @@
+"""A package of one's own, from the template."""
+
+from __future__ import annotations
+
+import keyword
+import shutil
+from pathlib import Path
+
+_TEMPLATE = Path(__file__).parent / "template"
+_NAME = "my_envs"  # what the template calls itself
+
+
+def new_package(name: str, parent: Path) -> Path:
+    """Writes a package of C++ envs, with one env, its twin and its tests, to the folder ``parent / name``.
+
+    Raises:
+        ValueError: the name is no Python identifier.
+        FileExistsError: there is a file or folder of that name.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
+        raise ValueError(f"name: expected a name that Python can import, got {name!r}")
+    folder = parent / name
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already")
+    shutil.copytree(_TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
+    (folder / _NAME).rename(folder / name)
+    for file in folder.rglob("*"):
+        if file.is_file():
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace(_NAME, name), encoding="utf-8")
+    return folder
