@@ -190,7 +190,7 @@ def test_random_maps_can_be_crossed():
         ({"desc": ["SF", "G"]}, ValueError, "its rows differ in length"),
         ({"desc": ["FF", "FG"]}, ValueError, "has no start"),
         ({"desc": []}, ValueError, "has no cells"),
-        ({"desc": "SFFG"}, TypeError, "option 'desc': expected list of str or None, got 'SFFG'"),
+        ({"desc": 7}, TypeError, "option 'desc': expected list of str or None, got 7"),
         ({"desc": ["SF", 7]}, TypeError, "option 'desc': expected list of str or None"),
         ({"map_name": "5x5"}, ValueError, "expected one of '4x4', '8x8', got '5x5'"),
         ({"reward_schedule": [1, 2]}, ValueError, "expected 3 elements"),
