@@ -123,12 +123,13 @@ class PoolEnv(AsyncMethods, EnvBase):
         )
         self._pin_memory_wish = pin_memory
         self._configs = open_configs(self._tasks, env_options, task_options)
-        self._limits = [
-            registry.task_info(t).max_episode_steps
+        limits = {
+            t: registry.task_info(t).max_episode_steps
             if max_episode_steps is _TASK_DEFAULT
             else max_episode_steps
-            for t in self._tasks
-        ]
+            for t in dict.fromkeys(self._tasks)
+        }
+        self._limits = [limits[t] for t in self._tasks]
         self._pool: _core.Pool | None = None
         self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
 
