@@ -1,8 +1,13 @@
 """Gymnasium's own envs, as what a pool is compared with."""
 
+import os
+
 import gymnasium
 import numpy as np
 import torch
+
+# Set TORCHRL_POOL_LONG_TESTS=1 for comparisons over several times as many steps.
+LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
 
 def gymnasium_env(task, **kwargs):

@@ -12,6 +12,7 @@ import torch
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+from reference import LONG
 from torchrl.envs import EnvBase, GymWrapper, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
@@ -143,7 +144,7 @@ def test_every_game_equals_gymnasium(task, make_pool, capfd):
 def test_equals_gymnasium_with_and_without_sticky_actions(task, seed, make_pool):
     options = [{"repeat_action_probability": 0.25}, {"repeat_action_probability": 0.0}]
     pool = make_pool(task, 2, info_keys=(*INFO, "ram"), env_options=options)
-    play(pool, [gymnasium_env(task, **o) for o in options], 600, seed=seed)
+    play(pool, [gymnasium_env(task, **o) for o in options], 600 if LONG else 150, seed=seed)
 
 
 @pytest.mark.parametrize("task", GAMES)

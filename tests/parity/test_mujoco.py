@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.envs.mujoco import MujocoEnv
-from reference import Reference, gymnasium_env
+from reference import LONG, Reference, gymnasium_env
 from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
@@ -242,7 +242,8 @@ def test_equals_gymnasium_with_infos(task, seed, make_pool):
     keys = info_keys(task)
     torch.manual_seed(seed)
     reference = Reference([lambda: gymnasium_env(task)] * N)
-    assert play(make_pool(task, info_keys=keys), reference, 1_100, seed, keys) >= N
+    episodes = play(make_pool(task, info_keys=keys), reference, 1_100 if LONG else 250, seed, keys)
+    assert episodes >= N or not LONG
     assert set(keys) == set(reference.infos[0]) - {"TimeLimit.truncated"}
 
 
