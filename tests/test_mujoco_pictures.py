@@ -197,4 +197,4 @@ else:
     raise AssertionError("drew")
 """
     environment = {**os.environ, "MUJOCO_GL": value}
-    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=240)

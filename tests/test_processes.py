@@ -20,7 +20,7 @@ def zeros(env):
 """
 
 
-def run(body, timeout=60):
+def run(body, timeout=240):
     """Runs the body and returns what it printed; it must end by itself and without an error."""
     result = subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(body), build_plugin("fault")],

@@ -127,7 +127,7 @@ def test_wrong_options(arguments: list[str], message: str, capsys: pytest.Captur
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240)
 
 
 def test_help() -> None:
