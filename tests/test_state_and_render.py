@@ -3,6 +3,9 @@ import torch
 
 from torchrl_pool import PoolEnv, list_tasks
 
+# Of the Atari games, which are one program with many cartridges, one.
+TASKS = [task for task in list_tasks() if not task.startswith("ALE/")] + ["ALE/Pong-v5"]
+
 
 def steps(env, root, actions):
     out = []
@@ -12,7 +15,7 @@ def steps(env, root, actions):
     return torch.stack(out)
 
 
-@pytest.mark.parametrize("task", list_tasks())
+@pytest.mark.parametrize("task", TASKS)
 def test_restored_envs_continue_bit_for_bit(task):
     """In the same pool, and in another one of another size, seed and number of threads."""
     keys = ("step_count", "episode_reward", "is_init")
