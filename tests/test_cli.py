@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from own_tasks import OWN_TASKS
 
 from torchrl_pool import list_tasks
 from torchrl_pool.__main__ import main
@@ -21,7 +22,7 @@ def test_list_of_a_family_as_json(capsys):
     assert tasks["Pendulum-v1"]["reward_threshold"] is None
 
 
-@pytest.mark.parametrize("task", list_tasks())
+@pytest.mark.parametrize("task", OWN_TASKS)
 def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task]) == 0
     shown = capsys.readouterr().out
