@@ -9,6 +9,7 @@ except ImportError as error:  # most often: run from a checkout that is not inst
     ) from error
 
 from torchrl_pool.building import build_plugin
+from torchrl_pool.collector import PoolCollector
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import EnvFailure
 from torchrl_pool.multi_threaded import MultiThreadedEnv
@@ -21,6 +22,7 @@ __all__ = [
     "EnvFailure",
     "MultiThreadedEnv",
     "OptionInfo",
+    "PoolCollector",
     "PoolEnv",
     "TaskInfo",
     "build_plugin",

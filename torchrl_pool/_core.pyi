@@ -72,6 +72,15 @@ class Op:
     step: Op
     step_and_reset: Op
 
+class RolloutLayout:
+    def __init__(
+        self,
+        *,
+        out_strides: Sequence[int],
+        recorded_bytes: Sequence[int],
+        recorded_strides: Sequence[int],
+    ) -> None: ...
+
 class Received:
     @property
     def envs(self) -> list[int]: ...
@@ -99,6 +108,31 @@ class Pool:
     def reset(self, out: list[int], mask: int, entropy: Sequence[Sequence[int]], owner: object) -> None: ...
     def step(self, actions: list[int], out: list[int], mask: int, owner: object) -> None: ...
     def step_and_reset(self, actions: list[int], out: list[int], root: list[int], owner: object) -> int: ...
+    def step_into(
+        self,
+        layout: RolloutLayout,
+        actions: list[int],
+        out: list[int],
+        root: list[int],
+        sources: list[int],
+        targets: list[int],
+        owner: object,
+    ) -> int: ...
+    def submit_into(
+        self,
+        layout: RolloutLayout,
+        group: int,
+        first: int,
+        count: int,
+        actions: list[int],
+        out: list[int],
+        root: list[int],
+        sources: list[int],
+        targets: list[int],
+        owner: object,
+    ) -> None: ...
+    def wait_group(self, group: int) -> int: ...
+    max_groups: int
     def prepare_async(self, out: list[int], root: list[int], owner: object) -> None: ...
     def send(self, op: Op, envs: Sequence[int], actions: list[int], alone: bool) -> None: ...
     def receive(self, op: Op, least: int, most: int, timeout: float | None) -> Received | None: ...

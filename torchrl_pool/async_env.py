@@ -63,7 +63,7 @@ class AsyncMethods:
     _flight: _Flight | None = None
 
     @property
-    def env_batch_sizes(self: PoolEnv) -> list[torch.Size]:  # type: ignore[misc]
+    def env_batch_sizes(self: PoolEnv) -> list[torch.Size]:
         """Batch size of each env by itself."""
         return [torch.Size([])] * self.num_envs
 
@@ -78,11 +78,11 @@ class AsyncMethods:
 
     # ---- step
 
-    def async_step_send(self: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:  # type: ignore[misc]
+    def async_step_send(self: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """Starts a step of these envs, with the actions of ``tensordict``, of shape ``[k]``."""
         _send(self, _STEP, tensordict, env_index)
 
-    def async_step_recv(  # type: ignore[misc]
+    def async_step_recv(
         self: PoolEnv,
         min_get: int | None = None,
         env_index: int | None = None,
@@ -99,13 +99,13 @@ class AsyncMethods:
 
     # ---- step_and_maybe_reset
 
-    def async_step_and_maybe_reset_send(  # type: ignore[misc]
+    def async_step_and_maybe_reset_send(
         self: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None
     ) -> None:
         """Starts a step of these envs, and a new episode where it ends one."""
         _send(self, _STEP_AND_RESET, tensordict, env_index)
 
-    def async_step_and_maybe_reset_recv(  # type: ignore[misc]
+    def async_step_and_maybe_reset_recv(
         self: PoolEnv,
         min_get: int | None = None,
         env_index: int | None = None,
@@ -123,7 +123,7 @@ class AsyncMethods:
 
     # ---- reset
 
-    def async_reset_send(  # type: ignore[misc]
+    def async_reset_send(
         self: PoolEnv, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None
     ) -> None:
         """Starts a new episode in these envs; without both arguments, in all."""
@@ -131,7 +131,7 @@ class AsyncMethods:
             env_index = range(self.num_envs)
         _send(self, _RESET, tensordict, env_index)
 
-    def async_reset_recv(  # type: ignore[misc]
+    def async_reset_recv(
         self: PoolEnv,
         min_get: int | None = None,
         env_index: int | None = None,
@@ -141,11 +141,6 @@ class AsyncMethods:
     ) -> TensorDictBase:
         """What ``reset`` returns, for some of the envs: ``[k]``. As :meth:`async_step_recv`."""
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
-
-    # ---- a hook for AsyncEnvPool's own classes
-
-    def _index_entry(self: PoolEnv, number: torch.Tensor) -> Any:  # type: ignore[misc]
-        return number if self._on_cpu else number.to(self.device)
 
 
 def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_index: EnvIndex) -> None:
@@ -219,7 +214,9 @@ def _receive(
     number = torch.empty(len(indices), dtype=torch.int64, device="cpu")
     pool.take(op, received, addresses, first_addresses, number.data_ptr())
 
-    data, next_root = _assemble(env, op, _rows_sent(sent), values, first, env._index_entry(number))
+    data, next_root = _assemble(
+        env, op, _rows_sent(sent), values, first, number if env._on_cpu else number.to(env.device)
+    )
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
     return data, next_root
@@ -240,21 +237,19 @@ def _assemble(
     count = values["done"].shape[0]
     on_device = values if env._on_cpu else env._on_device(values)
     if op is _RESET:
-        return _tensordict(env, {**root, **on_device, "env_index": number}, count), None
-    next_td = _tensordict(env, on_device, count)
-    data = _tensordict(env, {**root, "env_index": number, "next": next_td}, count)
+        return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
+    next_td = env._unsafe(on_device, num_rows=count)
+    data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
     if op is _STEP:
         return data, None
-    carried = {key: value for key, value in root.items() if key not in env._not_carried}
+    carried = env._carried(root, None if first is None else on_device["done"])
     if first is None:
         rewards = env._allocator.reward_keys
         carried.update({key: value for key, value in on_device.items() if key not in rewards})
     else:
-        if len(carried) > len(env._action_layout):
-            env._clear_carried(carried, on_device["done"])
         carried.update(first if env._on_cpu else env._on_device(first))
     carried["env_index"] = number
-    next_root = _tensordict(env, carried, count)
+    next_root = env._unsafe(carried, num_rows=count)
     if env._post_step_mdp_hooks is not None:
         data, next_root = env._post_step_mdp_hooks(data, next_root)
     return data, next_root
@@ -306,15 +301,6 @@ def _is_plain(value: Any, like: Any) -> bool:
         and value.is_contiguous()
         and not value.requires_grad
     )
-
-
-def _tensordict(env: PoolEnv, values: dict[Key, Any], count: int) -> TensorDict:
-    if env._nested:
-        return TensorDict(values, batch_size=[count], device=env.device)
-    tensordict = TensorDict._new_unsafe(None, torch.Size([count]))
-    tensordict._device = env.device
-    tensordict._tensordict.update(values)
-    return tensordict
 
 
 def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:

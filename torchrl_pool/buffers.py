@@ -22,12 +22,12 @@ class BatchAllocator:
 
     def __init__(self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool) -> None:
         # Never written: empty_like is the cheapest way to a fresh tensor.
-        self._step = {
+        self.step_templates = {
             key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s), device="cpu") for s in outputs
         }
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
-        self._root = {key: t for key, t in self._step.items() if key not in self.reward_keys}
+        self._root = {key: t for key, t in self.step_templates.items() if key not in self.reward_keys}
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
@@ -40,7 +40,7 @@ class BatchAllocator:
 
     def for_step(self) -> Batch:
         """Tensors with undefined contents, for a call that writes every row of all of them."""
-        return self._allocate(self._step)
+        return self._allocate(self.step_templates)
 
     def for_root(self) -> Batch:
         """The same without rewards: what a reset writes."""
@@ -48,7 +48,7 @@ class BatchAllocator:
 
     def for_rows(self, num_rows: int, rewards: bool = True) -> Batch:
         """Tensors ``[num_rows, *shape]``, with or without the rewards."""
-        templates = self._step if rewards else self._root
+        templates = self.step_templates if rewards else self._root
         tensors = {
             key: torch.empty(
                 (num_rows, *template.shape[1:]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,13 +16,14 @@ from torchrl_pool.async_env import AsyncMethods
 from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import env_failure
 from torchrl_pool.plugins import is_builtin, load_plugin
+from torchrl_pool.simulators import SimulatorMethods
 from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
 
 _TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the task's>"})()
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
-class PoolEnv(AsyncMethods, EnvBase):
+class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
     Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
@@ -363,39 +364,41 @@ class PoolEnv(AsyncMethods, EnvBase):
             raise env_failure(error, self._tensordict(tensors)) from None
 
         next_values = tensors if self._on_cpu else self._on_device(tensors)
-        # Of the input's entries the next root carries what TorchRL's step_mdp does.
-        not_carried = self._not_carried
-        carried: dict[Key, Any] = {
-            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            for key, value in entries.items()
-            if key not in not_carried
-        }
         if resets:
             self._allocator.latest = spare[0]
-            if resets < self.num_envs and len(carried) > len(self._action_layout):
-                self._clear_carried(carried, next_values["done"])
-            carried.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
+            root = self._carried(entries, next_values["done"] if resets < self.num_envs else None)
+            root.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
+            root = self._carried(entries, None)
             for key in spare[0]:
-                carried[key] = next_values[key]
+                root[key] = next_values[key]
         names = tensordict._td_dim_names
         next_td = self._unsafe(next_values, names)
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_values))
         tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-        next_root = self._unsafe(carried, names)
+        next_root = self._unsafe(root, names)
         if self._post_step_mdp_hooks is not None:
             tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
         return tensordict, next_root
 
-    def _clear_carried(self, carried: dict[Key, Any], done: torch.Tensor) -> None:
-        """Zeros in the rows that begin an episode, as TorchRL leaves them in entries that no reset writes.
+    def _carried(self, root: Mapping[Key, Any], done: torch.Tensor | None) -> dict[Key, Any]:
+        """What the next root takes over from this one, as TorchRL's step_mdp has it.
 
-        Not in actions, which the policy overwrites.
+        ``done`` names the rows that begin an episode while others do not: TorchRL leaves zeros there in
+        entries that no reset writes, but for actions, which the policy overwrites.
         """
+        not_carried = self._not_carried
+        carried: dict[Key, Any] = {
+            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
+            for key, value in root.items()
+            if key not in not_carried
+        }
+        if done is None or len(carried) <= len(self._action_layout):
+            return carried
         keep = ~done.reshape(-1)
         actions = {key for key, _, _ in self._action_layout}
 
@@ -409,6 +412,7 @@ class PoolEnv(AsyncMethods, EnvBase):
                 carried[key] = clear(value)
             elif isinstance(value, TensorDictBase):
                 carried[key] = value.apply(clear)
+        return carried
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""
@@ -450,80 +454,20 @@ class PoolEnv(AsyncMethods, EnvBase):
         return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
 
     def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
-        values = tensors if self._on_cpu else self._on_device(tensors)
-        if self._nested:
-            return TensorDict(values, batch_size=self.batch_size, device=self.device)
-        return self._unsafe(values)
+        return self._unsafe(tensors if self._on_cpu else self._on_device(tensors))
 
-    def _unsafe(self, values: dict[Key, Any], names: list[str] | None = None) -> TensorDict:
+    def _unsafe(
+        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
+    ) -> TensorDict:
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
-        tensordict = TensorDict._new_unsafe(None, self._batch_size, names=names)
+        batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
+        if self._nested:
+            return TensorDict(values, batch_size=batch_size, device=self.device, names=names)
+        tensordict = TensorDict._new_unsafe(None, batch_size, names=names)
         # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
         tensordict._device = self._device
         tensordict._tensordict.update(values)
         return tensordict
-
-    # ---- simulators ------------------------------------------------------------------------------------
-
-    def get_state(self, env_index: int | Iterable[int] | None = None) -> list[bytes]:
-        """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
-
-        A restored env continues bit for bit, in another pool of the same task too.
-
-        Raises:
-            NotImplementedError: the task cannot save its state.
-            RuntimeError: an env has not been reset.
-        """
-        pool = self._running()
-        return [pool.save(i) for i in self._indices(env_index)]
-
-    def set_state(self, state: bytes | Sequence[bytes], env_index: int | Iterable[int] | None = None) -> None:
-        """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
-
-        Args:
-            state: one state for each env of ``env_index``, or one for all of them.
-            env_index: the envs; ``None``: all.
-
-        Raises:
-            ValueError: the bytes are no state of this task, or their number is wrong.
-        """
-        pool = self._start()
-        indices = self._indices(env_index)
-        states = [state] * len(indices) if isinstance(state, bytes) else list(state)
-        if len(states) != len(indices):
-            raise ValueError(f"state: expected {len(indices)} states, got {len(states)}")
-        for i, one in zip(indices, states, strict=True):
-            if not isinstance(one, bytes):
-                raise TypeError(f"state: expected bytes, got {type(one).__name__}")
-            pool.load(i, one)
-
-    def render(self, env_index: int | Iterable[int] | None = None) -> torch.Tensor:
-        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
-
-        Raises:
-            NotImplementedError: the task cannot be rendered.
-            RuntimeError: an env has not been reset.
-        """
-        pool = self._running()
-        indices = self._indices(env_index)
-        sizes = {pool.render_size(i) for i in indices}
-        if len(sizes) != 1:
-            raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
-        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8, device="cpu")
-        for frame, i in zip(frames, indices, strict=True):
-            pool.render(i, frame.data_ptr())
-        return frames
-
-    def _indices(self, env_index: int | Iterable[int] | None) -> list[int]:
-        if env_index is None:
-            return list(range(self.num_envs))
-        indices = [env_index] if isinstance(env_index, int) else [int(i) for i in env_index]
-        for i in indices:
-            if not 0 <= i < self.num_envs:
-                raise IndexError(f"env_index: expected 0 to {self.num_envs - 1}, got {i}")
-        if not indices:
-            raise ValueError("env_index: expected at least one env")
-        return indices
 
 
 def _rebuild(

@@ -92,15 +92,19 @@ Addresses FromRoot(const char* what, const py::list& list, const core::Layout& l
   return addresses;
 }
 
+// A reference that any thread may drop.
+std::shared_ptr<void> Share(const py::object& object) {
+  return {object.inc_ref().ptr(), [](void* pointer) {
+            py::gil_scoped_acquire gil;
+            Py_DECREF(static_cast<PyObject*>(pointer));
+          }};
+}
+
 // One call of the pool, without the GIL: `fill` completes the ticket. `owner` keeps the memory behind it
 // alive: the caller does so while it waits, and the ticket itself after an interrupt.
 template <class FillTicket>
-std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner,
-                  const FillTicket& fill) {
-  const std::shared_ptr<void> shared(owner.inc_ref().ptr(), [](void* object) {
-    py::gil_scoped_acquire gil;
-    Py_DECREF(static_cast<PyObject*>(object));
-  });
+std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill) {
+  const std::shared_ptr<void> shared = Share(owner);
   try {
     py::gil_scoped_release release;
     Ticket& ticket = pool->Begin(op, Interrupted);
@@ -146,6 +150,77 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   });
 }
 
+// How the rows of a rollout's batch lie: what does not change from one of its steps to the next.
+struct RolloutLayout {
+  std::vector<std::size_t> out_strides;       // per output
+  std::vector<std::size_t> recorded_bytes;    // per recorded column: of a row, where it is read …
+  std::vector<std::size_t> recorded_strides;  // … and from one to the next, where it is written
+};
+
+// A step of the envs from `first` on whose rows lie in a rollout's batch. All addresses are of the first
+// env's row.
+auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t first,
+                     const py::list& actions, const py::list& out, const py::list& root,
+                     const py::list& sources, const py::list& targets) {
+  const core::Layout& layout = pool->layout();
+  const std::size_t num_recorded = rollout.recorded_bytes.size();
+  auto inputs = FromList("actions", actions, layout.actions.size());
+  auto outputs = FromList("out", out, rollout.out_strides.size());
+  auto roots = FromRoot("root", root, layout);
+  const auto from = FromList("sources", sources, num_recorded);
+  const auto to = FromList("targets", targets, num_recorded);
+  // Rows are counted from env 0.
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] -= first * layout.actions[i].row_bytes;
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] -= first * rollout.out_strides[i];
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    if (roots[i]) roots[i] -= first * layout.outputs[i].row_bytes;
+  }
+  std::vector<core::RecordedColumn> recorded(num_recorded);
+  for (std::size_t i = 0; i < num_recorded; ++i) {
+    const std::size_t bytes = rollout.recorded_bytes[i], stride = rollout.recorded_strides[i];
+    recorded[i] = {{from[i] - first * bytes, bytes}, {to[i] - first * stride, stride}, bytes};
+  }
+  return [&rollout, inputs = std::move(inputs), outputs = std::move(outputs), roots = std::move(roots),
+          recorded = std::move(recorded)](Ticket& ticket) mutable {
+    ticket.actions.base.swap(inputs);
+    ticket.out.base.swap(outputs);
+    ticket.out.stride = rollout.out_strides;
+    ticket.root.base.swap(roots);
+    ticket.recorded.swap(recorded);
+    ticket.completes_root = true;
+  };
+}
+
+std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py::list& actions,
+                       const py::list& out, const py::list& root, const py::list& sources,
+                       const py::list& targets, const py::object& owner) {
+  return Run(pool, Op::kStepAndReset, 0, owner,
+             FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets));
+}
+
+void SubmitInto(PoolHandle& pool, const RolloutLayout& rollout, std::uint32_t group, std::uint32_t first,
+                std::uint32_t count, const py::list& actions, const py::list& out, const py::list& root,
+                const py::list& sources, const py::list& targets, const py::object& owner) {
+  auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets);
+  auto shared = Share(owner);
+  try {
+    py::gil_scoped_release release;
+    fill(pool->BeginGroup(group, Op::kStepAndReset, Interrupted));
+    pool->SubmitGroup(group, {first, count}, std::move(shared));
+  } catch (const core::Interrupted&) {
+    throw py::error_already_set();
+  }
+}
+
+std::uint32_t WaitGroup(PoolHandle& pool, std::uint32_t group) {
+  try {
+    py::gil_scoped_release release;
+    return pool->WaitGroup(group, Interrupted);
+  } catch (const core::Interrupted&) {
+    throw py::error_already_set();
+  }
+}
+
 core::Batch ToBatch(Addresses addresses, const core::Layout& layout) {
   core::Batch batch;
   batch.base = std::move(addresses);
@@ -173,7 +248,7 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
   }
 }
 
-// (envs, resets), or None where the time was over.
+// What `call` has received, or None where the time was over.
 template <class Call>
 py::object Received(const std::optional<double>& timeout, const Call& call) {
   using Duration = core::Outbox::Clock::duration;
@@ -239,6 +314,9 @@ void InitPool(py::module_& m) {
       .value("step", Op::kStep)
       .value("step_and_reset", Op::kStepAndReset);
 
+  py::class_<RolloutLayout>(m, "RolloutLayout", "Strides of a rollout's batch, in bytes.")
+      .def(py::init<std::vector<std::size_t>, std::vector<std::size_t>, std::vector<std::size_t>>(),
+           py::kw_only(), py::arg("out_strides"), py::arg("recorded_bytes"), py::arg("recorded_strides"));
   py::class_<core::Outbox::Received>(m, "Received", "Envs whose results are there, ascending.")
       .def_readonly("envs", &core::Outbox::Received::envs)
       .def_property_readonly("num_resets", [](const core::Outbox::Received& received) {
@@ -263,6 +341,13 @@ void InitPool(py::module_& m) {
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"))
+      .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
+           py::arg("sources"), py::arg("targets"), py::arg("owner"))
+      .def("submit_into", &SubmitInto, py::arg("layout"), py::arg("group"), py::arg("first"),
+           py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
+           py::arg("targets"), py::arg("owner"))
+      .def("wait_group", &WaitGroup, py::arg("group"))
+      .def_property_readonly_static("max_groups", [](const py::object&) { return Pool::kMaxGroups; })
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
       .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"))

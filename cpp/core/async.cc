@@ -29,10 +29,7 @@ void Pool::PrepareAsync(const Batch& out, const Batch& root) {
 // Everything that can be wrong with a send, before anything has changed.
 void Pool::CheckAsyncSend(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions) {
   for (const std::uint32_t env : envs) {
-    if (env >= num_envs()) {
-      throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
-                                                  std::to_string(num_envs()) + " envs");
-    }
+    CheckIndex(env);
     CheckEnvState(op, env);
   }
   bool repeated = false;
@@ -98,10 +95,7 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
   {
     const auto lock = Lock();
     CheckUsable();
-    if (env >= num_envs()) {
-      throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
-                                                  std::to_string(num_envs()) + " envs");
-    }
+    CheckIndex(env);
   }
   auto received = outbox_.ReceiveAlone(op, env, timeout, interrupted);
   CheckReceived(received);
@@ -112,11 +106,7 @@ void Pool::CheckReceived(const std::optional<Outbox::Received>& received) {
   if (!received || received->faults.empty()) return;
   {
     const auto lock = Lock();
-    for (const EnvFault& fault : received->faults) {
-      const auto env = static_cast<std::uint32_t>(fault.env_index);
-      states_[env] = EnvState::kFailed;
-      fault_messages_[env] = fault.message;
-    }
+    MarkFailed(received->faults);
   }
   ThrowFailure(received->faults);
 }
@@ -135,12 +125,8 @@ void Pool::Take(Op op, const Outbox::Received& received, const std::byte* const*
       copy(received.resets[k] != 0 ? ticket.root : ticket.out, column, root[column], k);
     }
   }
-  Release(received.envs);
-}
-
-void Pool::Release(std::span<const std::uint32_t> envs) {
   const auto lock = Lock();
-  for (const std::uint32_t env : envs) states_[env] = EnvState::kReady;
+  for (const std::uint32_t env : received.envs) states_[env] = EnvState::kReady;
 }
 
 }  // namespace torchrl_pool::core

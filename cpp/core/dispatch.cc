@@ -20,14 +20,6 @@ using Clock = EventCount::Clock;
 constexpr auto kLongInline = std::chrono::microseconds(100);
 constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 
-// Without branches, so that the compiler can use vectors.
-template <class T>
-void CopyWhereNot(const std::byte* mask, const std::byte* from, std::byte* to, std::uint32_t count) {
-  const auto* source = reinterpret_cast<const T*>(from);
-  auto* target = reinterpret_cast<T*>(to);
-  for (std::uint32_t i = 0; i < count; ++i) target[i] = mask[i] != std::byte{0} ? target[i] : source[i];
-}
-
 }  // namespace
 
 void Pool::StartWorkers() {
@@ -41,22 +33,23 @@ void Pool::StartWorkers() {
   }
 }
 
-// Hands the ticket's envs from first_env on to the home queues that the plan names.
-void Pool::Publish(const Ticket& ticket, std::uint32_t first_env) {
+// Hands those of the ticket's envs that lie in `range` to the home queues that the plan names: each gets an
+// equal share of the range, so that an env's home stays the same whichever others have been masked out.
+void Pool::Publish(std::uint32_t number, const Ticket& ticket, Run range) {
   const std::uint32_t chunk = cost_.ChunkSize(ticket.op);
-  const std::uint64_t rest = num_envs() - first_env;
+  const std::uint64_t rest = range.count;
   auto run = ticket.runs.begin();
   for (int home = 0; home < plan_.threads; ++home) {
     const auto k = static_cast<std::uint64_t>(plan_.threads);
     const auto h = static_cast<std::uint64_t>(home);
-    const auto begin = first_env + static_cast<std::uint32_t>(rest * h / k);
-    const auto end = first_env + static_cast<std::uint32_t>(rest * (h + 1) / k);
+    const auto begin = range.first + static_cast<std::uint32_t>(rest * h / k);
+    const auto end = range.first + static_cast<std::uint32_t>(rest * (h + 1) / k);
     Worker& worker = *workers_[static_cast<std::size_t>(home)];
     for (; run != ticket.runs.end(); ++run) {
       const std::uint32_t stop = std::min(end, run->first + run->count);
       for (std::uint32_t env = std::max(begin, run->first); env < stop;) {
         const std::uint32_t count = std::min(chunk, stop - env);
-        worker.queue.Push({0, env, count});
+        worker.queue.Push({number, env, count});
         env += count;
       }
       if (run->first + run->count > end) break;  // the rest of this run is the next thread's
@@ -106,39 +99,44 @@ bool Pool::RunSome(int self, Scratch& scratch) {
 
 void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
   Ticket& ticket = TicketOf(chunk);
-  const bool in_call = &ticket == &ticket_;
+  const bool is_async = chunk.ticket != kCallTicket && chunk.ticket < kFirstGroupTicket;
   const auto start = Clock::now();
   std::uint32_t resets = 0;
+  for (const RecordedColumn& column : ticket.recorded) {
+    CopyRows(column.from.From(chunk.first), column.to.From(chunk.first), column.row_bytes, chunk.count);
+  }
   for (std::uint32_t env = chunk.first; env < chunk.first + chunk.count; ++env) {
     scratch.error.message[0] = '\0';
     const Result result = Visit(layout_, ticket, env, slots_[env], scratch);
     resets += result == Result::kReset;
     if (result == Result::kFailed) {
       EnvFault fault{env, MessageOf(scratch.error)};
-      if (in_call) {
+      if (is_async) {
+        outbox_.Fail(ticket.op, std::move(fault));
+      } else {
         std::lock_guard lock(ticket.faults_mutex);
         ticket.faults.push_back(std::move(fault));
-      } else {
-        outbox_.Fail(ticket.op, std::move(fault));
       }
     }
-    if (!in_call) scratch.results.push_back(result);
+    if (is_async) scratch.results.push_back(result);
   }
-  if (!in_call) {
+  if (is_async) {
     cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
     outbox_.Deliver(ticket.op, chunk.first, scratch.results);
     scratch.results.clear();
     return;
   }
+  if (ticket.completes_root) CompleteRoot(ticket, {chunk.first, chunk.count});
   if (resets > 0) ticket.resets.fetch_add(resets, std::memory_order_relaxed);
   cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
   // Once the last env is counted the ticket may be used again: nothing of it is touched after this.
   if (ticket.remaining.fetch_sub(chunk.count, std::memory_order_acq_rel) == chunk.count) done_.Notify();
 }
 
-// Ticket 0 is the call's; the others are the async ones, by operation.
 Ticket& Pool::TicketOf(const Chunk& chunk) {
-  return chunk.ticket == 0 ? ticket_ : async_tickets_[chunk.ticket];
+  if (chunk.ticket == kCallTicket) return ticket_;
+  if (chunk.ticket < kFirstGroupTicket) return async_tickets_[chunk.ticket];
+  return groups_[chunk.ticket - kFirstGroupTicket].ticket;
 }
 
 // To the home queues of the envs, under mutex_. Nobody waits for all of these envs: whoever receives the
@@ -171,16 +169,16 @@ void Pool::RunInline(Ticket& ticket, InterruptCheck interrupted) {
   for (const Run& run : ticket.runs) {
     for (std::uint32_t env = run.first; env < run.first + run.count;) {
       const std::uint32_t count = std::min(cost_.ChunkSize(ticket.op), run.first + run.count - env);
-      RunChunk({0, env, count}, scratch_);
+      RunChunk({kCallTicket, env, count}, scratch_);
       env += count;
       left -= count;
       if (left == 0) return;
       if (Clock::now() - start > kLongInline) {
         plan_ = cost_.PlanFor(ticket.op, left);
-        if (!RunsInline()) return Publish(ticket, env);
+        if (!RunsInline()) return Publish(kCallTicket, ticket, {env, num_envs() - env});
       }
       if (TimeToCheck() && interrupted()) {
-        Abandon(ticket, left);
+        ticket.remaining.fetch_sub(left, std::memory_order_acq_rel);
         throw Interrupted();
       }
     }
@@ -189,10 +187,7 @@ void Pool::RunInline(Ticket& ticket, InterruptCheck interrupted) {
 
 void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
   const auto check = [&] {
-    if (TimeToCheck() && interrupted()) {
-      Abandon(ticket, 0);
-      throw Interrupted();
-    }
+    if (TimeToCheck() && interrupted()) throw Interrupted();
   };
   while (true) {
     Backoff backoff;
@@ -224,10 +219,22 @@ bool Pool::TimeToCheck() {
 
 // Takes back the work that nobody has begun. What others have begun goes on, into memory that the ticket
 // keeps alive; the next call waits for it.
-void Pool::Abandon(Ticket& ticket, std::uint32_t not_started) {
+void Pool::Abandon(Ticket& ticket) {
+  std::uint32_t not_started = 0;
+  std::vector<Chunk> others;
   Chunk chunk;
   for (const auto& worker : workers_) {
-    while (worker->queue.Pop(&chunk)) not_started += chunk.count;
+    while (worker->queue.Pop(&chunk)) {
+      if (chunk.ticket == kCallTicket) {
+        not_started += chunk.count;
+      } else {
+        others.push_back(chunk);
+      }
+    }
+    if (others.empty()) continue;
+    for (const Chunk& other : others) worker->queue.Push(other);
+    others.clear();
+    worker->parked.Notify();
   }
   ticket.remaining.fetch_sub(not_started, std::memory_order_acq_rel);
   abandoned_ = true;
@@ -236,29 +243,12 @@ void Pool::Abandon(Ticket& ticket, std::uint32_t not_started) {
 }
 
 // Where some rows of the root got a new episode's first observation, the others continue from `out`.
-void Pool::CompleteRoot(const Ticket& ticket) const {
+void Pool::CompleteRoot(const Ticket& ticket, Run run) const {
+  const Rows done = ticket.out.RowsFrom(layout_.done, run.first);
   for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-    if (!ticket.root.base[i] || !ticket.out.base[i]) continue;
-    const std::size_t bytes = layout_.outputs[i].row_bytes;
-    const bool packed = ticket.root.stride[i] == bytes && ticket.out.stride[i] == bytes &&
-                        ticket.out.stride[layout_.done] == 1;
-    for (const Run& run : ticket.runs) {
-      const std::byte* done = ticket.out.Row(layout_.done, run.first);
-      const std::byte* from = ticket.out.Row(i, run.first);
-      std::byte* to = ticket.root.Row(i, run.first);
-      if (packed && bytes == 1) {
-        CopyWhereNot<std::uint8_t>(done, from, to, run.count);
-      } else if (packed && bytes == 4) {
-        CopyWhereNot<std::uint32_t>(done, from, to, run.count);
-      } else if (packed && bytes == 8) {
-        CopyWhereNot<std::uint64_t>(done, from, to, run.count);
-      } else {
-        for (std::uint32_t k = 0; k < run.count; ++k) {
-          if (done[k * ticket.out.stride[layout_.done]] != std::byte{0}) continue;
-          std::memcpy(to + k * ticket.root.stride[i], from + k * ticket.out.stride[i], bytes);
-        }
-      }
-    }
+    if (!ticket.root.base[i] || !ticket.out.base[i] || ticket.root.base[i] == ticket.out.base[i]) continue;
+    CopyRowsWhereNot(done, ticket.out.RowsFrom(i, run.first), ticket.root.RowsFrom(i, run.first),
+                     layout_.outputs[i].row_bytes, run.count);
   }
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "plugin.h"
+#include "rows.h"
 
 namespace torchrl_pool::core {
 
@@ -107,6 +108,7 @@ struct Batch {
   std::byte* Row(std::size_t column, std::size_t row) const {
     return base[column] ? base[column] + row * stride[column] : nullptr;
   }
+  Rows RowsFrom(std::size_t column, std::size_t row) const { return {Row(column, row), stride[column]}; }
 };
 
 // Why two configurations cannot share a pool; empty where they can. Bounds may differ.

@@ -23,11 +23,6 @@ unsigned ForkGeneration() {
   return fork_generation.load(std::memory_order_relaxed);
 }
 
-void SizeBatch(Batch& batch, std::size_t columns) {
-  batch.base.assign(columns, nullptr);
-  batch.stride.assign(columns, 0);
-}
-
 const Config* FirstConfig(const std::vector<EnvRequest>& envs) {
   if (envs.empty()) throw StatusError(TRP_INVALID_ARGUMENT, "a pool has at least one env");
   return envs[0].config.get();
@@ -65,9 +60,6 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
     slots_[i].max_episode_steps = envs[i].max_episode_steps;
     slots_[i].episode_rewards = {episode_rewards_.data() + i * layout_.reward_size, layout_.reward_size};
   }
-  SizeBatch(ticket_.actions, layout_.actions.size());
-  SizeBatch(ticket_.out, layout_.outputs.size());
-  SizeBatch(ticket_.root, layout_.outputs.size());
   ticket_.runs.reserve(envs.size());
   for (int i = 0; i < num_threads_; ++i) workers_.push_back(std::make_unique<Worker>(num_envs()));
 
@@ -104,7 +96,7 @@ void Pool::CheckUsable() const {
 }
 
 void Pool::CheckState(Op op, const Ticket& ticket) const {
-  if (op != Op::kStep && op != Op::kStepAndReset) return;
+  if (op == Op::kCreate) return;
   for (const Run& run : ticket.runs) {
     for (std::uint32_t env = run.first; env < run.first + run.count; ++env) CheckEnvState(op, env);
   }
@@ -126,9 +118,23 @@ void Pool::CheckEnvState(Op op, std::uint32_t env) const {
                   " was at work, so its state is unknown: reset it before the next step");
 }
 
+void Pool::CheckIndex(std::uint32_t env) const {
+  if (env < num_envs()) return;
+  throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
+                                              std::to_string(num_envs()) + " envs");
+}
+
 void Pool::SetState(const Ticket& ticket, EnvState state) {
   for (const Run& run : ticket.runs) {
     std::fill_n(states_.begin() + run.first, run.count, state);
+  }
+}
+
+void Pool::MarkFailed(const std::vector<EnvFault>& faults) {
+  for (const EnvFault& fault : faults) {
+    const auto env = static_cast<std::uint32_t>(fault.env_index);
+    states_[env] = EnvState::kFailed;
+    fault_messages_[env] = fault.message;
   }
 }
 
@@ -159,8 +165,7 @@ void Pool::BeginCall(InterruptCheck interrupted) {
     if (const std::size_t count = outbox_.outstanding(); count > 0) {
       throw PoolError(Plural(count, "env") + " in flight: receive them before a call for all envs");
     }
-    in_call_ = true;
-    caller_ = std::this_thread::get_id();
+    StartCall();
   }
   if (abandoned_) {
     try {
@@ -177,18 +182,29 @@ void Pool::BeginCall(InterruptCheck interrupted) {
 
 Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
   BeginCall(interrupted);
-  ticket_.op = op;
-  ticket_.entropy.clear();
-  const auto prepare = [](Batch& batch, const auto& columns) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      batch.base[i] = nullptr;
-      batch.stride[i] = columns[i].row_bytes;
-    }
-  };
-  prepare(ticket_.actions, layout_.actions);
-  prepare(ticket_.out, layout_.outputs);
-  prepare(ticket_.root, layout_.outputs);
+  Prepare(ticket_, op);
   return ticket_;
+}
+
+void Pool::Prepare(Ticket& ticket, Op op) const {
+  ticket.op = op;
+  ticket.entropy.clear();
+  ticket.completes_root = false;
+  ticket.recorded.clear();
+  const auto prepare = [](Batch& batch, const auto& columns) {
+    batch.base.assign(columns.size(), nullptr);
+    batch.stride.resize(columns.size());
+    for (std::size_t i = 0; i < columns.size(); ++i) batch.stride[i] = columns[i].row_bytes;
+  };
+  prepare(ticket.actions, layout_.actions);
+  prepare(ticket.out, layout_.outputs);
+  prepare(ticket.root, layout_.outputs);
+}
+
+// Under mutex_.
+void Pool::StartCall() {
+  in_call_ = true;
+  caller_ = std::this_thread::get_id();
 }
 
 void Pool::EndCall() {
@@ -200,33 +216,36 @@ void Pool::EndCall() {
 void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
   try {
     SelectRuns(ticket, mask);
-    std::lock_guard lock(mutex_);
-    if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout_.done]) {
-      throw PoolError("a step that resets writes the column 'done'");
-    }
-    CheckState(ticket.op, ticket);
-    if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) {
-      if (one_config_) {
-        for (const Run& run : ticket.runs) {
-          CheckActions(layout_, *configs_[0], ticket.actions, run.first, run.count);
-        }
-      } else {
-        for (const Run& run : ticket.runs) {
-          for (std::uint32_t env = run.first; env < run.first + run.count; ++env) {
-            CheckActions(layout_, *configs_[env], ticket.actions, env, 1);
-          }
-        }
-      }
-    }
     plan_ = cost_.PlanFor(ticket.op, ticket.num_envs);
-    SetState(ticket, EnvState::kInFlight);
-    ticket.resets.store(0, std::memory_order_relaxed);
-    ticket.remaining.store(ticket.num_envs, std::memory_order_relaxed);
-    if (!RunsInline()) Publish(ticket, 0);
+    std::lock_guard lock(mutex_);
+    Launch(ticket);
+    if (!RunsInline()) Publish(kCallTicket, ticket, {0, num_envs()});
   } catch (...) {
     EndCall();
     throw;
   }
+}
+
+// Everything that can be wrong with the ticket, and then its counters. Under mutex_.
+void Pool::Launch(Ticket& ticket) {
+  if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout_.done]) {
+    throw PoolError("a step that resets writes the column 'done'");
+  }
+  CheckState(ticket.op, ticket);
+  if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) {
+    for (const Run& run : ticket.runs) {
+      if (one_config_) {
+        CheckActions(layout_, *configs_[0], ticket.actions, run.first, run.count);
+        continue;
+      }
+      for (std::uint32_t env = run.first; env < run.first + run.count; ++env) {
+        CheckActions(layout_, *configs_[env], ticket.actions, env, 1);
+      }
+    }
+  }
+  SetState(ticket, EnvState::kInFlight);
+  ticket.resets.store(0, std::memory_order_relaxed);
+  ticket.remaining.store(ticket.num_envs, std::memory_order_relaxed);
 }
 
 std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner) {
@@ -234,23 +253,27 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
     if (RunsInline()) RunInline(ticket, interrupted);
     HelpUntilDone(ticket, interrupted);
   } catch (...) {
+    Abandon(ticket);
     ticket.keepalive = owner;
     EndCall();
     throw;
   }
+  return Finish(ticket);
+}
+
+// The call is over, and with it the ticket.
+std::uint32_t Pool::Finish(Ticket& ticket) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
   std::vector<EnvFault> faults;
   faults.swap(ticket.faults);
   cost_.CallEnded();
-  if (resets > 0 && faults.empty()) CompleteRoot(ticket);
+  if (resets > 0 && faults.empty() && !ticket.completes_root) {
+    for (const Run& run : ticket.runs) CompleteRoot(ticket, run);
+  }
   {
     std::lock_guard lock(mutex_);
     SetState(ticket, EnvState::kReady);
-    for (const EnvFault& fault : faults) {
-      const auto env = static_cast<std::uint32_t>(fault.env_index);
-      states_[env] = EnvState::kFailed;
-      fault_messages_[env] = fault.message;
-    }
+    MarkFailed(faults);
   }
   EndCall();
   if (!faults.empty()) ThrowFailure(std::move(faults));
@@ -290,6 +313,7 @@ void Pool::Close() {
     if (worker->thread.joinable()) worker->thread.join();
   }
   ticket_.keepalive.reset();
+  for (Group& group : groups_) group.ticket.keepalive.reset();
   DestroyEnvs();
   std::lock_guard lock(mutex_);
   closed_ = true;

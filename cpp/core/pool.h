@@ -78,6 +78,16 @@ class Pool {
   std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
                      const std::shared_ptr<void>& owner = nullptr);
 
+  // ---- groups: runs of envs that step while the caller does something else, each by a call of its own ----
+
+  // As Begin, Submit and Wait; but the call is over when SubmitGroup returns, and others may follow for the
+  // envs of no group in flight. The pool holds on to `owner` until WaitGroup has returned. After an interrupt
+  // the group is still in flight. Groups are numbered from 0 to kMaxGroups - 1.
+  static constexpr std::uint32_t kMaxGroups = 64;
+  Ticket& BeginGroup(std::uint32_t group, Op op, InterruptCheck interrupted);
+  void SubmitGroup(std::uint32_t group, Run envs, std::shared_ptr<void> owner);
+  std::uint32_t WaitGroup(std::uint32_t group, InterruptCheck interrupted);
+
   // ---- envs in flight: any threads, but not during a call, nor a call while envs are in flight ----
 
   // Where async results are written: rows for all envs, which stay what they are until Close has returned.
@@ -88,7 +98,7 @@ class Pool {
   void Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
             InterruptCheck interrupted);
 
-  // As Outbox::Receive and ReceiveAlone: the rows of these envs are there, and stay until Release. Throws
+  // As Outbox::Receive and ReceiveAlone: the rows of these envs are there, and stay until Take. Throws
   // EnvFailure for envs that failed, which must be reset; what is ready waits for the next call.
   std::optional<Outbox::Received> Receive(Op op, std::size_t least, std::size_t most,
                                           std::optional<Outbox::Clock::duration> timeout,
@@ -103,9 +113,6 @@ class Pool {
   void Take(Op op, const Outbox::Received& received, const std::byte* const* out,
             const std::byte* const* root);
 
-  // What was received has been read, or is not wanted: these envs may be sent again.
-  void Release(std::span<const std::uint32_t> envs);
-
   // ---- state and pictures: any thread, not during a call, nor of an env in flight ----
 
   std::vector<std::uint8_t> Save(std::uint32_t env_index);
@@ -118,6 +125,15 @@ class Pool {
 
  private:
   enum class EnvState : std::uint8_t { kUnset, kReady, kInFlight, kFailed, kInterrupted };
+
+  struct Group {
+    Ticket ticket;
+    bool in_flight = false;  // guarded by mutex_
+  };
+
+  // How chunks name their tickets: the call's, the async ones by their operation, and the groups'.
+  static constexpr std::uint32_t kCallTicket = 0;
+  static constexpr std::uint32_t kFirstGroupTicket = kNumOps;
 
   struct Worker {
     explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
@@ -134,19 +150,25 @@ class Pool {
   EnvSlot& IdleSlot(std::uint32_t env_index);
   void CheckState(Op op, const Ticket& ticket) const;
   void SetState(const Ticket& ticket, EnvState state);
+  void MarkFailed(const std::vector<EnvFault>& faults);
   void SelectRuns(Ticket& ticket, const std::uint8_t* mask) const;
   void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) const;
 
+  void CheckIndex(std::uint32_t env) const;
   void CheckEnvState(Op op, std::uint32_t env) const;
   void CheckAsyncSend(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions);
   [[noreturn]] void ThrowFailure(std::vector<EnvFault> faults) const;
   void CheckReceived(const std::optional<Outbox::Received>& received);
 
   void BeginCall(InterruptCheck interrupted);
+  void StartCall();
   void EndCall();
+  void Prepare(Ticket& ticket, Op op) const;
+  void Launch(Ticket& ticket);
+  std::uint32_t Finish(Ticket& ticket);
   bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
   void StartWorkers();
-  void Publish(const Ticket& ticket, std::uint32_t first_env);
+  void Publish(std::uint32_t number, const Ticket& ticket, Run range);
   void WorkerMain(int self);
   bool RunSome(int self, Scratch& scratch);
   void RunChunk(const Chunk& chunk, Scratch& scratch);
@@ -155,8 +177,8 @@ class Pool {
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilDone(Ticket& ticket, InterruptCheck interrupted);
   bool TimeToCheck();
-  void Abandon(Ticket& ticket, std::uint32_t not_started);
-  void CompleteRoot(const Ticket& ticket) const;
+  void Abandon(Ticket& ticket);
+  void CompleteRoot(const Ticket& ticket, Run run) const;
   void DestroyEnvs();
 
   const Layout layout_;
@@ -190,6 +212,7 @@ class Pool {
   // Shared with the workers.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::array<Ticket, kNumOps> async_tickets_;  // constant since PrepareAsync, but for their faults
+  std::array<Group, kMaxGroups> groups_;
   Outbox outbox_;
   EventCount done_;
   std::atomic<bool> stop_{false};

@@ -44,11 +44,7 @@ class Reader {
 
 EnvSlot& Pool::IdleSlot(std::uint32_t env_index) {
   CheckUsable();
-  if (env_index >= num_envs()) {
-    throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env_index) +
-                                                " is out of range for " + std::to_string(num_envs()) +
-                                                " envs");
-  }
+  CheckIndex(env_index);
   if (abandoned_ && ticket_.remaining.load(std::memory_order_acquire) > 0) {
     throw PoolError("envs are still at work after an interrupted call");
   }

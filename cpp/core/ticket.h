@@ -26,17 +26,26 @@ struct Run {
   std::uint32_t first, count;  // consecutive envs
 };
 
+// What led to a step, kept beside what follows from it: rows that are copied before their env moves.
+struct RecordedColumn {
+  Rows from, to;
+  std::size_t row_bytes;
+};
+
 struct Ticket {
   // Set by the submitter, constant while in flight.
   Op op = Op::kReset;
   Batch actions;
   Batch out;
   Batch root;
+  bool completes_root = false;           // rows of `root` where the episode goes on are copied from `out`
+  std::vector<RecordedColumn> recorded;  // kStepAndReset
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool; empty: none
   std::vector<Run> runs;                            // the envs, ascending
   std::uint32_t num_envs = 0;                       // in all runs
 
-  // After an interrupted wait: whatever owns the memory of the batches, until the last thread is done.
+  // Whatever owns the memory of the batches, where nobody waits until the last thread is done: after an
+  // interrupted wait, and for a group.
   std::shared_ptr<void> keepalive;
 
   // Written by the threads that run it.

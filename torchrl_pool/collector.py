@@ -1,0 +1,225 @@
+"""PoolCollector: TorchRL's Collector, with rollouts that the executor writes where they stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.collectors import Collector
+from torchrl.envs import EnvBase
+from torchrl.envs.llm.transforms import PolicyVersion
+from torchrl.envs.utils import set_exploration_type
+
+from torchrl_pool import _core
+from torchrl_pool.arguments import check_int
+from torchrl_pool.env import PoolEnv
+from torchrl_pool.rollout import VERSION, Rollout
+from torchrl_pool.rollout_storage import RolloutStorage, rows_of
+
+
+class PoolCollector(Collector):
+    """TorchRL's :class:`~torchrl.collectors.Collector` for a :class:`~torchrl_pool.PoolEnv`.
+
+    Yields what ``Collector(env, policy, ...)`` yields from the same seeds, key by key. But nothing is stacked
+    or cloned at the end of a batch: at each step the pool's threads write observations, rewards and flags
+    into the ``[N, T]`` batch that will be yielded, and copy there what the policy has written. Each batch is
+    fresh memory and belongs to the consumer.
+
+    An env with transforms, with nested entries or with ``run_type_checks``, and a replay buffer that is
+    filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it: :attr:`writes_once`
+    tells which it is. StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
+    :class:`~torchrl_pool.PoolEnv`.
+
+    Where an exception (an :class:`~torchrl_pool.EnvFailure`, Ctrl-C) cuts a batch short, its steps are lost,
+    and the next batch begins with a reset of all envs.
+
+    Args:
+        create_env_fn: the env, or a callable that makes it.
+        policy: as in ``Collector``.
+
+    Keyword Args:
+        frames_per_batch: steps of all envs together in a batch, N · T.
+        total_frames: steps to collect in all; -1: no end.
+        double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
+            one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
+            per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
+            for all envs together; given the same actions the data is the same.
+        track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
+            version of the weights that chose the step's action (Cleanba, section 4), which
+            ``update_policy_weights_`` counts up.
+        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
+            where a batch goes in one piece.
+        **kwargs: those of ``Collector``. ``return_same_td`` and ``use_buffers`` have no effect: no batch is
+            ever written again.
+
+    Raises:
+        ValueError: ``double_buffered`` with an env of which rollouts cannot be written once, or with more
+            groups than envs.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> collector = PoolCollector(PoolEnv("CartPole-v1", 8), frames_per_batch=256, total_frames=512)
+        >>> [tuple(batch.shape) for batch in collector]
+        [(8, 32), (8, 32)]
+    """
+
+    env: Any  # a PoolEnv, where rollouts are written once
+    frames_per_batch: int
+    _carrier: TensorDictBase
+
+    def __init__(
+        self,
+        create_env_fn: EnvBase | Callable[[], EnvBase],
+        policy: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        *,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        double_buffered: bool | int = False,
+        track_policy_version: bool | PolicyVersion = False,
+        pin_memory: bool | None = None,
+        return_same_td: bool = False,
+        use_buffers: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        del return_same_td, use_buffers
+        self._num_groups = (
+            2 if double_buffered is True else check_int("double_buffered", int(double_buffered), 0)
+        )
+        self._num_groups = max(1, self._num_groups)
+        self._pin_memory = pin_memory
+        self._storage: RolloutStorage | None = None
+        self._was_cut_short = False
+        super().__init__(
+            create_env_fn,
+            policy,
+            frames_per_batch=frames_per_batch,
+            total_frames=total_frames,
+            track_policy_version=track_policy_version,
+            **kwargs,
+        )
+        # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
+        self._use_buffers = False
+        self.return_same_td = self.replay_buffer is None
+        self._check_groups()
+
+    @property
+    def writes_once(self) -> bool:
+        """Whether the pool writes the steps into the batches themselves."""
+        env = self.env
+        return (
+            isinstance(env, PoolEnv)
+            and not env._nested
+            and not env._run_type_checks
+            and env._post_step_mdp_hooks is None
+            and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
+        )
+
+    # ---- what differs in the construction
+
+    def _setup_policy_version_tracking(self, track_policy_version: bool | PolicyVersion) -> None:
+        if not isinstance(self.env, PoolEnv) or track_policy_version is False:
+            super()._setup_policy_version_tracking(track_policy_version)
+            return
+        self.policy_version_tracker = (
+            PolicyVersion() if track_policy_version is True else track_policy_version
+        )
+
+    def _setup_max_frames_per_traj(self, max_frames_per_traj: int | None) -> None:
+        super()._setup_max_frames_per_traj(max_frames_per_traj)
+        # From here on it is known which way rollouts are made.
+        tracker = self.policy_version_tracker
+        self._records_version = (
+            tracker is not None and self.writes_once and tracker.version_type in (int, "int")
+        )
+        if isinstance(tracker, PolicyVersion) and tracker.parent is None and not self._records_version:
+            self.env = self.env.append_transform(tracker)
+
+    def _make_carrier(self) -> None:
+        super()._make_carrier()
+        self._set_carrier_version()
+
+    def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
+        if not (make_rollout and self.writes_once):
+            super()._maybe_make_final_rollout(make_rollout)
+            return
+        # All that is needed of it is what a batch holds: one step tells.
+        num_steps, self.frames_per_batch = self.frames_per_batch, 1
+        super()._maybe_make_final_rollout(make_rollout)
+        self.frames_per_batch = num_steps
+        template = self._final_rollout
+        del self._final_rollout
+        if self._records_version:
+            template[VERSION] = torch.zeros(template.shape, dtype=torch.int64)
+            template["next", VERSION] = torch.zeros(template.shape, dtype=torch.int64)
+        self._make_storage(template)
+
+    def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
+        """What batches hold that have all entries of the template, beside those that they had before."""
+        outputs = rows_of(TensorDict(self.env._allocator.step_templates, self.env.batch_size))
+        written = {("next", key) for key in outputs}
+        pin_memory = self._pin_memory
+        if pin_memory is None:
+            pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
+        recorded = {} if self._storage is None else dict(self._storage.recorded)
+        recorded.update({key: row for key, row in rows_of(template).items() if key not in written})
+        self._storage = RolloutStorage(
+            self.env.num_envs,
+            self.frames_per_batch,
+            outputs=outputs,
+            recorded=recorded,
+            left_out=self._compact_next_keys,
+            pin_memory=pin_memory,
+        )
+        return self._storage
+
+    def _check_groups(self) -> None:
+        count, most = self._num_groups, min(self.n_env, _core.Pool.max_groups)
+        if count > 1 and not self.writes_once:
+            raise ValueError(
+                "double_buffered: expected a PoolEnv without transforms, nested entries and run_type_checks, "
+                f"got {self.env!r}"
+            )
+        if count > most:
+            raise ValueError(f"double_buffered: expected at most {most} groups, got {count}")
+
+    # ---- rollouts
+
+    @torch.no_grad()
+    def rollout(self) -> TensorDictBase | None:
+        """Collects one batch: see :meth:`torchrl.collectors.Collector.rollout`.
+
+        Raises:
+            EnvFailure: envs have failed; the steps of this batch are lost.
+        """
+        if not self.writes_once:
+            return super().rollout()
+        if self.pre_collect_hook is not None:
+            self.pre_collect_hook()
+        if self.reset_at_each_iter:
+            self._carrier.update(self.env.reset())
+            self._start_new_trajectories()
+        elif self._was_cut_short:
+            self.reset()
+        self._was_cut_short = True
+        rollout = Rollout(self, self._num_groups)
+        with set_exploration_type(self.exploration_type):
+            batch = rollout.run()
+        self._carrier = rollout.last_carrier()
+        self._was_cut_short = False
+        result = batch.as_tensordict(self.storing_device)
+        if not self.no_cuda_sync:
+            self._sync_storage()
+        return self._maybe_set_truncated(result)
+
+    @torch.no_grad()
+    def reset(self, index: Any = None, **kwargs: Any) -> None:
+        """As :meth:`torchrl.collectors.Collector.reset`."""
+        super().reset(index, **kwargs)
+        self._set_carrier_version()
+
+    def _set_carrier_version(self) -> None:
+        if self._records_version:
+            shape = self._carrier.batch_size
+            self._carrier.set(VERSION, torch.full(shape, self.policy_version, dtype=torch.int64))

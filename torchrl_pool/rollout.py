@@ -1,0 +1,229 @@
+"""One rollout of a PoolCollector: the policy and the pool in turn, or at the same time for different envs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.envs.utils import RandomPolicy
+
+from torchrl_pool import _core
+from torchrl_pool.errors import env_failure
+from torchrl_pool.rollout_storage import RolloutBatch, RolloutRows
+from torchrl_pool.specs import Key
+
+if TYPE_CHECKING:
+    from torchrl_pool.collector import PoolCollector
+
+VERSION = "policy_version"
+
+
+class _Group:
+    """Consecutive envs that are stepped together."""
+
+    def __init__(self, number: int, first: int, last: int) -> None:
+        self.number, self.first, self.num_envs = number, first, last - first
+        self.envs = slice(first, last)
+        self.carrier: TensorDictBase  # what their next step begins with
+        self.policy: Callable[[TensorDictBase], TensorDictBase]
+        self.rows: RolloutRows
+        self.in_flight = False
+        # The entries of the carrier that the pool has written, by the id of their copies on another device.
+        self.on_cpu: dict[int, torch.Tensor] = {}
+        self.next_root: dict[Key, torch.Tensor] = {}  # where the pool writes the root that follows
+
+
+class Rollout:
+    """``frames_per_batch`` steps of a collector's envs, from its carrier on, in ``num_groups`` groups."""
+
+    def __init__(self, collector: PoolCollector, num_groups: int) -> None:
+        self._collector = collector
+        self._env = collector.env
+        self._pool = self._env._running()
+        bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
+        self._groups = [_Group(i, first, last) for i, (first, last) in enumerate(pairwise(bounds))]
+        self._alone = num_groups == 1
+        self._random = False
+        policy = collector._wrapped_policy
+        for group in self._groups:
+            group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
+            group.policy = policy
+            if not self._alone and isinstance(policy, RandomPolicy):
+                group.policy = RandomPolicy(self._env.full_action_spec[group.envs])
+        self._batch: RolloutBatch | None = None
+
+    def run(self) -> RolloutBatch:
+        """Makes all steps, and returns the batch that holds them.
+
+        Raises:
+            EnvFailure: envs have failed. Whatever is raised, the pool is at rest then.
+        """
+        try:
+            return self._run()
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        finally:
+            for group in self._groups:
+                if group.in_flight:
+                    self._settle(group)
+
+    def last_carrier(self) -> TensorDictBase:
+        """What the step after the last one begins with, for all envs."""
+        if self._alone:
+            return self._groups[0].carrier
+        return torch.cat([group.carrier for group in self._groups])
+
+    def _run(self) -> RolloutBatch:
+        num_steps = self._collector.frames_per_batch
+        interruptor = self._collector.interruptor
+        made = 0
+        while made < num_steps:
+            self._random = self._collector._should_use_random_frames()
+            for group in self._groups:
+                if group.in_flight:
+                    self._finish_step(group, made - 1)
+                version = self._collector.policy_version
+                self._choose_actions(group)
+                self._begin_step(group, made, version)
+            made += 1
+            if interruptor is not None and interruptor.collection_stopped():
+                break
+        for group in self._groups:
+            if group.in_flight:
+                self._finish_step(group, made - 1)
+        assert self._batch is not None
+        if made < num_steps:
+            self._batch.clear_from(made)
+        return self._batch
+
+    # ---- the policy
+
+    def _choose_actions(self, group: _Group) -> None:
+        """Adds the policy's outputs to the carrier."""
+        collector, carrier = self._collector, group.carrier
+        if self._random:
+            if self._alone:
+                self._env.rand_action(carrier)
+            else:
+                carrier.update(self._env.full_action_spec[group.envs].rand())
+            return
+        observed = self._moved(
+            carrier,
+            collector.policy_device if collector._cast_to_policy_device else None,
+            collector._sync_policy,
+        )
+        captured = collector.compiled_policy or collector.cudagraphed_policy
+        if captured:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        chosen = group.policy(observed)
+        if captured:  # the next call writes into the same memory
+            chosen = chosen.select(*collector._policy_output_keys, strict=False).clone()
+        if chosen is not carrier:
+            carrier.update(chosen, keys_to_update=collector._policy_output_keys)
+
+    def _moved(
+        self, tensordict: TensorDictBase, device: torch.device | None, sync: Callable[[], None]
+    ) -> TensorDictBase:
+        if device is None:
+            return tensordict
+        no_sync = self._collector.no_cuda_sync
+        moved = tensordict.to(device, non_blocking=not no_sync or device.type == "cuda")
+        if not no_sync:
+            sync()
+        return moved
+
+    # ---- the pool
+
+    def _begin_step(self, group: _Group, step: int, version: int) -> None:
+        collector, env = self._collector, self._env
+        if collector._records_version:
+            group.carrier.set(("next", VERSION), torch.full((group.num_envs,), version, dtype=torch.int64))
+        if step == 0:
+            self._prepare_batch(group)
+        storage = collector._storage
+        assert storage is not None
+        root = self._moved(
+            group.carrier,
+            collector.env_device if collector._cast_to_env_device else None,
+            collector._sync_env,
+        )
+        actions, action_addresses = env._check_actions(root, group.num_envs)
+        sources, source_addresses = storage.sources(root, group.on_cpu, zeros=self._random)
+        group.next_root, root_addresses = (
+            env._allocator.for_root()
+            if self._alone
+            else env._allocator.for_rows(group.num_envs, rewards=False)
+        )
+        addresses = (
+            action_addresses,
+            group.rows.outputs(step, group.next_root),
+            root_addresses,
+            source_addresses,
+            group.rows.recorded(step),
+        )
+        owner = (actions, sources, group.next_root, self._batch)
+        if self._alone:
+            resets = self._pool.step_into(storage.layout, *addresses, owner)
+            self._advance(group, step, resets)
+        else:
+            self._pool.submit_into(
+                storage.layout, group.number, group.first, group.num_envs, *addresses, owner
+            )
+            group.in_flight = True
+
+    def _prepare_batch(self, group: _Group) -> None:
+        """Memory for the batch, now that what it holds has been seen."""
+        collector = self._collector
+        if self._batch is None:
+            storage = collector._storage
+            if storage is None or not storage.holds(group.carrier):
+                storage = collector._make_storage(group.carrier)
+            self._batch = RolloutBatch(storage)
+        assert collector._storage is not None
+        group.rows = RolloutRows(self._batch, collector._storage, group.first)
+
+    def _finish_step(self, group: _Group, step: int) -> None:
+        group.in_flight = False
+        self._advance(group, step, self._pool.wait_group(group.number))
+
+    def _settle(self, group: _Group) -> None:
+        """Waits for a step of which nobody wants the result any more."""
+        group.in_flight = False
+        with contextlib.suppress(_core.EnvFailure):  # its envs will be reset
+            self._pool.wait_group(group.number)
+
+    def _advance(self, group: _Group, step: int, resets: int) -> None:
+        """From the root of one step to the next one's."""
+        collector, env, batch = self._collector, self._env, self._batch
+        assert batch is not None
+        entries = dict(group.carrier.items())
+        trajectories = entries.pop("collector", None)
+        done = None
+        if resets:
+            done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
+        root: dict[Key, Any] = env._carried(entries, done if resets < group.num_envs else None)
+        if self._alone:
+            env._allocator.latest = group.next_root
+        if env._on_cpu:
+            root.update(group.next_root)
+        else:
+            written = env._on_device(group.next_root)
+            group.on_cpu = {id(value): group.next_root[key] for key, value in written.items()}
+            root.update(written)
+        if collector._records_version:
+            root[VERSION] = entries["next"].get(VERSION)
+        carrier = env._unsafe(root, num_rows=group.num_envs)
+        if collector._carrier_has_no_device:
+            carrier.clear_device_()
+        if trajectories is not None:
+            if done is not None:
+                trajectories = trajectories.copy()
+                ids = trajectories.get("traj_ids")
+                new = collector._traj_pool.get_traj_and_increment(resets, device=ids.device)
+                trajectories.set("traj_ids", ids.masked_scatter(done.to(ids.device), new))
+            carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
+        group.carrier = carrier

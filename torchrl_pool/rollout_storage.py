@@ -1,0 +1,184 @@
+"""The batches of a rollout: allocated once, written in place at every step, and then the consumer's."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from torchrl_pool import _core
+from torchrl_pool.specs import Key
+
+Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
+
+
+class RolloutBatch:
+    """Fresh tensors ``[N, T, *shape]`` for one rollout."""
+
+    def __init__(self, storage: RolloutStorage) -> None:
+        self.tensors = {
+            key: torch.empty(
+                (storage.num_envs, storage.num_steps, *shape),
+                dtype=dtype,
+                device="cpu",
+                pin_memory=storage.pin_memory,
+            )
+            for key, (shape, dtype) in {**storage.recorded, **storage.written}.items()
+        }
+        self._storage = storage
+
+    def clear_from(self, step: int) -> None:
+        """Zeros in all steps from this one on, and no trajectory, as in a rollout that was cut short."""
+        for key, tensor in self.tensors.items():
+            tensor[:, step:] = -1 if key == ("collector", "traj_ids") else 0
+
+    def as_tensordict(self, device: torch.device | None) -> TensorDict:
+        """The batch ``[N, T]``, on this device (None: where it is, in a tensordict without a device)."""
+        storage = self._storage
+        result = TensorDict({}, batch_size=[storage.num_envs, storage.num_steps])
+        for key, tensor in self.tensors.items():
+            result.set(key, tensor)
+        result.refine_names(..., "time")
+        return result if device is None else result.to(device, non_blocking=True)
+
+
+class RolloutRows:
+    """Where the rows of some consecutive envs lie in a batch, by step: addresses of the first of them.
+
+    Args:
+        batch: the batch.
+        storage: what it holds.
+        first: the first of the envs.
+    """
+
+    def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int) -> None:
+        env_row = first * storage.num_steps
+        self._next = [
+            batch.tensors[key].data_ptr() + env_row * size if size else 0
+            for key, size in zip(storage.outputs, storage.output_bytes, strict=True)
+        ]
+        self._recorded = [
+            batch.tensors[key].data_ptr() + env_row * size
+            for key, size in zip(storage.recorded, storage.recorded_bytes, strict=True)
+        ]
+        self._storage = storage
+
+    def outputs(self, step: int, root: Mapping[Key, torch.Tensor]) -> list[int]:
+        """Where the pool writes what follows from a step.
+
+        An entry that the batch leaves out goes to its place in the next ``root`` instead.
+        """
+        storage = self._storage
+        return [
+            base + step * size if size else root[key[1]].data_ptr()
+            for base, size, key in zip(self._next, storage.output_bytes, storage.outputs, strict=True)
+        ]
+
+    def recorded(self, step: int) -> list[int]:
+        """Where what led to a step is recorded."""
+        sizes = self._storage.recorded_bytes
+        return [base + step * size for base, size in zip(self._recorded, sizes, strict=True)]
+
+
+class RolloutStorage:
+    """What the batches of a rollout hold.
+
+    Args:
+        num_envs: N.
+        num_steps: T.
+        outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
+        recorded: everything else, which is copied from the root that a step begins with.
+        left_out: outputs that the batches do not hold.
+        pin_memory: whether the batches are pinned.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        num_steps: int,
+        outputs: Mapping[Key, Row],
+        recorded: Mapping[Key, Row],
+        left_out: Container[Key],
+        pin_memory: bool,
+    ) -> None:
+        self.num_envs, self.num_steps = num_envs, num_steps
+        self.pin_memory = pin_memory
+        self.outputs = [_in_next(key) for key in outputs]
+        self.written = {_in_next(key): row for key, row in outputs.items() if _in_next(key) not in left_out}
+        self.recorded = dict(recorded)
+        self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
+        row_bytes = [_row_bytes(row) for row in outputs.values()]
+        # Of the outputs, in a batch; 0: left out of it, and written to the next root instead.
+        self.output_bytes = [
+            size if key in self.written else 0 for key, size in zip(self.outputs, row_bytes, strict=True)
+        ]
+        self.layout = _core.RolloutLayout(
+            out_strides=[
+                in_batch * num_steps or size
+                for in_batch, size in zip(self.output_bytes, row_bytes, strict=True)
+            ],
+            recorded_bytes=self.recorded_bytes,
+            recorded_strides=[size * num_steps for size in self.recorded_bytes],
+        )
+
+    def holds(self, root: TensorDictBase) -> bool:
+        """Whether all entries of a root have their place."""
+        return all(key in self.recorded or key in self.written for key in rows_of(root))
+
+    def sources(
+        self, root: TensorDictBase, on_cpu: Mapping[int, torch.Tensor], *, zeros: bool
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        """The recorded entries of a root ``[n]`` as contiguous CPU tensors, and their addresses.
+
+        Args:
+            root: what a step begins with.
+            on_cpu: by the id of a tensor on another device, the one that it was copied from.
+            zeros: whether zeros stand for entries that the root lacks.
+
+        Raises:
+            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
+        """
+        tensors, addresses = [], []
+        for key, (shape, dtype) in self.recorded.items():
+            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if value is None and zeros:
+                value = torch.zeros((*root.batch_size, *shape), dtype=dtype)
+            if value is None:
+                raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
+            if value.shape[1:] != shape or value.dtype is not dtype:
+                raise ValueError(
+                    f"{key!r}: expected {dtype} rows of shape {list(shape)} at every step, as at first, "
+                    f"got {value.dtype} {list(value.shape[1:])}"
+                )
+            if not value.is_cpu:
+                origin = on_cpu.get(id(value))
+                value = value.cpu() if origin is None else origin
+            value = value.contiguous()
+            tensors.append(value)
+            addresses.append(value.data_ptr())
+        return tensors, addresses
+
+
+def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
+    """Shape and dtype of the rows of each entry.
+
+    Raises:
+        TypeError: an entry that is no tensor, or one of a subclass.
+    """
+    rows: dict[Key, Row] = {}
+    for key, value in tensordict.items(include_nested=True, leaves_only=True):
+        if type(value) is not torch.Tensor:
+            raise TypeError(f"{key!r}: a rollout's batch holds tensors, got {type(value).__name__}")
+        rows[key] = value.shape[tensordict.ndim :], value.dtype
+    return rows
+
+
+def _row_bytes(row: Row) -> int:
+    shape, dtype = row
+    return shape.numel() * dtype.itemsize
+
+
+def _in_next(key: Key) -> Key:
+    return ("next", key) if isinstance(key, str) else ("next", *key)
