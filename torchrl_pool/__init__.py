@@ -15,6 +15,7 @@ from torchrl_pool.errors import EnvFailure
 from torchrl_pool.multi_threaded import MultiThreadedEnv
 from torchrl_pool.plugins import get_include, load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, task_info
+from torchrl_pool.single_env import SingleEnv, single_envs
 
 __version__ = "0.1.0"
 
@@ -24,10 +25,12 @@ __all__ = [
     "OptionInfo",
     "PoolCollector",
     "PoolEnv",
+    "SingleEnv",
     "TaskInfo",
     "build_plugin",
     "get_include",
     "list_tasks",
     "load_plugin",
+    "single_envs",
     "task_info",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import AsyncEnvPool
 
 from torchrl_pool import _core
 from torchrl_pool.errors import env_failure
@@ -36,6 +37,7 @@ class _Flight:
         self.lock = threading.Lock()
 
 
+@AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
 class AsyncMethods:
     """The ``async_*`` methods of :class:`~torchrl_pool.PoolEnv`.
 
@@ -45,8 +47,9 @@ class AsyncMethods:
     for all envs (``step``, ``reset``, ``rollout``) are refused.
 
     ``env_index`` names the envs of the rows that are sent: an int, a sequence or an int64 tensor; ``None``:
-    the entry ``"env_index"`` of the tensordict. An env that is sent by an int is received by that int alone,
-    without a batch dimension. What is received holds ``"env_index"`` as an int64 tensor ``[k]``.
+    the entry ``"env_index"`` of the tensordict, or all envs where it has none and a row for each. An env
+    that is sent by an int is received by that int alone, without a batch dimension. What is received holds
+    ``"env_index"`` as an int64 tensor ``[k]``.
 
     The tensors that were sent are read again when the result is received: do not write into them before.
 
@@ -309,8 +312,13 @@ def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvInde
         return env._indices(env_index)
     if env_index is None and tensordict is not None:
         env_index = tensordict.get("env_index", None)
+    if env_index is None and tensordict is not None and tensordict.batch_size == env.batch_size:
+        return list(range(env.num_envs))  # what reset() returned, with actions
     if env_index is None:
-        raise KeyError("expected env_index, or an entry 'env_index' in the tensordict")
+        raise KeyError(
+            "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
+            f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
+        )
     if isinstance(env_index, torch.Tensor):
         indices: list[int] = env_index.flatten().tolist()
         if indices and min(indices) >= 0 and max(indices) < env.num_envs:

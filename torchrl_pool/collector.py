@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torchrl.envs.utils import set_exploration_type
 from torchrl_pool import _core
 from torchrl_pool.arguments import check_int
 from torchrl_pool.env import PoolEnv
+from torchrl_pool.errors import EnvFailure
 from torchrl_pool.rollout import VERSION, Rollout
 from torchrl_pool.rollout_storage import RolloutStorage, rows_of
 
@@ -32,8 +33,9 @@ class PoolCollector(Collector):
     tells which it is. StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
     :class:`~torchrl_pool.PoolEnv`.
 
-    Where an exception (an :class:`~torchrl_pool.EnvFailure`, Ctrl-C) cuts a batch short, its steps are lost,
-    and the next batch begins with a reset of all envs.
+    Where an :class:`~torchrl_pool.EnvFailure` or Ctrl-C cuts a batch short, its steps are lost. One may go on
+    iterating then: the next batch begins with a reset of all envs. Other exceptions shut the collector down,
+    as they do with ``Collector``.
 
     Args:
         create_env_fn: the env, or a callable that makes it.
@@ -186,6 +188,34 @@ class PoolCollector(Collector):
 
     # ---- rollouts
 
+    def __iter__(self) -> Iterator[TensorDictBase | None]:
+        self._iteration_started = True
+        try:
+            yield from self.iterator() if self.trajs_per_batch is None else self._iter_by_trajectories()
+        except EnvFailure:
+            raise
+        except Exception:
+            self.shutdown()
+            raise
+
+    def iterator(self) -> Iterator[TensorDictBase | None]:
+        """Yields batches until ``total_frames`` are there, or ``None`` where they went to a replay buffer."""
+        if not self.writes_once or self.replay_buffer is not None:
+            yield from super().iterator()
+            return
+        while self._frames < self.total_frames:
+            yield self._next_batch()  # no name for it here: that would keep its memory in use
+
+    def _next_batch(self) -> TensorDictBase:
+        self._iter += 1
+        batch = self.rollout()
+        assert batch is not None
+        self._increment_frames(batch.numel())
+        batch = self._postproc(batch)
+        if self.post_collect_hook is not None:
+            self.post_collect_hook(batch)
+        return batch
+
     @torch.no_grad()
     def rollout(self) -> TensorDictBase | None:
         """Collects one batch: see :meth:`torchrl.collectors.Collector.rollout`.
@@ -199,9 +229,11 @@ class PoolCollector(Collector):
             self.pre_collect_hook()
         if self.reset_at_each_iter:
             self._carrier.update(self.env.reset())
+            self._set_carrier_version()
             self._start_new_trajectories()
         elif self._was_cut_short:
-            self.reset()
+            self._flush_trajectory_assembly()
+            self._make_carrier()
         self._was_cut_short = True
         rollout = Rollout(self, self._num_groups)
         with set_exploration_type(self.exploration_type):
@@ -216,6 +248,7 @@ class PoolCollector(Collector):
     @torch.no_grad()
     def reset(self, index: Any = None, **kwargs: Any) -> None:
         """As :meth:`torchrl.collectors.Collector.reset`."""
+        self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
         super().reset(index, **kwargs)
         self._set_carrier_version()
 

@@ -152,7 +152,7 @@ class Rollout:
             collector._sync_env,
         )
         actions, action_addresses = env._check_actions(root, group.num_envs)
-        sources, source_addresses = storage.sources(root, group.on_cpu, zeros=self._random)
+        sources, source_addresses = group.rows.sources(root, group.on_cpu, zeros=self._random)
         group.next_root, root_addresses = (
             env._allocator.for_root()
             if self._alone
@@ -184,11 +184,16 @@ class Rollout:
                 storage = collector._make_storage(group.carrier)
             self._batch = RolloutBatch(storage)
         assert collector._storage is not None
-        group.rows = RolloutRows(self._batch, collector._storage, group.first)
+        group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
 
     def _finish_step(self, group: _Group, step: int) -> None:
+        try:
+            resets = self._pool.wait_group(group.number)
+        except _core.EnvFailure:
+            group.in_flight = False
+            raise
         group.in_flight = False
-        self._advance(group, step, self._pool.wait_group(group.number))
+        self._advance(group, step, resets)
 
     def _settle(self, group: _Group) -> None:
         """Waits for a step of which nobody wants the result any more."""
@@ -218,7 +223,7 @@ class Rollout:
             root[VERSION] = entries["next"].get(VERSION)
         carrier = env._unsafe(root, num_rows=group.num_envs)
         if collector._carrier_has_no_device:
-            carrier.clear_device_()
+            carrier._device = None
         if trajectories is not None:
             if done is not None:
                 trajectories = trajectories.copy()

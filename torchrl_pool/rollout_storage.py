@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
+from torchrl_pool.recycler import Recycler
 from torchrl_pool.specs import Key
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
@@ -19,12 +20,7 @@ class RolloutBatch:
 
     def __init__(self, storage: RolloutStorage) -> None:
         self.tensors = {
-            key: torch.empty(
-                (storage.num_envs, storage.num_steps, *shape),
-                dtype=dtype,
-                device="cpu",
-                pin_memory=storage.pin_memory,
-            )
+            key: storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
             for key, (shape, dtype) in {**storage.recorded, **storage.written}.items()
         }
         self._storage = storage
@@ -45,17 +41,21 @@ class RolloutBatch:
 
 
 class RolloutRows:
-    """Where the rows of some consecutive envs lie in a batch, by step: addresses of the first of them.
+    """Consecutive envs' part in a batch: what is copied there at a step, and where their rows lie.
+
+    Addresses are those of the first env's row.
 
     Args:
         batch: the batch.
         storage: what it holds.
         first: the first of the envs.
+        num_envs: how many they are.
     """
 
-    def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int) -> None:
+    def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
+        self._storage = storage
         env_row = first * storage.num_steps
-        self._next = [
+        self._outputs = [
             batch.tensors[key].data_ptr() + env_row * size if size else 0
             for key, size in zip(storage.outputs, storage.output_bytes, strict=True)
         ]
@@ -63,7 +63,9 @@ class RolloutRows:
             batch.tensors[key].data_ptr() + env_row * size
             for key, size in zip(storage.recorded, storage.recorded_bytes, strict=True)
         ]
-        self._storage = storage
+        self._expected = [
+            (key, torch.Size((num_envs, *shape)), dtype) for key, (shape, dtype) in storage.recorded.items()
+        ]
 
     def outputs(self, step: int, root: Mapping[Key, torch.Tensor]) -> list[int]:
         """Where the pool writes what follows from a step.
@@ -73,13 +75,46 @@ class RolloutRows:
         storage = self._storage
         return [
             base + step * size if size else root[key[1]].data_ptr()
-            for base, size, key in zip(self._next, storage.output_bytes, storage.outputs, strict=True)
+            for base, size, key in zip(self._outputs, storage.output_bytes, storage.outputs, strict=True)
         ]
 
     def recorded(self, step: int) -> list[int]:
         """Where what led to a step is recorded."""
         sizes = self._storage.recorded_bytes
         return [base + step * size for base, size in zip(self._recorded, sizes, strict=True)]
+
+    def sources(
+        self, root: TensorDictBase, on_cpu: Mapping[int, torch.Tensor], *, zeros: bool
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        """The recorded entries of a root as contiguous CPU tensors, and their addresses.
+
+        Args:
+            root: what a step begins with.
+            on_cpu: by the id of a tensor on another device, the one that it was copied from.
+            zeros: whether zeros stand for entries that the root lacks.
+
+        Raises:
+            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
+        """
+        tensors, addresses = [], []
+        for key, shape, dtype in self._expected:
+            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if value is None:
+                if not zeros:
+                    raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
+                value = torch.zeros(shape, dtype=dtype)
+            if value.shape != shape or value.dtype is not dtype:
+                raise ValueError(
+                    f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
+                    f"got {value.dtype} {list(value.shape)}"
+                )
+            if not value.is_cpu:
+                origin = on_cpu.get(id(value))
+                value = value.cpu() if origin is None else origin
+            value = value.contiguous()
+            tensors.append(value)
+            addresses.append(value.data_ptr())
+        return tensors, addresses
 
 
 class RolloutStorage:
@@ -105,6 +140,7 @@ class RolloutStorage:
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.pin_memory = pin_memory
+        self._recycler = Recycler()
         self.outputs = [_in_next(key) for key in outputs]
         self.written = {_in_next(key): row for key, row in outputs.items() if _in_next(key) not in left_out}
         self.recorded = dict(recorded)
@@ -123,42 +159,15 @@ class RolloutStorage:
             recorded_strides=[size * num_steps for size in self.recorded_bytes],
         )
 
+    def empty(self, key: Key, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""
+        if self.pin_memory:
+            return torch.empty(*shape, dtype=dtype, pin_memory=True)
+        return self._recycler.empty(key, shape, dtype)
+
     def holds(self, root: TensorDictBase) -> bool:
         """Whether all entries of a root have their place."""
         return all(key in self.recorded or key in self.written for key in rows_of(root))
-
-    def sources(
-        self, root: TensorDictBase, on_cpu: Mapping[int, torch.Tensor], *, zeros: bool
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """The recorded entries of a root ``[n]`` as contiguous CPU tensors, and their addresses.
-
-        Args:
-            root: what a step begins with.
-            on_cpu: by the id of a tensor on another device, the one that it was copied from.
-            zeros: whether zeros stand for entries that the root lacks.
-
-        Raises:
-            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
-        """
-        tensors, addresses = [], []
-        for key, (shape, dtype) in self.recorded.items():
-            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
-            if value is None and zeros:
-                value = torch.zeros((*root.batch_size, *shape), dtype=dtype)
-            if value is None:
-                raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
-            if value.shape[1:] != shape or value.dtype is not dtype:
-                raise ValueError(
-                    f"{key!r}: expected {dtype} rows of shape {list(shape)} at every step, as at first, "
-                    f"got {value.dtype} {list(value.shape[1:])}"
-                )
-            if not value.is_cpu:
-                origin = on_cpu.get(id(value))
-                value = value.cpu() if origin is None else origin
-            value = value.contiguous()
-            tensors.append(value)
-            addresses.append(value.data_ptr())
-        return tensors, addresses
 
 
 def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:

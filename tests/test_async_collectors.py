@@ -1,0 +1,155 @@
+"""Pools in the collectors of TorchRL that step envs one by one, in the background or on other machines."""
+
+from functools import partial
+
+import pytest
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+from torchrl.collectors import AsyncBatchedCollector, AsyncCollector
+from torchrl.collectors.llm import LLMCollector
+from torchrl.envs import AsyncEnvPool
+from torchrl.envs.utils import RandomPolicy, check_env_specs
+
+from torchrl_pool import PoolEnv, single_envs
+
+N = 4
+
+
+class TiltPolicy(nn.Module):
+    """Pushes the cart to where the pole leans, for one env as for many."""
+
+    def forward(self, tensordict: TensorDictBase):
+        leans_right = tensordict["observation"][..., 2] >= 0
+        return tensordict.set("action", torch.stack([~leans_right, leans_right], -1).long())
+
+
+def cartpole(**options):
+    return PoolEnv("CartPole-v1", N, max_episode_steps=23, **options)
+
+
+def rollouts(seed, steps):
+    """What each env goes through, from the second draw of its stream on."""
+    env = cartpole(seed=seed)
+    return env.rollout(steps, TiltPolicy(), break_when_any_done=False)
+
+
+def assert_goes_on(trajectory):
+    """One env's steps ``[T]`` follow each other."""
+    goes_on = ~trajectory["next", "done"][:-1, 0]
+    assert torch.equal(
+        trajectory["next", "observation"][:-1][goes_on], trajectory["observation"][1:][goes_on]
+    )
+
+
+# ---- envs one by one
+
+
+def test_single_envs_have_specs():
+    env = cartpole(seed=0)
+    for make in single_envs(env):
+        check_env_specs(make())
+    env.close()
+
+
+def test_single_envs_give_what_the_pool_gives():
+    expected = rollouts(3, 60)
+    pool = cartpole(seed=3)
+    for i, make in enumerate(single_envs(pool)):
+        got = make().rollout(60, TiltPolicy(), break_when_any_done=False)
+        for key in ("observation", "action", ("next", "observation"), ("next", "reward"), ("next", "done")):
+            assert torch.equal(got[key], expected[i][key])
+
+
+def test_single_envs_refuse_a_seed_of_their_own():
+    env = single_envs(cartpole())[1]()
+    with pytest.raises(NotImplementedError, match="seeded together"):
+        env.set_seed(0)
+    with pytest.raises(TypeError, match="takes no options, got colour"):
+        env.reset(colour="red")
+
+
+# ---- collectors
+
+
+def test_a_pool_is_an_async_env_pool():
+    assert isinstance(cartpole(), AsyncEnvPool)
+    assert not isinstance(single_envs(cartpole())[0](), AsyncEnvPool)
+
+
+def test_async_batched_collector():
+    expected = rollouts(5, 100)
+    pool = cartpole(seed=5)
+    collector = AsyncBatchedCollector(
+        create_env_fn=single_envs(pool), policy=TiltPolicy(), frames_per_batch=80, total_frames=400
+    )
+    try:
+        data = torch.cat([batch.clone() for batch in collector])
+    finally:
+        collector.shutdown()
+    assert len(data) == 400
+    for i in range(N):
+        trajectory = data[data["env_index"].reshape(-1) == i]
+        assert len(trajectory) > 20
+        steps = min(len(trajectory), 100)
+        assert torch.equal(trajectory["observation"][:steps], expected[i]["observation"][:steps])
+    pool.close()
+
+
+def test_llm_collector_takes_a_pool():
+    """Its policy need not be a language model, nor its env text."""
+    collector = LLMCollector(
+        cartpole(seed=0),
+        policy=TiltPolicy(),
+        dialog_turns_per_batch=2,
+        total_dialog_turns=10_000,
+        yield_completed_trajectories=True,
+    )
+    for _, trajectory in zip(range(10), collector, strict=False):
+        assert trajectory["next", "done"].sum() == 1
+        assert trajectory["next", "done"][-1]
+        assert_goes_on(trajectory)
+    collector.shutdown()
+
+
+def test_async_collector():
+    collector = AsyncCollector(
+        partial(cartpole, seed=0), TiltPolicy(), frames_per_batch=N * 30, total_frames=N * 90
+    )
+    try:
+        batches = [batch.clone() for batch in collector]
+    finally:
+        collector.shutdown()
+    data = torch.cat(batches, -1)
+    assert data.shape == (N, 90)
+    for i in range(N):
+        assert_goes_on(data[i])
+    assert torch.equal(data[:, 0]["observation"], cartpole(seed=0).reset()["observation"])
+
+
+def test_ray_collector():
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
+    from torchrl.collectors.distributed import RayCollector
+
+    make = partial(PoolEnv, "CartPole-v1", N, seed=0)  # what Ray's workers can import
+    collector = RayCollector(
+        [make, make],
+        RandomPolicy(make().full_action_spec),
+        frames_per_batch=2 * N * 10,
+        total_frames=2 * N * 30,
+        sync=True,
+        num_collectors=2,
+        ray_init_config={"num_cpus": 2, "include_dashboard": False, "log_to_driver": False},
+        remote_configs={"num_cpus": 1, "num_gpus": 0, "memory": 10**8},
+    )
+    try:
+        frames = 0
+        for batch in collector:
+            assert batch.shape == (2, N, 10)
+            for trajectory in batch.reshape(-1, 10):
+                assert_goes_on(trajectory)
+            frames += batch.numel()
+    finally:
+        collector.shutdown()
+        ray.shutdown()
+    assert frames == 2 * N * 30

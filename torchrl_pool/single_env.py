@@ -1,0 +1,58 @@
+"""The envs of a pool one by one, for TorchRL code that takes a list of envs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
+
+if TYPE_CHECKING:
+    from torchrl_pool.env import PoolEnv
+
+
+class SingleEnv(EnvBase):
+    """One env of a :class:`~torchrl_pool.PoolEnv`, with batch size ``[]``.
+
+    Its calls are the pool's async ones, so many of them may be used at the same time, each by one thread; the
+    pool's threads do the work. The pool is neither seeded nor closed by it.
+
+    Args:
+        pool: the pool.
+        env_index: the env's number in it.
+    """
+
+    def __init__(self, pool: PoolEnv, env_index: int) -> None:
+        super().__init__(device=pool.device, batch_size=[])
+        self.pool, self.env_index = pool, env_index
+        self.action_spec = pool.full_action_spec[env_index].clone()
+        self.observation_spec = pool.full_observation_spec[env_index].clone()
+        self.reward_spec = pool.full_reward_spec[env_index].clone()
+        self.done_spec = pool.full_done_spec[env_index].clone()
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if kwargs:
+            raise TypeError(f"reset() of {type(self).__name__} takes no options, got {', '.join(kwargs)}")
+        self.pool.async_reset_send(env_index=self.env_index)
+        return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.pool.async_step_send(tensordict, env_index=self.env_index)
+        return self.pool.async_step_recv(env_index=self.env_index).get("next")
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """As :meth:`torchrl.envs.EnvBase.step_and_maybe_reset`, in one visit of the env."""
+        self.pool.async_step_and_maybe_reset_send(tensordict, env_index=self.env_index)
+        data, root = self.pool.async_step_and_maybe_reset_recv(env_index=self.env_index)
+        tensordict.set("next", data.get("next"))
+        return tensordict, root.exclude("env_index")
+
+    def _set_seed(self, seed: int | None) -> None:
+        raise NotImplementedError("the envs of a pool are seeded together, with PoolEnv.set_seed")
+
+
+def single_envs(pool: PoolEnv) -> list[Callable[[], SingleEnv]]:
+    """For each env of the pool a callable that gives it as an env of its own."""
+    return [partial(SingleEnv, pool, i) for i in range(pool.num_envs)]
