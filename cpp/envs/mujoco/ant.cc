@@ -2,8 +2,8 @@
 #include <array>
 #include <cmath>
 
-#include "gymnasium_env.h"
 #include "numpy_sum.h"
+#include "planar_infos.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
@@ -72,13 +72,7 @@ class Ant : public GymnasiumEnv {
 
   // The last is one thing in version 5 and another in version 4.
   enum Output {
-    kObservation,
-    kXPosition,
-    kYPosition,
-    kDistance,
-    kXVelocity,
-    kYVelocity,
-    kRewardForward,
+    kRewardForward = kFirstOwnInfo,
     kRewardCtrl,
     kRewardSurvive,
     kRewardContact,
@@ -86,23 +80,20 @@ class Ant : public GymnasiumEnv {
   };
 
   static Specs MakeSpecs(const Options& options) {
-    return {
+    Specs specs = PlanarSpecs(
         Observation("observation",
                     Box<double>({options.nq() + options.nv() - options.num_hidden() + options.num_forces()}),
                     "positions, velocities, forces on the bodies"),
-        ScalarInfo("x_position", "position of the torso (m)"),
-        ScalarInfo("y_position", "position of the torso (m)"),
-        ScalarInfo("distance_from_origin", "distance of the torso from the origin (m)"),
-        ScalarInfo("x_velocity", "velocity over the step (m/s)"),
-        ScalarInfo("y_velocity", "velocity over the step (m/s)"),
-        ScalarInfo("reward_forward", "part of the reward for moving forwards"),
-        ScalarInfo("reward_ctrl", version >= 5 ? "part of the reward for small controls"
-                                               : "part of the reward for small controls; with "
-                                                 "use_contact_forces: for small forces"),
-        ScalarInfo("reward_survive", "part of the reward for being healthy"),
-        version >= 5 ? ScalarInfo("reward_contact", "part of the reward for small forces")
-                     : ScalarInfo("forward_reward", "as reward_forward"),
-        options.Control()};
+        " of the torso");
+    specs.push_back(ScalarInfo("reward_forward", "part of the reward for moving forwards"));
+    specs.push_back(ScalarInfo("reward_ctrl", version >= 5 ? "part of the reward for small controls"
+                                                           : "part of the reward for small controls; with "
+                                                             "use_contact_forces: for small forces"));
+    specs.push_back(ScalarInfo("reward_survive", "part of the reward for being healthy"));
+    specs.push_back(version >= 5 ? ScalarInfo("reward_contact", "part of the reward for small forces")
+                                 : ScalarInfo("forward_reward", "as reward_forward"));
+    specs.push_back(options.Control());
+    return specs;
   }
 
   explicit Ant(const Options& options) : GymnasiumEnv(options), options_(options) {}
@@ -112,18 +103,17 @@ class Ant : public GymnasiumEnv {
     xy_ = MainBodyXy();
     Observe(row);
     ClearInfos(row, kXPosition, kRewardContact);
-    if (version >= 5) PutPosition(row, data().qpos[0], data().qpos[1]);
+    if (version >= 5) PutPosition(row, {data().qpos[0], data().qpos[1]});
   }
 
   Outcome Step(Row& row) {
-    const auto before = xy_;
+    const Xy before = xy_;
     StepSimulation(row);
     xy_ = MainBodyXy();
-    const double x_velocity = (xy_[0] - before[0]) / options_.dt();
-    const double y_velocity = (xy_[1] - before[1]) / options_.dt();
+    const Xy velocity = Velocity(before, xy_, options_.dt());
 
     const bool healthy = IsHealthy();
-    const double forward_reward = version >= 5 ? x_velocity * options_.forward_reward_weight : x_velocity;
+    const double forward_reward = version >= 5 ? velocity[0] * options_.forward_reward_weight : velocity[0];
     const bool rewarded = healthy || (version == 4 && options_.terminate_when_unhealthy);
     const double healthy_reward = rewarded * options_.healthy_reward;
     const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
@@ -132,16 +122,15 @@ class Ant : public GymnasiumEnv {
     const double costs = contacts_cost ? control_cost + contact_cost : control_cost;
 
     Observe(row);
-    PutInfo(row, kXVelocity, x_velocity);
-    PutInfo(row, kYVelocity, y_velocity);
+    PutVelocity(row, velocity);
     PutInfo(row, kRewardForward, forward_reward);
     PutInfo(row, kRewardSurvive, healthy_reward);
     if constexpr (version >= 5) {
-      PutPosition(row, data().qpos[0], data().qpos[1]);
+      PutPosition(row, {data().qpos[0], data().qpos[1]});
       PutInfo(row, kRewardCtrl, -control_cost);
       PutInfo(row, kRewardContact, -contact_cost);
     } else {
-      PutPosition(row, xy_[0], xy_[1]);
+      PutPosition(row, xy_);
       PutInfo(row, kRewardCtrl, contacts_cost ? -contact_cost : -control_cost);
       PutInfo(row, kForwardReward, forward_reward);
     }
@@ -156,7 +145,7 @@ class Ant : public GymnasiumEnv {
   }
 
  private:
-  std::array<double, 2> MainBodyXy() const {
+  Xy MainBodyXy() const {
     const double* position = data().xpos + 3 * options_.body;
     return {position[0], position[1]};
   }
@@ -179,16 +168,8 @@ class Ant : public GymnasiumEnv {
     return finite(data().qpos, model().nq) && finite(data().qvel, model().nv) &&
            options_.healthy_z_range[0] <= z && z <= options_.healthy_z_range[1];
   }
-  static void PutPosition(Row& row, double x, double y) {
-    PutInfo(row, kXPosition, x);
-    PutInfo(row, kYPosition, y);
-    PutInfo(row, kDistance, Norm(std::array{x, y}));
-  }
   void Observe(Row& row) const {
-    const int hidden = options_.num_hidden();
-    Writer(row.Out<double>(kObservation))
-        .Add(data().qpos + hidden, model().nq - hidden)
-        .Add(data().qvel, model().nv)
+    WritePositionsAndVelocities(row.Out<double>(kObservation), options_.num_hidden())
         .AddClipped(data().cfrc_ext + options_.first_force(), options_.num_forces(),
                     options_.contact_force_range[0], options_.contact_force_range[1]);
   }
@@ -196,7 +177,7 @@ class Ant : public GymnasiumEnv {
   const Options& options_;
   // Of the main body after the last step. Kept here, because MuJoCo derives it from the state before a step's
   // last substep: it cannot be had from the saved state.
-  std::array<double, 2> xy_{};
+  Xy xy_{};
 };
 
 const TaskInfo kTask{.id = "Ant-v5",

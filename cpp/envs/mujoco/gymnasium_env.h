@@ -76,6 +76,29 @@ struct GymnasiumOptions {
   void OpenView();
 };
 
+// Writes numbers one after the other.
+class Writer {
+ public:
+  explicit Writer(double* out) : out_(out) {}
+
+  Writer& Add(const double* values, std::int64_t count) {
+    out_ = std::copy_n(values, count, out_);
+    return *this;
+  }
+  Writer& Add(double value) {
+    *out_++ = value;
+    return *this;
+  }
+  // numpy.clip
+  Writer& AddClipped(const double* values, std::int64_t count, double low, double high) {
+    for (std::int64_t i = 0; i < count; ++i) *out_++ = std::clamp(values[i], low, high);
+    return *this;
+  }
+
+ private:
+  double* out_;
+};
+
 // The state of one env and what every task does with it. A task derives from it and adds Reset and Step.
 class GymnasiumEnv {
  public:
@@ -116,6 +139,11 @@ class GymnasiumEnv {
   std::vector<double> InitialPositions() const { return {model().qpos0, model().qpos0 + model().nq}; }
   Rng& rng() { return rng_; }
 
+  // All but the first few positions, then the velocities. The result writes what comes behind.
+  Writer WritePositionsAndVelocities(double* out, int num_hidden = 0) const {
+    return Writer(out).Add(data().qpos + num_hidden, model().nq - num_hidden).Add(data().qvel, model().nv);
+  }
+
   // weight * numpy.sum(numpy.square(action)): all in float32, as the action.
   float ControlCost(double weight, const Row& row) const;
   // numpy.sum(numpy.square(…)) of the forces on the bodies and of the controls.
@@ -150,29 +178,6 @@ inline void ClearInfos(const Row& row, int first, int last) {
 inline Spec ScalarInfo(std::string name, std::string help) {
   return Info(std::move(name), Box<double>({}), std::move(help));
 }
-
-// Writes numbers one after the other.
-class Writer {
- public:
-  explicit Writer(double* out) : out_(out) {}
-
-  Writer& Add(const double* values, std::int64_t count) {
-    out_ = std::copy_n(values, count, out_);
-    return *this;
-  }
-  Writer& Add(double value) {
-    *out_++ = value;
-    return *this;
-  }
-  // numpy.clip
-  Writer& AddClipped(const double* values, std::int64_t count, double low, double high) {
-    for (std::int64_t i = 0; i < count; ++i) *out_++ = std::clamp(values[i], low, high);
-    return *this;
-  }
-
- private:
-  double* out_;
-};
 
 }  // namespace torchrl_pool::mujoco
 

@@ -73,10 +73,7 @@ class HalfCheetah : public GymnasiumEnv {
 
  private:
   void Observe(Row& row) const {
-    const int hidden = options_.num_hidden();
-    Writer(row.Out<double>(kObservation))
-        .Add(data().qpos + hidden, model().nq - hidden)
-        .Add(data().qvel, model().nv);
+    WritePositionsAndVelocities(row.Out<double>(kObservation), options_.num_hidden());
   }
 
   const Options& options_;

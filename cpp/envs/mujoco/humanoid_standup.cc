@@ -2,29 +2,20 @@
 #include <array>
 #include <limits>
 
-#include "gymnasium_env.h"
-#include "humanoid_observation.h"
+#include "humanoid_robot.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
 
 template <int version>
-class HumanoidStandup : public GymnasiumEnv {
+class HumanoidStandup : public HumanoidRobot {
  public:
-  struct Options : GymnasiumOptions {
+  struct Options : HumanoidRobotOptions {
     double uph_cost_weight = 1;
-    double ctrl_cost_weight = 0.1;
     double impact_cost_weight = 0.5e-6;
     std::array<double, 2> impact_cost_range{-std::numeric_limits<double>::infinity(), 10.0};
-    double reset_noise_scale = 1e-2;
-    HumanoidObservation observation = {};
 
-    Options()
-        : GymnasiumOptions("humanoidstandup.xml", 5,
-                           {{{"trackbodyid", {1}},
-                             {"distance", {4.0}},
-                             {"lookat", {0.0, 0.0, 0.8925}},
-                             {"elevation", {-20.0}}}}) {}
+    Options() : HumanoidRobotOptions(version, "humanoidstandup.xml", 0.8925) {}
 
     template <class Visitor>
     void Visit(Visitor& visit) {
@@ -35,15 +26,10 @@ class HumanoidStandup : public GymnasiumEnv {
         visit("ctrl_cost_weight", ctrl_cost_weight, "weight of the control cost");
         visit("impact_cost_weight", impact_cost_weight, "weight of the impact cost");
         visit("impact_cost_range", impact_cost_range, "to what the impact cost is clipped");
-        visit("reset_noise_scale", reset_noise_scale, "scale of the noise on the initial state");
-        observation.VisitExclude(visit);
-        observation.VisitIncludes(visit);
+        VisitNoiseAndExclude(visit);
+        VisitIncludes(visit);
       }
       VisitView(visit);
-    }
-    void Open() {
-      GymnasiumOptions::Open();
-      NeedCoordinates(3, 6);
     }
   };
 
@@ -61,27 +47,24 @@ class HumanoidStandup : public GymnasiumEnv {
   };
 
   static Specs MakeSpecs(const Options& options) {
-    Specs specs = {options.observation.MakeSpec(options, version == 4),
-                   ScalarInfo("reward_linup", "part of the reward for height"),
+    Specs specs = {options.ObservationSpec(), ScalarInfo("reward_linup", "part of the reward for height"),
                    ScalarInfo("reward_quadctrl", "part of the reward for small controls"),
                    ScalarInfo("reward_impact", "part of the reward for small forces")};
     if (version >= 5) {
-      const auto num_tendons = static_cast<std::int64_t>(options.model->ntendon);
       specs.push_back(ScalarInfo("x_position", "position (m)"));
       specs.push_back(ScalarInfo("y_position", "position (m)"));
       specs.push_back(ScalarInfo("z_distance_from_origin", "height above the initial one (m)"));
-      specs.push_back(Info("tendon_length", Box<double>({num_tendons}), "lengths of the tendons"));
-      specs.push_back(Info("tendon_velocity", Box<double>({num_tendons}), "velocities of the tendons"));
+      options.AddTendonSpecs(&specs);
     }
     specs.push_back(options.Control());
     return specs;
   }
 
-  explicit HumanoidStandup(const Options& options) : GymnasiumEnv(options), options_(options) {}
+  explicit HumanoidStandup(const Options& options) : HumanoidRobot(options), options_(options) {}
 
   void Reset(Row& row) {
     ResetUniform(options_.reset_noise_scale);
-    Observe(row);
+    Observe(row.Out<double>(kObservation));
     ClearInfos(row, kRewardUp, kRewardImpact);
     PutPlace(row);
   }
@@ -90,9 +73,8 @@ class HumanoidStandup : public GymnasiumEnv {
     StepSimulation(row);
     const double height_reward = (data().qpos[2] - 0) / model().opt.timestep;
     const double control_cost = options_.ctrl_cost_weight * SquaredControls();
-    const auto& [low, high] = options_.impact_cost_range;
-    const double impact_cost = std::clamp(options_.impact_cost_weight * SquaredContactForces(), low, high);
-    Observe(row);
+    const double impact_cost = ForceCost(options_.impact_cost_weight, options_.impact_cost_range);
+    Observe(row.Out<double>(kObservation));
     PutPlace(row);
     PutInfo(row, kRewardUp, height_reward);
     PutInfo(row, kRewardCtrl, -control_cost);
@@ -106,12 +88,8 @@ class HumanoidStandup : public GymnasiumEnv {
       PutInfo(row, kXPosition, data().qpos[0]);
       PutInfo(row, kYPosition, data().qpos[1]);
       PutInfo(row, kZDistance, data().qpos[2] - model().qpos0[2]);
-      PutInfo(row, kTendonLength, data().ten_length, model().ntendon);
-      PutInfo(row, kTendonVelocity, data().ten_velocity, model().ntendon);
+      PutTendons(row, kTendonLength);
     }
-  }
-  void Observe(Row& row) const {
-    options_.observation.Write(model(), data(), version == 4, row.Out<double>(kObservation));
   }
 
   const Options& options_;

@@ -63,9 +63,7 @@ class InvertedPendulum : public GymnasiumEnv {
   }
 
  private:
-  void Observe(Row& row) const {
-    Writer(row.Out<double>(kObservation)).Add(data().qpos, model().nq).Add(data().qvel, model().nv);
-  }
+  void Observe(Row& row) const { WritePositionsAndVelocities(row.Out<double>(kObservation)); }
 
   const Options& options_;
 };

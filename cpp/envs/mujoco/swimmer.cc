@@ -1,8 +1,5 @@
 // Swimmer: swim forwards in a plane with two joints. Reference: gymnasium/envs/mujoco/swimmer_v5.py, _v4.py.
-#include <array>
-
-#include "gymnasium_env.h"
-#include "numpy_sum.h"
+#include "planar_infos.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
@@ -37,29 +34,16 @@ class Swimmer : public GymnasiumEnv {
   };
 
   // Version 4 has one more, which equals kRewardForward.
-  enum Output {
-    kObservation,
-    kXPosition,
-    kYPosition,
-    kDistance,
-    kXVelocity,
-    kYVelocity,
-    kRewardForward,
-    kRewardCtrl,
-    kForwardReward
-  };
+  enum Output { kRewardForward = kFirstOwnInfo, kRewardCtrl, kForwardReward };
 
   static Specs MakeSpecs(const Options& options) {
-    Specs specs = {
+    Specs specs = PlanarSpecs(
         Observation("observation", Box<double>({options.nq() + options.nv() - options.num_hidden()}),
                     "positions and velocities"),
-        ScalarInfo("x_position", "position of the tip (m)"),
-        ScalarInfo("y_position", "position of the tip (m)"),
-        ScalarInfo("distance_from_origin", "distance of the tip from the origin (m)"),
-        ScalarInfo("x_velocity", "velocity over the step (m/s)"),
-        ScalarInfo("y_velocity", "velocity over the step (m/s)"),
-        ScalarInfo(version >= 5 ? "reward_forward" : "reward_fwd", "part of the reward for swimming"),
-        ScalarInfo("reward_ctrl", "part of the reward for small controls")};
+        " of the tip");
+    specs.push_back(
+        ScalarInfo(version >= 5 ? "reward_forward" : "reward_fwd", "part of the reward for swimming"));
+    specs.push_back(ScalarInfo("reward_ctrl", "part of the reward for small controls"));
     if (version == 4) specs.push_back(ScalarInfo("forward_reward", "as reward_fwd"));
     specs.push_back(options.Control());
     return specs;
@@ -71,20 +55,18 @@ class Swimmer : public GymnasiumEnv {
     ResetUniform(options_.reset_noise_scale);
     Observe(row);
     ClearInfos(row, kXPosition, version >= 5 ? kRewardCtrl : kForwardReward);
-    if (version >= 5) PutPosition(row);
+    if (version >= 5) PutPosition(row, TipXy());
   }
 
   Outcome Step(Row& row) {
-    const double x_before = data().qpos[0], y_before = data().qpos[1];
+    const Xy before = TipXy();
     StepSimulation(row);
-    const double x_velocity = (data().qpos[0] - x_before) / options_.dt();
-    const double y_velocity = (data().qpos[1] - y_before) / options_.dt();
-    const double forward_reward = options_.forward_reward_weight * x_velocity;
+    const Xy velocity = Velocity(before, TipXy(), options_.dt());
+    const double forward_reward = options_.forward_reward_weight * velocity[0];
     const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
     Observe(row);
-    PutPosition(row);
-    PutInfo(row, kXVelocity, x_velocity);
-    PutInfo(row, kYVelocity, y_velocity);
+    PutPosition(row, TipXy());
+    PutVelocity(row, velocity);
     PutInfo(row, kRewardForward, forward_reward);
     PutInfo(row, kRewardCtrl, -control_cost);
     if constexpr (version == 4) PutInfo(row, kForwardReward, forward_reward);
@@ -92,17 +74,9 @@ class Swimmer : public GymnasiumEnv {
   }
 
  private:
-  void PutPosition(Row& row) const {
-    const double x = data().qpos[0], y = data().qpos[1];
-    PutInfo(row, kXPosition, x);
-    PutInfo(row, kYPosition, y);
-    PutInfo(row, kDistance, Norm(std::array{x, y}));
-  }
+  Xy TipXy() const { return {data().qpos[0], data().qpos[1]}; }
   void Observe(Row& row) const {
-    const int hidden = options_.num_hidden();
-    Writer(row.Out<double>(kObservation))
-        .Add(data().qpos + hidden, model().nq - hidden)
-        .Add(data().qvel, model().nv);
+    WritePositionsAndVelocities(row.Out<double>(kObservation), options_.num_hidden());
   }
 
   const Options& options_;
