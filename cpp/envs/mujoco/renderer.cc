@@ -38,12 +38,15 @@ class Stage {
       mjr_setBuffer(mjFB_OFFSCREEN, &context_);
     });
   }
-  // With its OpenGL context current.
+  // With its OpenGL context current, unless that is lost.
   ~Stage() {
     mjr_freeContext(&context_);
     mjv_freeScene(&scene_);
   }
   Stage(const Stage&) = delete;
+
+  // The OpenGL context is gone, and with it all that the stage had there: nothing is left to be freed in it.
+  void ForgetContext() { mjr_defaultContext(&context_); }
 
   bool expired() const { return model_.expired(); }
   bool Shows(const Model& model) const { return !expired() && model_.lock() == model; }
@@ -71,9 +74,10 @@ class Studio {
  public:
   ~Studio() {
     const CurrentContext current(*context_);
-    // A context that is lost (a driver that has shut down before) took everything in it along.
-    if (!current) new std::list<Stage>(std::move(stages_));
-    stages_.clear();
+    if (!current) {  // a driver that has shut down before, say
+      for (Stage& stage : stages_) stage.ForgetContext();
+    }
+    stages_.clear();  // while the context is current
   }
 
   void Draw(const Model& model, mjData* data, const View& view, std::uint8_t* rgb) {
