@@ -51,11 +51,7 @@ class MountainCar {
   }
 
  private:
-  void Observe(Row& row) const {
-    float* out = row.Out<float>();
-    out[0] = static_cast<float>(position_);
-    out[1] = static_cast<float>(velocity_);
-  }
+  void Observe(Row& row) const { ObserveCar(row, position_, velocity_); }
 
   const Options& options_;
   Rng rng_;

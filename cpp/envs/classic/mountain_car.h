@@ -1,4 +1,4 @@
-// What both mountain cars share: the track, and how it looks.
+// What both mountain cars share: the track, what is observed, and how it looks.
 #ifndef TORCHRL_POOL_ENVS_CLASSIC_MOUNTAIN_CAR_H_
 #define TORCHRL_POOL_ENVS_CLASSIC_MOUNTAIN_CAR_H_
 
@@ -30,6 +30,11 @@ struct MountainCarOptions {
 inline Spec CarObservation() {
   return Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
                      "position and velocity of the car");
+}
+inline void ObserveCar(const Row& row, double position, double velocity) {
+  float* out = row.Out<float>();
+  out[0] = static_cast<float>(position);
+  out[1] = static_cast<float>(velocity);
 }
 
 constexpr ImageSize kMountainCarPicture{400, 600};

@@ -69,11 +69,7 @@ class MountainCarContinuous {
            velocity >= static_cast<Real>(options_.goal_velocity);
   }
 
-  void Observe(Row& row) const {
-    float* out = row.Out<float>();
-    out[0] = static_cast<float>(position_);
-    out[1] = static_cast<float>(velocity_);
-  }
+  void Observe(Row& row) const { ObserveCar(row, position_, velocity_); }
 
   const Options& options_;
   Rng rng_;
