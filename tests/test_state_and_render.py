@@ -40,6 +40,16 @@ def test_restored_envs_continue_bit_for_bit(task):
     assert (got == expected[:, picked]).all()
 
 
+@pytest.mark.parametrize("task", ["CartPole-v1", "Taxi-v4", "Reacher-v5", "ALE/Pong-v5"])
+def test_equal_envs_have_equal_states(task):
+    """Byte by byte: nothing in them that nobody wrote."""
+    pools = [PoolEnv(task, 3, seed=0) for _ in range(2)]
+    actions = [pools[0].rand_action()["action"] for _ in range(10)]
+    for pool in pools:
+        steps(pool, pool.reset(), actions)
+    assert pools[0].get_state() == pools[1].get_state()
+
+
 def test_state_of_some_envs():
     env = PoolEnv("Pendulum-v1", 4, seed=0)
     root = env.reset()

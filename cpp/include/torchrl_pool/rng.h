@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 // numpy/random/bitgen.h, whose layout is part of NumPy's public C API.
 struct torchrl_pool_bitgen {
@@ -187,7 +188,10 @@ class Rng {
   uint128 increment_;
   std::uint32_t half_ = 0;
   bool has_half_ = false;
+  [[maybe_unused]] std::uint8_t unused_[11] = {};
 };
+// No padding: saved states hold all of its bytes, so somebody must have written them.
+static_assert(std::has_unique_object_representations_v<Rng>);
 
 }  // namespace torchrl_pool
 #pragma GCC visibility pop
