@@ -6,14 +6,26 @@ namespace pool = torchrl_pool;
 
 namespace {
 
-// What they share: an episode of seven steps with one random number.
+// What they share: an episode of seven steps with one random number, and Write, which shows where it stands.
 class Base {
  public:
   struct Options {
     template <class Visitor>
     void Visit(Visitor&) {}
   };
+  virtual ~Base() = default;
+
   void Seed(pool::Entropy entropy) { rng_ = pool::Rng(entropy); }
+  void Reset(pool::Row& row) {
+    steps_ = 0;
+    random_ = rng_.Random();
+    Write(row);
+  }
+  pool::Outcome Step(pool::Row& row) {
+    ++steps_;
+    Write(row);
+    return {.reward = random_, .terminated = steps_ == 7};
+  }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
@@ -21,14 +33,7 @@ class Base {
   }
 
  protected:
-  void Begin() {
-    steps_ = 0;
-    random_ = rng_.Random();
-  }
-  pool::Outcome Next() {
-    ++steps_;
-    return {.reward = random_, .terminated = steps_ == 7};
-  }
+  virtual void Write(pool::Row& row) const = 0;
 
   pool::Rng rng_;
   double random_ = 0;
@@ -47,18 +52,9 @@ class DictEnv : public Base {
             pool::Action("action", pool::Discrete(2))};
   }
   explicit DictEnv(const Options&) {}
-  void Reset(pool::Row& row) {
-    Begin();
-    Write(row);
-  }
-  pool::Outcome Step(pool::Row& row) {
-    const auto outcome = Next();
-    Write(row);
-    return outcome;
-  }
 
  private:
-  void Write(pool::Row& row) const {
+  void Write(pool::Row& row) const override {
     row.Out<double>(0)[0] = random_;
     row.Out<double>(0)[1] = random_ + static_cast<double>(steps_);
     for (int i = 0; i < 3; ++i) row.Out<float>(1)[i] = static_cast<float>((i + 1) * steps_);
@@ -84,18 +80,20 @@ class MixedEnv : public Base {
             pool::Action("force", pool::Box<float>({2}, -1, 1))};
   }
   explicit MixedEnv(const Options&) {}
-  void Reset(pool::Row& row) {
-    Begin();
-    for (int i = 0; i < 10; ++i) row.Out<double>()[i] = random_;
-  }
   pool::Outcome Step(pool::Row& row) {
+    const auto outcome = Base::Step(row);
     double* out = row.Out<double>();
     *out++ = static_cast<double>(row.Action<std::int64_t>(0)[0]);
     for (int i = 0; i < 2; ++i) *out++ = static_cast<double>(row.Action<std::int64_t>(1)[i]);
     for (int i = 0; i < 3; ++i) *out++ = row.Action<std::int8_t>(2)[i];
     for (int i = 0; i < 2; ++i) *out++ = static_cast<double>(row.Action<std::int64_t>(3)[i]);
     for (int i = 0; i < 2; ++i) *out++ = row.Action<float>(4)[i];
-    return Next();
+    return outcome;
+  }
+
+ private:
+  void Write(pool::Row& row) const override {
+    for (int i = 0; i < 10; ++i) row.Out<double>()[i] = random_;
   }
 };
 
@@ -108,18 +106,9 @@ class PicturesEnv : public Base {
             pool::Action("action", pool::Discrete(2))};
   }
   explicit PicturesEnv(const Options&) {}
-  void Reset(pool::Row& row) {
-    Begin();
-    Write(row);
-  }
-  pool::Outcome Step(pool::Row& row) {
-    const auto outcome = Next();
-    Write(row);
-    return outcome;
-  }
 
  private:
-  void Write(pool::Row& row) const {
+  void Write(pool::Row& row) const override {
     for (int i = 0; i < 72; ++i) row.Out<std::uint8_t>(0)[i] = static_cast<std::uint8_t>(steps_ * 40 + i);
     for (int i = 0; i < 48; ++i) row.Out<std::uint8_t>(1)[i] = static_cast<std::uint8_t>(steps_ + 5 * i);
     for (int i = 0; i < 24; ++i) row.Out<float>(2)[i] = static_cast<float>(i + random_);
@@ -150,13 +139,8 @@ class AgentsEnv : public Base {
         pool::Done("agents/truncated", {n, 1})};
   }
   explicit AgentsEnv(const Options& options) : options_(options) {}
-  void Reset(pool::Row& row) {
-    Begin();
-    Write(row);
-  }
   pool::Outcome Step(pool::Row& row) {
-    Next();
-    Write(row);
+    Base::Step(row);
     for (std::int64_t i = 0; i < options_.num_agents; ++i) {
       const auto* signal = row.Action<std::int64_t>(1) + 2 * i;
       row.Out<float>(3)[i] =
@@ -166,7 +150,7 @@ class AgentsEnv : public Base {
   }
 
  private:
-  void Write(pool::Row& row) const {
+  void Write(pool::Row& row) const override {
     for (std::int64_t i = 0; i < options_.num_agents; ++i) {
       row.Out<float>(0)[2 * i] = static_cast<float>(steps_ + i);
       row.Out<float>(0)[2 * i + 1] = static_cast<float>(random_);
