@@ -36,6 +36,11 @@ class FakeTree {
   }
   // The line of this process in version 2's only hierarchy.
   FakeTree& Process(const std::string& cgroup) { return Write("proc", "0::" + cgroup + "\n"); }
+  // The limit of a cgroup in version 1, in microseconds of each 100,000.
+  FakeTree& Version1Quota(const std::string& cgroup, const std::string& quota) {
+    return Write("cgroup/cpu" + cgroup + "/cpu.cfs_quota_us", quota + "\n")
+        .Write("cgroup/cpu" + cgroup + "/cpu.cfs_period_us", "100000\n");
+  }
 
   int Cpus(int affinity) const {
     return AvailableCpus(affinity, (root_ / "proc").string(), (root_ / "cgroup").string());
@@ -93,28 +98,18 @@ TEST(TheRootBindsToo) {  // in a container its own cgroup is what it sees as the
 TEST(Version1) {
   FakeTree tree;
   tree.Write("proc", "12:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n1:name=systemd:/docker/x\n")
-      .Write("cgroup/cpu/docker/x/cpu.cfs_quota_us", "350000\n")
-      .Write("cgroup/cpu/docker/x/cpu.cfs_period_us", "100000\n");
+      .Version1Quota("/docker/x", "350000");
   CHECK_EQ(tree.Cpus(16), 4);
-  tree.Write("cgroup/cpu/docker/cpu.cfs_quota_us", "150000\n")
-      .Write("cgroup/cpu/docker/cpu.cfs_period_us", "100000\n");
-  CHECK_EQ(tree.Cpus(16), 2);
+  CHECK_EQ(tree.Version1Quota("/docker", "150000").Cpus(16), 2);
 }
 
 TEST(Version1WithoutALimit) {
-  FakeTree tree;
-  tree.Write("proc", "4:cpuacct,cpu:/\n")
-      .Write("cgroup/cpu/cpu.cfs_quota_us", "-1\n")
-      .Write("cgroup/cpu/cpu.cfs_period_us", "100000\n");
-  CHECK_EQ(tree.Cpus(16), 16);
+  CHECK_EQ(FakeTree().Write("proc", "4:cpuacct,cpu:/\n").Version1Quota("", "-1").Cpus(16), 16);
 }
 
 TEST(OtherVersion1ControllersDoNotCount) {
-  FakeTree tree;
-  tree.Write("proc", "4:cpuset:/a\n5:cpuacct:/a\n")
-      .Write("cgroup/cpu/a/cpu.cfs_quota_us", "100000\n")
-      .Write("cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
-  CHECK_EQ(tree.Cpus(16), 16);
+  CHECK_EQ(FakeTree().Write("proc", "4:cpuset:/a\n5:cpuacct:/a\n").Version1Quota("/a", "100000").Cpus(16),
+           16);
 }
 
 TEST(BrokenFilesAreNoLimit) {

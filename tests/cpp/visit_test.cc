@@ -58,6 +58,13 @@ class Visited {
     }
     return result;
   }
+  // Puts an env of another configuration, of the same layout, in the env's place.
+  Result Recreate(std::shared_ptr<const Config> config) {
+    slot.config->task().destroy(slot.env);
+    slot.env = nullptr;
+    slot.config = std::move(config);
+    return Run(Op::kCreate);
+  }
   Result Reset(std::uint32_t seed) {
     ticket.entropy = {{}, {seed}, {}};
     const Result result = Run(Op::kReset);
@@ -356,10 +363,7 @@ TEST(AFailedResetLeavesZeros) {
 
 TEST(AFailedSeedLeavesZeros) {
   Visited env(CounterConfig());
-  env.slot.config->task().destroy(env.slot.env);
-  env.slot.env = nullptr;
-  env.slot.config = CounterConfig({{"fail_seed", true}});
-  CHECK_EQ(env.Run(Op::kCreate), Result::kFailed);
+  CHECK_EQ(env.Recreate(CounterConfig({{"fail_seed", true}})), Result::kFailed);
   CHECK_EQ(env.Error(), "bad seed");
   CHECK_EQ(env.Reset(0), Result::kFailed);
   CHECK(env.out.IsZero(1));
@@ -367,10 +371,7 @@ TEST(AFailedSeedLeavesZeros) {
 
 TEST(AFailedCreateLeavesNoEnv) {
   Visited env(CounterConfig());
-  env.slot.config->task().destroy(env.slot.env);
-  env.slot.env = nullptr;
-  env.slot.config = CounterConfig({{"fail_create", true}});
-  CHECK_EQ(env.Run(Op::kCreate), Result::kFailed);
+  CHECK_EQ(env.Recreate(CounterConfig({{"fail_create", true}})), Result::kFailed);
   CHECK_EQ(env.Error(), "no such counter");
   CHECK(env.slot.env == nullptr);
 }
