@@ -1,6 +1,8 @@
 import pytest
 import torch
 
+pytest.register_assert_rewrite("comparing")
+
 
 def pytest_configure(config):
     # One thread: tensors are tiny here, and the processors belong to the pools and to worker processes.

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from comparing import assert_td_equal
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
@@ -23,13 +24,6 @@ def pair(task="CartPole-v1", keys=KEYS, seed=0, **kwargs):
     transformed = TransformedEnv(PoolEnv(task, N, **kwargs), Compose(*transforms))
     assert native.set_seed(seed) == transformed.set_seed(seed)
     return native, transformed
-
-
-def assert_td_equal(a, b):
-    assert set(a.keys(True, True)) == set(b.keys(True, True))
-    for key in a.keys(True, True):
-        assert a[key].dtype == b[key].dtype, key
-        assert torch.equal(a[key], b[key]), key
 
 
 @pytest.mark.parametrize("categorical", [False, True])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from building import build_plugin
+from comparing import assert_steps_equal
 from gymnasium import spaces
 from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot
 from torchrl.envs import GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
@@ -120,16 +121,7 @@ def test_specs_and_values_equal_those_of_gym_wrapper(task, categorical):
     for kind in ("observation", "action", "reward", "done"):
         assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
     assert pool.set_seed(2) == reference.set_seed(2)
-    root, expected_root = pool.reset(), reference.reset()
-    for _ in range(20):
-        root = pool.rand_action(root)
-        expected_root.update(root.select(*pool.action_keys).clone())
-        td, root = pool.step_and_maybe_reset(root)
-        expected, expected_root = reference.step_and_maybe_reset(expected_root)
-        assert set(td.keys(True, True)) == set(expected.keys(True, True))
-        for key in td.keys(True, True):
-            assert torch.equal(td[key], expected[key]), key
-            assert td[key].dtype == expected[key].dtype, key
+    assert_steps_equal(pool, reference, 20)
     pool.close()
     reference.close()
 

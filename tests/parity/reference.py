@@ -9,6 +9,8 @@ import torch
 # Set TORCHRL_POOL_LONG_TESTS=1 for comparisons over several times as many steps.
 LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
+N = 3  # envs that are compared at a time, unless a test says otherwise
+
 
 def gymnasium_env(task, **kwargs):
     return gymnasium.make(task, disable_env_checker=True, **kwargs)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from ale_py.vector_env import AtariVectorEnv
+from comparing import assert_steps_equal
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from reference import LONG
 from torchrl.envs import EnvBase, GymWrapper, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import PoolEnv, list_tasks, task_info
+from torchrl_pool import list_tasks, task_info
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -54,20 +55,6 @@ def gymnasium_env(task, *, stack_size=4, **options):
     rest = {k: v for k, v in options.items() if k not in WRAPPER_OPTIONS}
     env = gymnasium.make(task, frameskip=1, disable_env_checker=True, **rest)
     return FrameStackObservation(AtariPreprocessing(env, **wrapper), stack_size)
-
-
-@pytest.fixture
-def make_pool():
-    pools = []
-
-    def make(task, num_envs, **kwargs):
-        kwargs.setdefault("categorical_action_encoding", True)
-        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
-        return pools[-1]
-
-    yield make
-    for pool in pools:
-        pool.close()
 
 
 def assert_equal(actual, expected, what):
@@ -162,18 +149,7 @@ def test_equals_serial_env_of_gym_envs(task, make_pool):
         assert getattr(pool, f"{kind}_spec") == getattr(reference, f"{kind}_spec")
     for seed in (0, 5):
         assert pool.set_seed(seed) == reference.set_seed(seed)
-        actual, expected = pool.reset(), reference.reset()
-        for t in range(100):
-            assert set(actual.keys()) == set(expected.keys())
-            assert_equal(actual["observation"], expected["observation"], f"before step {t}")
-            action = pool.rand_action()["action"]
-            actual["action"], expected["action"] = action, action.clone()
-            actual, actual_root = pool.step_and_maybe_reset(actual)
-            expected, expected_root = reference.step_and_maybe_reset(expected)
-            assert set(actual.keys(True, True)) == set(expected.keys(True, True))
-            for key in ("observation", "reward", "done", "terminated", "truncated"):
-                assert_equal(actual["next", key], expected["next", key], f"next {key} of step {t}")
-            actual, expected = actual_root, expected_root
+        assert_steps_equal(pool, reference, 100, assert_equal)
     reference.close()
 
 

@@ -7,14 +7,14 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from comparing import assert_steps_equal, differing_keys
 from gymnasium.vector import AutoresetMode
-from reference import Reference, gymnasium_env
+from reference import N, Reference, gymnasium_env
 from torchrl.envs import EnvBase, GymEnv, SerialEnv
 
-from torchrl_pool import PoolEnv, list_tasks, task_info
+from torchrl_pool import list_tasks, task_info
 
 TASKS = list_tasks("classic")
-N = 3
 FLAGS = ("done", "terminated", "truncated")
 
 
@@ -88,11 +88,6 @@ def choose_action(pool, root):
     return 2 * forward.long()
 
 
-def differing_keys(a, b):
-    assert set(a.keys(True, True)) == set(b.keys(True, True))
-    return [key for key in a.keys(True, True) if not torch.equal(a[key], b[key])]
-
-
 def play(task, pool, reference, steps, seed):
     """Compares the two step by step and returns the pool's "next" entries, stacked over time."""
     pool_td = pool.reset(seed=seed)
@@ -110,20 +105,6 @@ def play(task, pool, reference, steps, seed):
         history.append(pool_td["next"])
         pool_td = pool_root
     return torch.stack(history, -1)
-
-
-@pytest.fixture
-def make_pool():
-    pools = []
-
-    def make(task, num_envs=N, **kwargs):
-        kwargs.setdefault("categorical_action_encoding", True)
-        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
-        return pools[-1]
-
-    yield make
-    for pool in pools:
-        pool.close()
 
 
 def test_family_is_complete():
@@ -156,21 +137,8 @@ def test_equals_serial_env_of_gym_envs(task, seed, make_pool):
     reference = SerialEnv(N, lambda: GymEnv(task))
     assert pool.set_seed(seed) == reference.set_seed(seed)
     torch.manual_seed(seed)
-    actual, expected = pool.reset(), reference.reset()
-    assert set(actual.keys()) == set(expected.keys())
-    episodes = 0
-    for t in range(steps_to_compare(task, 1_000)):
-        for key in ("observation", *FLAGS):
-            assert_same(task, actual[key], expected[key], f"{key} before step {t}")
-        action = pool.rand_action()["action"]
-        actual["action"], expected["action"] = action, action.clone()
-        actual, actual_root = pool.step_and_maybe_reset(actual)
-        expected, expected_root = reference.step_and_maybe_reset(expected)
-        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
-        for key in ("observation", "reward", *FLAGS):
-            assert_same(task, actual["next", key], expected["next", key], f"next {key} of step {t}")
-        episodes += int(actual["next", "done"].sum())
-        actual, expected = actual_root, expected_root
+    steps = steps_to_compare(task, 1_000)
+    episodes = assert_steps_equal(pool, reference, steps, partial(assert_same, task))
     assert episodes >= N or is_chaotic(task)
     reference.close()
 

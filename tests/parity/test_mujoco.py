@@ -7,57 +7,35 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from comparing import assert_same, assert_steps_equal
 from gymnasium.envs.mujoco import MujocoEnv
-from reference import LONG, Reference, gymnasium_env
+from reference import LONG, N, Reference, gymnasium_env
 from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import PoolEnv, list_tasks, task_info
+from torchrl_pool import list_tasks, task_info
 from torchrl_pool.registry import open_config
 
 TASKS = list_tasks("mujoco")
-N = 3
-FLAGS = ("done", "terminated", "truncated")
 
 # Gymnasium says so of every id whose number is not the highest, and of MuJoCo's own older XML attributes.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*:DeprecationWarning:gymnasium", "ignore:.*:UserWarning:gymnasium"
 )
 
-_WALKER = {
-    "forward_reward_weight": 1.3,
-    "ctrl_cost_weight": 0.02,
-    "healthy_reward": 0.7,
-    "terminate_when_unhealthy": False,
-    "healthy_z_range": (0.9, 1.4),
-    "healthy_angle_range": (-0.1, 0.15),
-    "reset_noise_scale": 0.02,
-    "exclude_current_positions_from_observation": False,
-}
-_RUNNER = {
-    "forward_reward_weight": 0.7,
-    "ctrl_cost_weight": 0.3,
-    "reset_noise_scale": 0.03,
-    "exclude_current_positions_from_observation": False,
-}
+# Options that many tasks have, in the combinations in which they have them.
+_NOISE = {"reset_noise_scale": 0.03, "exclude_current_positions_from_observation": False}
+_RUNNER = {**_NOISE, "forward_reward_weight": 0.7, "ctrl_cost_weight": 0.3}
+_HEALTHY = {"healthy_reward": 0.6, "terminate_when_unhealthy": False}
+_WALKER = {**_RUNNER, **_HEALTHY, "healthy_z_range": (0.9, 1.4), "healthy_angle_range": (-0.1, 0.15)}
+_HUMANOID = {**_RUNNER, **_HEALTHY, "healthy_z_range": (1.1, 1.5)}
 _ANT = {
+    **_NOISE,
+    **_HEALTHY,
     "ctrl_cost_weight": 0.25,
     "contact_cost_weight": 0.1,
-    "healthy_reward": 0.6,
-    "terminate_when_unhealthy": False,
     "healthy_z_range": (0.4, 0.8),
     "contact_force_range": (-0.5, 3.0),
-    "reset_noise_scale": 0.05,
-    "exclude_current_positions_from_observation": False,
-}
-_HUMANOID = {
-    "forward_reward_weight": 1.1,
-    "ctrl_cost_weight": 0.2,
-    "healthy_reward": 3.0,
-    "terminate_when_unhealthy": False,
-    "healthy_z_range": (1.1, 1.5),
-    "reset_noise_scale": 0.05,
-    "exclude_current_positions_from_observation": False,
 }
 OPTIONS = [
     ("Ant-v5", {**_ANT, "forward_reward_weight": 1.3, "main_body": "aux_1", "frame_skip": 3}),
@@ -82,12 +60,11 @@ OPTIONS = [
     (
         "HumanoidStandup-v5",
         {
+            **_NOISE,
             "uph_cost_weight": 2.0,
             "ctrl_cost_weight": 0.3,
             "impact_cost_weight": 1e-4,
             "impact_cost_range": (0.05, 3.0),
-            "reset_noise_scale": 0.05,
-            "exclude_current_positions_from_observation": False,
             "include_cinert_in_observation": False,
         },
     ),
@@ -113,26 +90,6 @@ OPTIONS = [
 
 def info_keys(task):
     return [spec.name for spec in open_config(task, {}).specs if spec.role == "info"]
-
-
-@pytest.fixture
-def make_pool():
-    pools = []
-
-    def make(task, num_envs=N, **kwargs):
-        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
-        return pools[-1]
-
-    yield make
-    for pool in pools:
-        pool.close()
-
-
-def assert_same(actual, expected, what):
-    actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
-    assert actual.dtype == expected.dtype, what
-    assert actual.shape == expected.shape, what
-    assert torch.equal(actual, expected), f"{what}: {actual} != {expected}"
 
 
 def assert_infos(td, reference, keys, what):
@@ -218,21 +175,7 @@ def test_equals_serial_env_of_gym_envs(task, make_pool):
     pool = make_pool(task)
     reference = SerialEnv(N, lambda: GymEnv(task))
     assert pool.set_seed(0) == reference.set_seed(0)
-    actual, expected = pool.reset(), reference.reset()
-    episodes = 0
-    for t in range(1_100):
-        for key in ("observation", *FLAGS):
-            assert_same(actual[key], expected[key], f"{key} before step {t}")
-        action = pool.rand_action()["action"]
-        actual["action"], expected["action"] = action, action.clone()
-        actual, actual_root = pool.step_and_maybe_reset(actual)
-        expected, expected_root = reference.step_and_maybe_reset(expected)
-        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
-        for key in ("observation", "reward", *FLAGS):
-            assert_same(actual["next", key], expected["next", key], f"next {key} of step {t}")
-        episodes += int(actual["next", "done"].sum())
-        actual, expected = actual_root, expected_root
-    assert episodes >= N
+    assert assert_steps_equal(pool, reference, 1_100) >= N
     reference.close()
 
 

@@ -7,8 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from comparing import assert_steps_equal
 from gymnasium.wrappers import TransformObservation
-from reference import gymnasium_env
+from reference import N, gymnasium_env
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv
 
 from torchrl_pool import PoolEnv, _core, list_tasks, task_info
@@ -16,7 +17,6 @@ from torchrl_pool.building import compile_plugin
 from torchrl_pool.testing import assert_same_trajectories, check_plugin
 
 TASKS = list_tasks("toy_text")
-N = 3
 TESTS = Path(__file__).parents[1]
 LAKE = ["SFHS", "FFFF", "G FH", "FHFG", "XFFF"]
 
@@ -130,18 +130,7 @@ def test_specs_and_rollouts_equal_those_of_gym_env(task, categorical):
     for kind in ("observation", "action", "reward", "done", "state"):
         assert getattr(pool, f"full_{kind}_spec") == getattr(reference, f"full_{kind}_spec")
     assert pool.set_seed(5) == reference.set_seed(5)
-    actual, expected = pool.reset(), reference.reset()
-    for _ in range(60):
-        for key in ("observation", "done", "terminated", "truncated"):
-            assert torch.equal(actual[key], expected[key])
-        action = pool.rand_action()["action"]
-        actual, root = pool.step_and_maybe_reset(actual.set("action", action))
-        expected, expected_root = reference.step_and_maybe_reset(expected.set("action", action.clone()))
-        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
-        for key in actual.keys(True, True):
-            assert torch.equal(actual[key], expected[key])
-        assert actual["next", "observation"].dtype == expected["next", "observation"].dtype
-        actual, expected = root, expected_root
+    assert_steps_equal(pool, reference, 60)
     pool.close()
     reference.close()
 

@@ -1,0 +1,51 @@
+"""Comparisons to the last bit."""
+
+import torch
+
+
+def differing_keys(a, b):
+    assert set(a.keys(True, True)) == set(b.keys(True, True))
+    return [key for key in a.keys(True, True) if not same(a[key], b[key])]
+
+
+def same(a, b):
+    return a.dtype == b.dtype and torch.equal(a, b)
+
+
+def assert_td_equal(a, b):
+    assert a.batch_size == b.batch_size
+    assert not differing_keys(a, b)
+
+
+def assert_same(actual, expected, what):
+    actual, expected = torch.as_tensor(actual), torch.as_tensor(expected)
+    assert actual.dtype == expected.dtype, what
+    assert actual.shape == expected.shape, what
+    assert torch.equal(actual, expected), f"{what}: {actual} != {expected}"
+
+
+def assert_steps_equal(pool, reference, steps, assert_same=assert_same):
+    """Steps a pool and TorchRL's own batched env with the same random actions.
+
+    Args:
+        pool, reference: not reset yet, and of the same specs and seeds.
+        assert_same: how one entry is compared: takes the pool's, the reference's, and what to call it.
+
+    Returns:
+        How many episodes ended.
+    """
+    actual, expected = pool.reset(), reference.reset()
+    episodes = 0
+    for t in range(steps):
+        for key in reference.observation_keys + reference.done_keys:
+            assert_same(actual[key], expected[key], f"{key} before step {t}")
+        pool.rand_action(actual)
+        expected.update(actual.select(*pool.action_keys).clone())
+        actual, actual_root = pool.step_and_maybe_reset(actual)
+        expected, expected_root = reference.step_and_maybe_reset(expected)
+        assert set(actual.keys(True, True)) == set(expected.keys(True, True))
+        for key in actual["next"].keys(True, True):
+            assert_same(actual["next"][key], expected["next"][key], f"next {key} of step {t}")
+        episodes += int(actual["next", "done"].sum())
+        actual, expected = actual_root, expected_root
+    return episodes

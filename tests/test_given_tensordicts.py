@@ -1,0 +1,117 @@
+"""What a step makes of the tensordict that it is given: entries, names, locks, hooks."""
+
+import pytest
+import torch
+from comparing import assert_td_equal
+from small_envs import MAKERS, N, cartpole, fall_right
+from tensordict import LazyStackedTensorDict
+from torchrl.envs import EnvBase, GymEnv, SerialEnv
+
+from torchrl_pool import PoolEnv
+
+
+def test_policy_entries_are_carried_like_by_step_mdp():
+    one_visit, plain = cartpole(seed=0), cartpole(seed=0)
+
+    def policy(td):
+        fall_right(td)
+        td["count"] = td.get("count", torch.zeros(N)) + 1
+        td["nested", "entry"] = td["count"] * 2
+        td.set_non_tensor("name", "policy")
+        td["next", "hidden"] = td["count"] * 3
+        td["reward"] = torch.ones(N, 1)  # neither this nor the next goes on
+        td["_reset"] = torch.zeros(N, 1, dtype=torch.bool)
+        return td
+
+    a, b = one_visit.reset(), plain.reset()
+    for i in range(5):
+        a, a_root = one_visit.step_and_maybe_reset(policy(a))
+        b, b_root = EnvBase.step_and_maybe_reset(plain, policy(b))
+        for td in (a, b):
+            assert (td["next", "hidden"] == 3 * (i + 1)).all()
+            assert (td["count"] == i + 1).all()
+        for root in (a_root, b_root):
+            assert root["name"] == "policy"
+            assert "next" not in root
+            assert "reward" not in root
+            assert "_reset" not in root
+        assert_td_equal(a.exclude("name"), b.exclude("name"))
+        assert_td_equal(a_root.exclude("name"), b_root.exclude("name"))
+        a, b = a_root, b_root
+    # The nested container is a copy, so that a policy that adds to it does not change what was returned.
+    before = set(a["nested"].keys())
+    _, root = one_visit.step_and_maybe_reset(policy(a))
+    root["nested", "later"] = torch.zeros(N)
+    assert set(a["nested"].keys()) == before
+
+
+def test_entries_that_no_reset_writes_are_cleared_where_an_episode_begins():
+    """As in EnvBase and SerialEnv; a recurrent policy's state, say. Nested ones too."""
+
+    def run(env):
+        torch.manual_seed(0)
+        root, seen = env.reset(), []
+        for _ in range(60):
+            root["h"] = torch.ones(3, 2)
+            root["nested", "count"] = torch.ones(3, dtype=torch.int64)
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+            seen.append(root.select("h", "nested"))
+        return torch.stack(seen)
+
+    ours = run(PoolEnv("CartPole-v1", 3, seed=0, device="cpu"))
+    reference = SerialEnv(3, lambda: GymEnv("CartPole-v1"))
+    reference.set_seed(0)
+    theirs = run(reference)
+    assert ours["h"].equal(theirs["h"])
+    assert ours["nested", "count"].equal(theirs["nested", "count"])
+    assert 0 < ours["h"].mean() < 1
+
+
+def test_post_step_hooks_run():
+    """As TorchRL's transforms install them: they may change or replace what step_and_maybe_reset returns."""
+    for road in (cartpole.func.step_and_maybe_reset, EnvBase.step_and_maybe_reset):
+        env = cartpole(seed=0)
+        env._post_step_mdp_hooks = lambda td, root: (td.set("seen", torch.ones(N)), root.exclude("action"))
+        td, root = road(env, fall_right(env.reset()))
+        assert td["seen"].all()
+        assert "action" not in root
+
+
+def test_lazy_stack_as_input():
+    dense, lazy = cartpole(seed=0), cartpole(seed=0)
+    a, b = dense.reset(), lazy.reset()
+    for _ in range(30):
+        fall_right(a)
+        stacked = LazyStackedTensorDict.lazy_stack(list(b.set("action", a["action"]).unbind(0)), 0)
+        a, a_root = dense.step_and_maybe_reset(a)
+        b, b_root = lazy.step_and_maybe_reset(stacked)
+        assert_td_equal(b["next"], a["next"])
+        assert_td_equal(b_root.exclude("action"), a_root.exclude("action"))
+        a, b = a_root, b_root.to_tensordict()
+
+
+def test_names_of_dimensions_are_kept():
+    env = PoolEnv("CartPole-v1", 3)
+    root = env.rand_action(env.reset())
+    root.names = ["envs"]
+    data, root = env.step_and_maybe_reset(root)
+    assert data.names == data["next"].names == root.names == ["envs"]
+
+
+@MAKERS
+def test_wrong_batch_size_is_refused(make):
+    env = make()
+    root = env.rand_action(env.reset())
+    for step in (env.step, env.step_and_maybe_reset):
+        with pytest.raises(RuntimeError, match=r"Expected a tensordict with shape==env\.batch_size"):
+            step(root[: N - 1].clone())
+    assert env.step(root)["next"].batch_size == (N,)
+
+
+def test_a_locked_tensordict_is_refused_before_anything_moves():
+    env, twin = PoolEnv("CartPole-v1", 3, seed=0), PoolEnv("CartPole-v1", 3, seed=0)
+    root = env.rand_action(env.reset())
+    twin.reset()
+    with pytest.raises(RuntimeError, match="lock"):
+        env.step_and_maybe_reset(root.clone().lock_())
+    assert (env.step(root.clone())["next"] == twin.step(root.clone())["next"]).all()

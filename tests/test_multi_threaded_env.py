@@ -1,0 +1,81 @@
+"""MultiThreadedEnv, the stand-in for TorchRL's class of that name."""
+
+import inspect
+
+import pytest
+import torch
+import torchrl.envs
+from comparing import assert_td_equal
+from small_envs import TASKS, N
+from torchrl.data import Categorical
+from torchrl.envs import FrameSkipTransform
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import MultiThreadedEnv, PoolEnv
+
+
+def test_multi_threaded_env_takes_torchrls_arguments():
+    def parameters(cls):
+        return inspect.signature(cls.__init__).parameters
+
+    ours, theirs = parameters(MultiThreadedEnv), parameters(torchrl.envs.MultiThreadedEnv)
+    assert list(ours)[: len(theirs) - 1] == [name for name in theirs if name != "kwargs"]
+    for name, parameter in theirs.items():
+        assert ours[name].kind == parameter.kind
+        assert ours[name].default == parameter.default
+    documented = {
+        "categorical_action_encoding",
+        "disable_env_checker",
+        "frame_skip",
+        "device",
+        "allow_done_after_reset",
+    }
+    assert all(f"{name} (" in torchrl.envs.MultiThreadedEnv.__doc__ for name in documented)
+    assert documented < set(ours)
+
+
+def test_multi_threaded_env_is_a_pool_env():
+    kwargs = {"seed": 0, "num_threads": 1, "max_episode_steps": 9, "sutton_barto_reward": True}
+    env = MultiThreadedEnv(
+        num_workers=N, env_name="CartPole-v1", create_env_kwargs=kwargs, disable_env_checker=True
+    )
+    assert isinstance(env, PoolEnv)
+    assert (env.num_workers, env.env_name, env.num_threads) == (N, "CartPole-v1", 1)
+    assert env.device == torch.device("cpu")
+    assert isinstance(env.action_spec, Categorical)
+    pool = PoolEnv("CartPole-v1", N, device="cpu", categorical_action_encoding=True, **kwargs)
+    a, b = env.reset(), pool.reset()
+    for _ in range(30):
+        a["action"] = b["action"] = torch.randint(2, (N,))
+        a, a_root = env.step_and_maybe_reset(a)
+        b, b_root = pool.step_and_maybe_reset(b)
+        assert_td_equal(a, b)
+        assert_td_equal(a_root, b_root)
+        a, b = a_root, b_root
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_frame_skip_repeats_the_action_and_sums_rewards(task):
+    env = MultiThreadedEnv(N, task, frame_skip=4, create_env_kwargs={"seed": 0})
+    assert isinstance(env.transform, FrameSkipTransform)
+    check_env_specs(env)
+    env.set_seed(0)
+    twin = MultiThreadedEnv(N, task, create_env_kwargs={"seed": 0})
+    root, twin_root = env.reset(), twin.reset()
+    for _ in range(2):  # 8 frames: no CartPole falls that fast
+        action = env.rand_action()["action"]
+        td = env.step(root.set("action", action))
+        total = 0
+        for _ in range(4):
+            twin_td = twin.step(twin_root.set("action", action))
+            total = total + twin_td["next", "reward"]
+            twin_root = twin.step_mdp(twin_td)
+        assert torch.equal(td["next", "reward"], total)
+        assert torch.equal(td["next", "observation"], twin_td["next", "observation"])
+        root = env.step_mdp(td)
+
+
+@pytest.mark.parametrize("frame_skip", [None, 1])
+def test_no_frame_skip(frame_skip):
+    env = MultiThreadedEnv(N, "CartPole-v1", frame_skip=frame_skip)
+    assert type(env) is MultiThreadedEnv
