@@ -34,8 +34,7 @@ class GroupClient : public Client {
     Ticket& ticket = pool().BeginGroup(group, Op::kStepAndReset, NeverInterrupted);
     // Rows of its own: others' may be in use.
     const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
-    for (std::uint32_t env = envs.first; env < envs.first + envs.count; ++env)
-      rows->Set("action", env, 0, chosen[env]);
+    for (std::uint32_t env = 0; env < size(); ++env) rows->Set("action", env, 0, chosen[env]);
     rows->BindTo(ticket.actions);
     out->BindTo(ticket.out);
     root->BindTo(ticket.root);
