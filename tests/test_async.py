@@ -342,7 +342,9 @@ def test_max_get(make_pool):
 
 
 def test_failures_are_raised_by_the_receiver(make_pool):
-    pool = make_pool("Fault-v0", 4, env_options=[{"fail_at": 2 if i == 1 else -1} for i in range(4)])
+    pool = make_pool(
+        "Fault-v0", 4, env_options=[{"fault": "throw" if i == 1 else "none", "at": 2} for i in range(4)]
+    )
     root = pool.reset()
     action = pool.rand_action()["action"]
     pool.async_step_send(root.set("action", action), env_index=range(4))

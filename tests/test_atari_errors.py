@@ -49,7 +49,9 @@ def test_rom_that_vanishes_fails_the_env_and_not_the_process(roms, capfd):
     env.reset(seed=0)
     (roms / "pong.bin").unlink()
     env.reset()  # needs no ROM: only a seeded reset inserts the cartridge again
-    with pytest.raises(RuntimeError, match=r"env 0 .* failed: the emulator gave up: ROM file .* not found"):
+    with pytest.raises(
+        RuntimeError, match=r"env 0 .* failed in a reset: the emulator gave up: ROM file .* not found"
+    ):
         env.reset(seed=0)
     shutil.copy(ROMS / "pong.bin", roms)
     assert env.reset(seed=0)["observation"].any()

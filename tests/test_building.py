@@ -183,10 +183,10 @@ def test_a_plugin_of_another_compiler_runs_beside_others(name, cache, tmp_path, 
     text = (SOURCES / "fault.cc").read_text()
     faulty.write_text(text.replace("Fault-v0", f"Fault{len(name)}-v0"))
     (fault,) = build_plugin(faulty, flags=FAST)
-    with pytest.raises(EnvFailure, match="the simulator broke at step 2"):
-        PoolEnv(fault, 2, fail_at=2).rollout(3)
-    with pytest.raises(EnvFailure, match=r"no such model: nothing.xml"):
-        PoolEnv(fault, 2, fail_create=True).reset()
+    with pytest.raises(EnvFailure, match="in step 2: the simulator broke"):
+        PoolEnv(fault, 2, fault="throw", at=2).rollout(3)
+    with pytest.raises(EnvFailure, match=r"when it was created: the simulator broke"):
+        PoolEnv(fault, 2, fault="throw", at=-1).reset()
 
 
 def test_build_command(cache, tmp_path, capsys):

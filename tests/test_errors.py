@@ -271,15 +271,17 @@ def zeros(env):
 @pytest.mark.parametrize("road", ["step", "step_and_maybe_reset"])
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_failing_env_spares_the_others_and_a_reset_revives_it(road, num_threads):
-    options = [{}, {"fail_at": 2}, {}, {"fail_at": 2}]
+    options = [{}, {"fault": "throw", "at": 2}, {}, {"fault": "throw", "at": 2}]
     env = PoolEnv("Fault-v0", 4, num_threads=num_threads, env_options=options, seed=0)
     root = env.step_and_maybe_reset(env.reset().set("action", torch.zeros(4, 2)))[1]
     with pytest.raises(
-        EnvFailure, match=r"env 1 \(Fault-v0\) failed: the simulator broke at step 2"
+        EnvFailure, match=r"env 1 \(Fault-v0\) failed in step 2: the simulator broke"
     ) as caught:
         getattr(env, road)(root.set("action", zeros(env)))
     assert caught.value.env_index == [1, 3]
-    assert caught.value.messages == ["the simulator broke at step 2"] * 2
+    assert caught.value.messages == ["the simulator broke"] * 2
+    assert caught.value.steps == [2, 2]
+    assert caught.value.hung == []
     partial = caught.value.tensordict
     assert partial["observation"][:, 1].tolist() == [2, 0, 2, 0]  # failed rows hold zeros
 
@@ -294,26 +296,26 @@ def test_failing_env_spares_the_others_and_a_reset_revives_it(road, num_threads)
 
 
 def test_failing_reset_names_the_env():
-    env = PoolEnv("Fault-v0", 2, env_options=[{"fail_reset": True}, {}])
+    env = PoolEnv("Fault-v0", 2, env_options=[{"fault": "throw", "at": 0}, {}])
     env.reset()
     with pytest.raises(
-        EnvFailure, match=r"env 0 \(Fault-v0\) failed: the simulator would not reset"
+        EnvFailure, match=r"env 0 \(Fault-v0\) failed in a reset: the simulator broke"
     ) as caught:
         env.reset()
     assert caught.value.env_index == [0]
 
 
 def test_failing_reset_within_a_step():
-    env = PoolEnv("Fault-v0", 2, max_episode_steps=1, env_options=[{}, {"fail_reset": True}])
+    env = PoolEnv("Fault-v0", 2, max_episode_steps=1, env_options=[{}, {"fault": "throw", "at": 0}])
     root = env.reset().set("action", torch.zeros(2, 2))
-    with pytest.raises(EnvFailure, match="the simulator would not reset") as caught:
+    with pytest.raises(EnvFailure, match="in a reset: the simulator broke") as caught:
         env.step_and_maybe_reset(root)
     assert caught.value.tensordict["observation"][:, 1].tolist() == [1, 1]  # the step itself went well
 
 
 def test_failing_construction():
-    env = PoolEnv("Fault-v0", 2, env_options=[{}, {"fail_create": True}])  # built for its specs: fine
-    with pytest.raises(EnvFailure, match=r"env 1 .*no such model: nothing.xml"):
+    env = PoolEnv("Fault-v0", 2, env_options=[{}, {"fault": "throw", "at": -1}])  # built for its specs: fine
+    with pytest.raises(EnvFailure, match=r"env 1 .*when it was created: the simulator broke"):
         env.reset()
     with pytest.raises(EnvFailure):
         env.reset()

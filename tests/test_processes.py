@@ -1,37 +1,7 @@
 """Ctrl-C, forks, threads and interpreter exit, each in a process of its own under a timer."""
 
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
-
 import pytest
-from building import build_plugin
-
-PRELUDE = """
-import os, signal, sys, threading, time
-import torch
-from torchrl_pool import PoolEnv, load_plugin
-load_plugin(sys.argv[1])
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-
-def zeros(env):
-    return env.full_action_spec.zero()["action"]
-"""
-
-
-def run(body, timeout=240):
-    """Runs the body and returns what it printed; it must end by itself and without an error."""
-    result = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(body), build_plugin("fault")],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=Path(__file__).parent,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+from processes import run
 
 
 def test_ctrl_c_while_waiting_for_a_slow_env():

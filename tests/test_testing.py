@@ -148,7 +148,7 @@ def test_infos_are_compared():
 
         def reset(self, *, seed=None, options=None):
             super().reset(seed=seed)
-            self.offset, self.steps = self.np_random.random(), 0
+            self.steps = 0
             return self._observe(), {"steps": 0}
 
         def step(self, action):
@@ -156,7 +156,7 @@ def test_infos_are_compared():
             return self._observe(), action[0], False, False, {"steps": self.steps + self.ahead}
 
         def _observe(self):
-            return np.array([self.offset, self.steps], np.float32)
+            return np.array([self.np_random.random(), self.steps], np.float32)
 
     assert_same_trajectories("Fault-v0", lambda: TimeLimit(Steps(0), 50), steps=60, info_keys=["steps"])
     with pytest.raises(AssertionError, match="step 0, env 0, 'steps': the pool has 1, the twin 2"):

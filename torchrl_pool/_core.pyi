@@ -56,6 +56,7 @@ class LayoutOptions:
         float_dtype: int,
         from_pixels: bool,
         pixels_only: bool,
+        refuse_nan: bool,
     ) -> None: ...
 
 class Config:
@@ -100,6 +101,7 @@ class Pool:
         num_threads: int,
         thread_affinity: Sequence[int],
         layout: LayoutOptions,
+        step_timeout: float | None,
     ) -> None: ...
     @property
     def num_threads(self) -> int: ...

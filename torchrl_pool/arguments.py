@@ -20,6 +20,17 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     return number
 
 
+def check_seconds(name: str, value: Any) -> float | None:
+    """A time in seconds, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name}: expected seconds or None, got {value!r}")
+    if not value > 0:
+        raise ValueError(f"{name}: expected seconds, more than 0, got {value}")
+    return float(value)
+
+
 def check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
     cpus = list(thread_affinity or ())
     if not hasattr(os, "sched_getaffinity"):

@@ -11,7 +11,14 @@ from torchrl._utils import seed_generator
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core, registry
-from torchrl_pool.arguments import check_affinity, check_int, open_configs, seed_words, task_per_env
+from torchrl_pool.arguments import (
+    check_affinity,
+    check_int,
+    check_seconds,
+    open_configs,
+    seed_words,
+    task_per_env,
+)
 from torchrl_pool.async_env import AsyncMethods
 from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import env_failure
@@ -60,6 +67,14 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         thread_affinity: processors to pin the pool's own threads to, in turn. The calling thread stays as it
             is.
         env_options: one mapping per env that overrides ``task_options`` for it.
+        step_timeout: seconds that one env may take for a step, a reset or its creation; looked at about every
+            20 ms. One that takes longer fails with :class:`EnvFailure`, and another thread takes the place of
+            the one that hangs in it. The others go on, under masks and in async calls; the env may be reset
+            should it ever come back. If it never does, its thread stays, with what the thread may use: after
+            ``close()`` too. With a timeout the calling thread runs no env itself and envs are handed out one
+            by one, which costs microseconds per step. ``None``: wait for ever.
+        refuse_nan: whether an env that writes NaN to an observation or a reward fails with
+            :class:`EnvFailure`. Default: what the simulator gives is passed on as it is.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
         **task_options: the task's own options, under the names of its reference implementation.
 
@@ -91,6 +106,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         pixels_only: bool = True,
         thread_affinity: Sequence[int] | None = None,
         env_options: Sequence[Mapping[str, Any]] | None = None,
+        step_timeout: float | None = None,
+        refuse_nan: bool = False,
         run_type_checks: bool = False,
         **task_options: Any,
     ) -> None:
@@ -114,6 +131,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
         self._tasks = task_per_env(task, num_envs)
         self._thread_affinity = check_affinity(thread_affinity)
+        self._step_timeout = check_seconds("step_timeout", step_timeout)
         self._one_hot = not categorical_action_encoding
         self._layout = _core.LayoutOptions(
             info_keys=list(dict.fromkeys(info_keys)),
@@ -121,6 +139,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             float_dtype=_FLOAT_DTYPES[obs_dtype],
             from_pixels=from_pixels,
             pixels_only=pixels_only,
+            refuse_nan=refuse_nan,
         )
         self._pin_memory_wish = pin_memory
         self._configs = open_configs(self._tasks, env_options, task_options)
@@ -189,6 +208,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
                     num_threads=self.num_threads,
                     thread_affinity=self._thread_affinity,
                     layout=self._layout,
+                    step_timeout=self._step_timeout,
                 )
             except _core.EnvFailure as error:
                 raise env_failure(error, None) from None

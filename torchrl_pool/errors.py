@@ -18,6 +18,9 @@ class EnvFailure(RuntimeError):
     Attributes:
         env_index: the failed envs, ascending.
         messages: what each of them reported.
+        steps: the step of its episode that each of them failed in, from 1 on; 0: a reset, -1: its creation.
+        hung: those that did not come back within the pool's ``step_timeout``. They can be reset once they
+            have; until then a ``"_step"`` or ``"_reset"`` mask leaves them out.
         tensordict: what the call would have returned for all envs (the ``"next"`` entries of a step, the root
             entries of a reset), with zeros in the rows of the failed ones; ``None`` if nothing was computed.
     """
@@ -27,15 +30,32 @@ class EnvFailure(RuntimeError):
         message: str,
         env_index: Sequence[int] = (),
         messages: Sequence[str] = (),
+        steps: Sequence[int] = (),
+        hung: Sequence[int] = (),
         tensordict: TensorDictBase | None = None,
     ) -> None:
         super().__init__(message)
         self.env_index = list(env_index)
         self.messages = list(messages)
+        self.steps = list(steps)
+        self.hung = list(hung)
         self.tensordict = tensordict
 
 
 def env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
     """The executor's failure as the public exception."""
     message, faults = error.args
-    return EnvFailure(message, [index for index, _ in faults], [text for _, text in faults], tensordict)
+    hung = [index for index, _, _, hangs in faults if hangs]
+    if hung and tensordict is not None:
+        # The thread that hangs may still write to its rows: nobody shall see that.
+        tensordict = tensordict.clone()
+        for index in hung:
+            tensordict[index].zero_()
+    return EnvFailure(
+        message,
+        [index for index, *_ in faults],
+        [text for _, text, *_ in faults],
+        [step for _, _, step, _ in faults],
+        hung,
+        tensordict,
+    )

@@ -23,14 +23,16 @@ PyObject* TypeOf(trp_status status) {
 }  // namespace
 
 void InitErrors(py::module_& m) {
-  // EnvFailure(message, [(env_index, message), …])
+  // EnvFailure(message, [(env_index, message, step, hung), …])
   static py::exception<core::EnvFailure> env_failure(m, "EnvFailure", PyExc_RuntimeError);
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       std::rethrow_exception(pointer);
     } catch (const core::EnvFailure& e) {
       py::list faults;
-      for (const auto& fault : e.faults) faults.append(py::make_tuple(fault.env_index, fault.message));
+      for (const auto& fault : e.faults) {
+        faults.append(py::make_tuple(fault.env_index, fault.message, fault.step, fault.hung));
+      }
       PyErr_SetObject(env_failure.ptr(), py::make_tuple(e.what(), faults).ptr());
     } catch (const core::StatusError& e) {
       PyErr_SetString(TypeOf(e.status), e.what());

@@ -25,33 +25,44 @@ bool Interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
+// No value for what lasts for ever: longer than a year, which would overflow.
+std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
+  if (!seconds || *seconds >= 3e7) return std::nullopt;
+  return std::chrono::duration_cast<core::Outbox::Clock::duration>(std::chrono::duration<double>(*seconds));
+}
+
 // Owns a Pool, except that a forked child must not touch the one it inherited.
 class PoolHandle {
  public:
   PoolHandle(const std::vector<std::shared_ptr<Config>>& configs,
              const std::vector<std::int64_t>& max_episode_steps, int num_threads,
-             std::vector<int> thread_affinity, const core::LayoutOptions& layout) {
+             std::vector<int> thread_affinity, const core::LayoutOptions& layout,
+             const std::optional<double>& step_timeout) {
     std::vector<core::EnvRequest> envs;
     for (std::size_t i = 0; i < configs.size(); ++i) envs.push_back({configs[i], max_episode_steps.at(i)});
     core::PoolOptions options;
     options.num_threads = num_threads;
     options.thread_affinity = std::move(thread_affinity);
     options.layout = layout;
+    options.step_timeout = ToDuration(step_timeout);
     try {
       py::gil_scoped_release release;
-      pool_ = std::make_unique<Pool>(std::move(envs), options, Interrupted);
+      pool_ = Pool::Open(std::move(envs), options, Interrupted);
     } catch (const core::Interrupted&) {
       throw py::error_already_set();
     }
   }
 
   ~PoolHandle() {
-    if (pool_->forked()) {
-      (void)pool_.release();
-      return;
+    const py::error_scope pending;  // this may run while an exception is on its way
+    bool freed = false;
+    try {
+      py::gil_scoped_release release;
+      freed = Pool::Retire(std::move(pool_), Interrupted);
+    } catch (const core::Interrupted&) {
+      PyErr_WriteUnraisable(nullptr);
     }
-    py::gil_scoped_release release;
-    pool_.reset();
+    if (!freed) owner_.release();
   }
 
   // Keeps what the pool's threads write to until they have ended.
@@ -251,11 +262,7 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
 // What `call` has received, or None where the time was over.
 template <class Call>
 py::object Received(const std::optional<double>& timeout, const Call& call) {
-  using Duration = core::Outbox::Clock::duration;
-  std::optional<Duration> limit;
-  // Longer than a year is for ever, and would overflow.
-  if (timeout && *timeout < 3e7)
-    limit = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*timeout));
+  const auto limit = ToDuration(timeout);
   std::optional<core::Outbox::Received> received;
   try {
     py::gil_scoped_release release;
@@ -327,9 +334,9 @@ void InitPool(py::module_& m) {
 
   py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
       .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
-                    std::vector<int>, const core::LayoutOptions&>(),
+                    std::vector<int>, const core::LayoutOptions&, const std::optional<double>&>(),
            py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"), py::arg("num_threads"),
-           py::arg("thread_affinity"), py::arg("layout"))
+           py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"))
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
       .def_property_readonly("outputs",
                              [](PoolHandle& pool) {
@@ -380,8 +387,12 @@ void InitPool(py::module_& m) {
           },
           py::arg("env_index"), py::arg("rgb"))
       .def("close", [](PoolHandle& pool) {
-        py::gil_scoped_release release;
-        pool->Close();
+        try {
+          py::gil_scoped_release release;
+          pool->Close(Interrupted);
+        } catch (const core::Interrupted&) {
+          throw py::error_already_set();
+        }
       });
 }
 

@@ -61,6 +61,7 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
     BeginCall(interrupted);
     EndCall();
   }
+  FreeHung();
   const auto lock = Lock();
   CheckUsable();
   CheckAsyncSend(op, envs, actions);
@@ -84,7 +85,7 @@ std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::siz
     const auto lock = Lock();
     CheckUsable();
   }
-  auto received = outbox_.Receive(op, least, most, timeout, interrupted);
+  auto received = outbox_.Receive(op, least, most, timeout, Watching(interrupted));
   CheckReceived(received);
   return received;
 }
@@ -97,7 +98,7 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
     CheckUsable();
     CheckIndex(env);
   }
-  auto received = outbox_.ReceiveAlone(op, env, timeout, interrupted);
+  auto received = outbox_.ReceiveAlone(op, env, timeout, Watching(interrupted));
   CheckReceived(received);
   return received;
 }

@@ -18,6 +18,9 @@ int AvailableCpus(int affinity, const std::string& proc_cgroup, const std::strin
 // Ties the calling thread to one processor. False where that is not possible.
 bool PinThisThread(int cpu);
 
+// How long a thread may wait without asking whether somebody wants it to stop.
+constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
+
 // Waiting without sleep, in two stages: a few pause instructions, then sched_yield until a time is over.
 // Spinning on pause alone collapses once threads outnumber cores. One object per wait.
 class Backoff {

@@ -18,25 +18,30 @@ using Clock = EventCount::Clock;
 
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
-constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
+
+// The step that a visit begins with, as EnvFault's.
+std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
+  if (op == Op::kCreate) return EnvFault::kInCreation;
+  return op == Op::kReset ? EnvFault::kInReset : slot.elapsed_steps + 1;
+}
 
 }  // namespace
 
-void Pool::StartWorkers() {
-  for (int i = 0; i < num_threads_; ++i) {
-    try {
-      workers_[static_cast<std::size_t>(i)]->thread = std::thread(&Pool::WorkerMain, this, i);
-    } catch (const std::system_error& e) {
-      throw PoolError("cannot start thread " + std::to_string(i) + " of " + std::to_string(num_threads_) +
-                      ": " + e.what());
-    }
+void Pool::StartWorker(int i) {
+  auto thread = std::make_unique<Thread>();
+  try {
+    thread->thread = std::thread(&Pool::WorkerMain, this, i, std::ref(*thread));
+  } catch (const std::system_error& e) {
+    throw PoolError("cannot start thread " + std::to_string(i) + " of " + std::to_string(num_threads_) +
+                    ": " + e.what());
   }
+  workers_[static_cast<std::size_t>(i)]->thread = std::move(thread);
 }
 
 // Hands those of the ticket's envs that lie in `range` to the home queues that the plan names: each gets an
 // equal share of the range, so that an env's home stays the same whichever others have been masked out.
 void Pool::Publish(std::uint32_t number, const Ticket& ticket, Run range) {
-  const std::uint32_t chunk = cost_.ChunkSize(ticket.op);
+  const std::uint32_t chunk = LongestChunk(ticket.op);
   const std::uint64_t rest = range.count;
   auto run = ticket.runs.begin();
   for (int home = 0; home < plan_.threads; ++home) {
@@ -58,7 +63,7 @@ void Pool::Publish(std::uint32_t number, const Ticket& ticket, Run range) {
   }
 }
 
-void Pool::WorkerMain(int self) {
+void Pool::WorkerMain(int self, Thread& thread) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the caller's business
@@ -69,12 +74,18 @@ void Pool::WorkerMain(int self) {
   }
   Scratch scratch(layout_);
   Worker& me = *workers_[static_cast<std::size_t>(self)];
-  while (true) {
+  VisitWatch* watch = step_timeout_ ? &thread.watch : nullptr;
+  const auto work = [&] {  // until there is none for a while; false: never again
     Backoff backoff;
     do {
-      if (stop_.load(std::memory_order_acquire)) return;
-      if (RunSome(self, scratch)) backoff = Backoff();
+      if (stop_.load(std::memory_order_acquire)) return false;
+      const Ran ran = RunSome(self, scratch, watch);
+      if (ran == Ran::kGivenUp) return false;
+      if (ran == Ran::kChunk) backoff = Backoff();
     } while (backoff.Pause());
+    return true;
+  };
+  while (work()) {
     const std::uint32_t key = me.parked.PrepareWait();
     if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
       me.parked.CancelWait();
@@ -82,24 +93,23 @@ void Pool::WorkerMain(int self) {
       me.parked.Wait(key, std::chrono::hours(1));
     }
   }
+  thread.ended.store(true, std::memory_order_release);
+  done_.Notify();
 }
 
 // One chunk from the home queue, or else from another's.
-bool Pool::RunSome(int self, Scratch& scratch) {
+Pool::Ran Pool::RunSome(int self, Scratch& scratch, VisitWatch* watch) {
   Chunk chunk;
   for (int i = 0; i < num_threads_; ++i) {
     const int victim = (self + i) % num_threads_;
-    if (workers_[static_cast<std::size_t>(victim)]->queue.Pop(&chunk)) {
-      RunChunk(chunk, scratch);
-      return true;
-    }
+    if (workers_[static_cast<std::size_t>(victim)]->queue.Pop(&chunk)) return RunChunk(chunk, scratch, watch);
   }
-  return false;
+  return Ran::kNothing;
 }
 
-void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
+Pool::Ran Pool::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch) {
   Ticket& ticket = TicketOf(chunk);
-  const bool is_async = chunk.ticket != kCallTicket && chunk.ticket < kFirstGroupTicket;
+  const bool is_async = IsAsync(chunk.ticket);
   const auto start = Clock::now();
   std::uint32_t resets = 0;
   for (const RecordedColumn& column : ticket.recorded) {
@@ -107,10 +117,12 @@ void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
   }
   for (std::uint32_t env = chunk.first; env < chunk.first + chunk.count; ++env) {
     scratch.error.message[0] = '\0';
+    if (watch) watch->Begin({chunk.ticket, env, FirstStepOf(ticket.op, slots_[env])});
     const Result result = Visit(layout_, ticket, env, slots_[env], scratch);
+    if (watch && !watch->End()) return Ran::kGivenUp;  // it is accounted for
     resets += result == Result::kReset;
     if (result == Result::kFailed) {
-      EnvFault fault{env, MessageOf(scratch.error)};
+      EnvFault fault{env, MessageOf(scratch.error), scratch.step};
       if (is_async) {
         outbox_.Fail(ticket.op, std::move(fault));
       } else {
@@ -124,25 +136,28 @@ void Pool::RunChunk(const Chunk& chunk, Scratch& scratch) {
     cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
     outbox_.Deliver(ticket.op, chunk.first, scratch.results);
     scratch.results.clear();
-    return;
+    return Ran::kChunk;
   }
   if (ticket.completes_root) CompleteRoot(ticket, {chunk.first, chunk.count});
   if (resets > 0) ticket.resets.fetch_add(resets, std::memory_order_relaxed);
   cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
   // Once the last env is counted the ticket may be used again: nothing of it is touched after this.
   if (ticket.remaining.fetch_sub(chunk.count, std::memory_order_acq_rel) == chunk.count) done_.Notify();
+  return Ran::kChunk;
 }
 
 Ticket& Pool::TicketOf(const Chunk& chunk) {
-  if (chunk.ticket == kCallTicket) return ticket_;
-  if (chunk.ticket < kFirstGroupTicket) return async_tickets_[chunk.ticket];
-  return groups_[chunk.ticket - kFirstGroupTicket].ticket;
+  return IsAsync(chunk.ticket) ? async_tickets_[chunk.ticket] : *SharedTicket(chunk.ticket);
+}
+
+std::shared_ptr<Ticket>& Pool::SharedTicket(std::uint32_t number) {
+  return number == kCallTicket ? ticket_ : groups_[number - kFirstGroupTicket].ticket;
 }
 
 // To the home queues of the envs, under mutex_. Nobody waits for all of these envs: whoever receives the
 // first of them goes on, so they are worked on by the pool's threads alone.
 void Pool::PublishAsync(Op op, std::span<const std::uint32_t> envs) {
-  const std::uint32_t longest = cost_.ChunkSize(op);
+  const std::uint32_t longest = LongestChunk(op);
   const auto ticket = static_cast<std::uint32_t>(op);
   const std::size_t num_homes = workers_.size();
   std::vector<std::uint8_t> has_work(num_homes);
@@ -169,7 +184,7 @@ void Pool::RunInline(Ticket& ticket, InterruptCheck interrupted) {
   for (const Run& run : ticket.runs) {
     for (std::uint32_t env = run.first; env < run.first + run.count;) {
       const std::uint32_t count = std::min(cost_.ChunkSize(ticket.op), run.first + run.count - env);
-      RunChunk({kCallTicket, env, count}, scratch_);
+      RunChunk({kCallTicket, env, count}, scratch_, nullptr);
       env += count;
       left -= count;
       if (left == 0) return;
@@ -193,7 +208,7 @@ void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
     Backoff backoff;
     do {
       if (ticket.remaining.load(std::memory_order_acquire) == 0) return;
-      if (plan_.caller_helps && RunSome(0, scratch_)) {
+      if (plan_.caller_helps && RunSome(0, scratch_, nullptr) == Ran::kChunk) {
         check();
         backoff = Backoff();
       }
@@ -207,6 +222,7 @@ void Pool::HelpUntilDone(Ticket& ticket, InterruptCheck interrupted) {
     if (ticket.remaining.load(std::memory_order_acquire) == 0) return;
     last_check_ = {};
     check();
+    GiveUpHung();
   }
 }
 

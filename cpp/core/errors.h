@@ -32,8 +32,12 @@ inline std::string MessageOf(const trp_error& error) {
 }
 
 struct EnvFault {
+  static constexpr std::int64_t kInReset = 0, kInCreation = -1;
+
   std::int64_t env_index;
   std::string message;
+  std::int64_t step;  // of its episode, from 1 on; or one of the above
+  bool hung = false;  // its thread has not come back, and may still write to the env's rows
 };
 
 // One or more envs failed in a step or a reset that ran to its end for all others.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "perturb.h"
+
 namespace torchrl_pool::core {
 
 // A sleeper calls PrepareWait, checks its condition once more, and then either CancelWait or Wait. Whoever
@@ -20,6 +22,7 @@ class EventCount {
 
   std::uint32_t PrepareWait() {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    Perturb();
     return epoch_.load(std::memory_order_seq_cst);
   }
 
@@ -27,10 +30,12 @@ class EventCount {
 
   // Returns when notified since the PrepareWait that gave `key`, or after `timeout`.
   void Wait(std::uint32_t key, Clock::duration timeout) {
+    Perturb();
     {
       std::unique_lock lock(mutex_);
       const auto deadline = Clock::now() + timeout;
       while (epoch_.load(std::memory_order_relaxed) == key) {
+        Perturb();
         if (condition_.wait_until(lock, deadline) == std::cv_status::timeout) break;
       }
     }
@@ -38,7 +43,9 @@ class EventCount {
   }
 
   void Notify() {
+    Perturb();
     epoch_.fetch_add(1, std::memory_order_seq_cst);
+    Perturb();
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
     // A sleeper between its check of the epoch and its wait holds the mutex.
     {

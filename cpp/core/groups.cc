@@ -13,12 +13,12 @@ Ticket& Pool::BeginGroup(std::uint32_t group, Op op, InterruptCheck interrupted)
     throw PoolError("group " + std::to_string(group) +
                     (group >= kMaxGroups ? " is beyond the last one" : " is in flight: wait for it first"));
   }
-  Prepare(groups_[group].ticket, op);
-  return groups_[group].ticket;
+  Prepare(*groups_[group].ticket, op);
+  return *groups_[group].ticket;
 }
 
 void Pool::SubmitGroup(std::uint32_t group, Run envs, std::shared_ptr<void> owner) {
-  Ticket& ticket = groups_[group].ticket;
+  Ticket& ticket = *groups_[group].ticket;
   try {
     CheckIndex(envs.first + envs.count - 1);
     ticket.runs.assign(1, envs);
@@ -46,7 +46,7 @@ std::uint32_t Pool::WaitGroup(std::uint32_t group, InterruptCheck interrupted) {
     }
     StartCall();
   }
-  Ticket& ticket = groups_[group].ticket;
+  Ticket& ticket = *groups_[group].ticket;
   try {
     plan_.caller_helps = false;
     HelpUntilDone(ticket, interrupted);
@@ -59,7 +59,7 @@ std::uint32_t Pool::WaitGroup(std::uint32_t group, InterruptCheck interrupted) {
     std::lock_guard lock(mutex_);
     groups_[group].in_flight = false;
   }
-  return Finish(ticket);
+  return Finish(groups_[group].ticket, owner);
 }
 
 }  // namespace torchrl_pool::core

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "perturb.h"
+
 namespace torchrl_pool::core {
 
 constexpr std::size_t kCacheLine = 64;
@@ -35,6 +37,7 @@ class HomeQueue {
   void Push(const Chunk& chunk) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     entries_[tail & mask_].store(Pack(chunk), std::memory_order_relaxed);
+    Perturb();
     tail_.store(tail + 1, std::memory_order_release);
   }
 
@@ -42,6 +45,7 @@ class HomeQueue {
     std::uint64_t head = head_.load(std::memory_order_acquire);
     while (head < tail_.load(std::memory_order_acquire)) {
       const std::uint64_t entry = entries_[head & mask_].load(std::memory_order_relaxed);
+      Perturb();
       if (head_.compare_exchange_weak(head, head + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         *chunk = Unpack(entry);
         return true;

@@ -86,6 +86,10 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
       task_columns.push_back(kHidden);
       continue;
     }
+    if (options.refuse_nan && IsFloat(spec.dtype)) {
+      numbers.push_back(
+          {task_columns.size(), spec.size(), spec.dtype == TRP_FLOAT64, spec.role == TRP_REWARD, spec.name});
+    }
     Spec seen = spec;
     if (spec.role == TRP_OBSERVATION && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
         options.float_dtype != spec.dtype) {

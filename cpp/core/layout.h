@@ -49,6 +49,15 @@ struct OneHotOutput {
   std::vector<std::int64_t> categories;  // one for each element
 };
 
+// An output of the env that must not be NaN.
+struct NumberOutput {
+  std::size_t task_output;
+  std::size_t size;  // elements
+  bool is_double;
+  bool is_reward;  // written by steps only
+  std::string name;
+};
+
 // The running sum of a reward since reset, as TorchRL's RewardSum.
 struct EpisodeReward {
   std::size_t column;
@@ -70,6 +79,7 @@ struct LayoutOptions {
   int float_dtype = -1;      // a trp_dtype that floating-point observations are given in; -1: the env's own
   bool from_pixels = false;  // add a picture of the env to its observations
   bool pixels_only = false;  // and leave out the env's own
+  bool refuse_nan = false;   // an env that writes NaN has failed
 };
 
 struct Layout {
@@ -86,7 +96,8 @@ struct Layout {
   std::vector<std::size_t> task_scratch;
   std::vector<ConvertedOutput> converted;
   std::vector<OneHotOutput> one_hot;
-  std::size_t scratch_bytes = 0;  // of one thread
+  std::vector<NumberOutput> numbers;  // empty unless NaN is refused
+  std::size_t scratch_bytes = 0;      // of one thread
 
   // The executor's own outputs, by column; -1: not asked for.
   std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "cpu.h"
+
 namespace torchrl_pool::core {
 namespace {
-
-// How long a wait may go without asking whether somebody wants it to end.
-constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 
 const char* NameOf(Op op) {
   switch (op) {
@@ -102,20 +101,19 @@ void Outbox::Fail(Op op, EnvFault fault) {
 
 template <class Enough>
 bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
-                       InterruptCheck interrupted, const Enough& enough) {
+                       const InterruptCheck& interrupted, const Enough& enough) {
+  // However often other threads' results wake this one, it asks in time.
+  auto next_check = Clock::now() + kInterruptPeriod;
   while (!enough()) {
     if (closed_) throw PoolError("this pool is closed");
-    auto until = Clock::now() + kInterruptPeriod;
-    if (deadline) {
-      if (Clock::now() >= *deadline) return false;
-      until = std::min(until, *deadline);
-    }
-    if (delivered_.wait_until(lock, until) == std::cv_status::timeout) {
-      lock.unlock();
-      const bool stop = interrupted();  // may take a lock of its own
-      lock.lock();
-      if (stop) throw Interrupted();
-    }
+    if (deadline && Clock::now() >= *deadline) return false;
+    delivered_.wait_until(lock, deadline ? std::min(next_check, *deadline) : next_check);
+    if (Clock::now() < next_check) continue;
+    lock.unlock();
+    const bool stop = interrupted();  // may take a lock of its own
+    lock.lock();
+    if (stop) throw Interrupted();
+    next_check = Clock::now() + kInterruptPeriod;
   }
   return true;
 }
@@ -139,7 +137,7 @@ Outbox::Received Outbox::Take(Queue& queue, std::size_t count) {
 
 std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::size_t most,
                                                 std::optional<Clock::duration> timeout,
-                                                InterruptCheck interrupted) {
+                                                const InterruptCheck& interrupted) {
   const auto deadline = DeadlineOf(timeout);
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
@@ -167,7 +165,7 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
 
 std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
                                                      std::optional<Clock::duration> timeout,
-                                                     InterruptCheck interrupted) {
+                                                     const InterruptCheck& interrupted) {
   const auto deadline = DeadlineOf(timeout);
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -24,7 +25,8 @@ namespace torchrl_pool::core {
 // then received by its index alone: the two kinds do not mix, and each is counted per operation.
 class Outbox {
  public:
-  using InterruptCheck = bool (*)();
+  // Asked now and then while waiting, without a lock held; true gives the wait up.
+  using InterruptCheck = std::function<bool()>;
   using Clock = std::chrono::steady_clock;
 
   struct Received {
@@ -52,10 +54,10 @@ class Outbox {
   // value when the time is over before. Throws PoolError where fewer than `least` are outstanding, and
   // Interrupted.
   std::optional<Received> Receive(Op op, std::size_t least, std::size_t most,
-                                  std::optional<Clock::duration> timeout, InterruptCheck interrupted);
+                                  std::optional<Clock::duration> timeout, const InterruptCheck& interrupted);
   // The same for one env that was sent by itself.
   std::optional<Received> ReceiveAlone(Op op, std::uint32_t env, std::optional<Clock::duration> timeout,
-                                       InterruptCheck interrupted);
+                                       const InterruptCheck& interrupted);
 
  private:
   struct Queue {
@@ -74,7 +76,7 @@ class Outbox {
   // Under mutex_: waits until `enough` holds. False: the time is over.
   template <class Enough>
   bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
-                 InterruptCheck interrupted, const Enough& enough);
+                 const InterruptCheck& interrupted, const Enough& enough);
   Received Take(Queue& queue, std::size_t count);
 
   mutable std::mutex mutex_;

@@ -34,16 +34,18 @@ std::string Plural(std::size_t count, const char* noun) {
 
 }  // namespace
 
-Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted)
+Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
     : layout_(*FirstConfig(envs), options.layout),
       num_threads_(
           std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
       thread_affinity_(options.thread_affinity),
+      step_timeout_(options.step_timeout),
       fork_generation_(ForkGeneration()),
       slots_(envs.size()),
       episode_rewards_(envs.size() * layout_.reward_size),
       states_(envs.size(), EnvState::kUnset),
       is_sent_(envs.size()),
+      ticket_(std::make_shared<Ticket>()),
       scratch_(layout_),
       cost_(num_threads_, AvailableCpus()),
       last_check_(Clock::now()),
@@ -60,18 +62,27 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCh
     slots_[i].max_episode_steps = envs[i].max_episode_steps;
     slots_[i].episode_rewards = {episode_rewards_.data() + i * layout_.reward_size, layout_.reward_size};
   }
-  ticket_.runs.reserve(envs.size());
+  ticket_->runs.reserve(envs.size());
   for (int i = 0; i < num_threads_; ++i) workers_.push_back(std::make_unique<Worker>(num_envs()));
+}
 
+std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
+                                 InterruptCheck interrupted) {
+  std::unique_ptr<Pool> pool(new Pool(std::move(envs), options));
   try {
-    StartWorkers();
-    Ticket& ticket = Begin(Op::kCreate, interrupted);
-    Submit(ticket, nullptr);
-    Wait(ticket, interrupted);
+    pool->Start(interrupted);
   } catch (...) {
-    Close();
+    Retire(std::move(pool), interrupted);
     throw;
   }
+  return pool;
+}
+
+void Pool::Start(InterruptCheck interrupted) {
+  for (int i = 0; i < num_threads_; ++i) StartWorker(i);
+  Ticket& ticket = Begin(Op::kCreate, interrupted);
+  Submit(ticket, nullptr);
+  Wait(ticket, interrupted);
   std::fill(states_.begin(), states_.end(), EnvState::kUnset);
 }
 
@@ -106,7 +117,8 @@ void Pool::CheckEnvState(Op op, std::uint32_t env) const {
   const EnvState state = states_[env];
   const std::string name = "env " + std::to_string(env);
   if (state == EnvState::kInFlight) throw PoolError(name + " is in flight: receive it first");
-  if (state == EnvState::kReady || op == Op::kReset) return;
+  if (state == EnvState::kReady) return;
+  if (op == Op::kReset) return CheckNotHung(env);
   if (state == EnvState::kUnset) {
     throw PoolError(name + " has not been reset: call reset() before the first step");
   }
@@ -169,21 +181,26 @@ void Pool::BeginCall(InterruptCheck interrupted) {
   }
   if (abandoned_) {
     try {
-      HelpUntilDone(ticket_, interrupted);
+      HelpUntilDone(*ticket_, interrupted);
     } catch (...) {
       EndCall();
       throw;
     }
     abandoned_ = false;
-    ticket_.keepalive.reset();
-    ticket_.faults.clear();  // their envs have to be reset anyway
+    {
+      const auto lock = Lock();
+      RenewTicket(ticket_);
+    }
+    ticket_->keepalive.reset();
+    ticket_->faults.clear();  // their envs have to be reset anyway
   }
+  FreeHung();
 }
 
 Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
   BeginCall(interrupted);
-  Prepare(ticket_, op);
-  return ticket_;
+  Prepare(*ticket_, op);
+  return *ticket_;
 }
 
 void Pool::Prepare(Ticket& ticket, Op op) const {
@@ -217,6 +234,7 @@ void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
   try {
     SelectRuns(ticket, mask);
     plan_ = cost_.PlanFor(ticket.op, ticket.num_envs);
+    if (step_timeout_) plan_.caller_helps = false;  // nobody could give up what it does
     std::lock_guard lock(mutex_);
     Launch(ticket);
     if (!RunsInline()) Publish(kCallTicket, ticket, {0, num_envs()});
@@ -258,11 +276,12 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
     EndCall();
     throw;
   }
-  return Finish(ticket);
+  return Finish(ticket_, owner);
 }
 
-// The call is over, and with it the ticket.
-std::uint32_t Pool::Finish(Ticket& ticket) {
+// The call is over, and with it the ticket. `owner` owns its batches.
+std::uint32_t Pool::Finish(std::shared_ptr<Ticket>& shared, const std::shared_ptr<void>& owner) {
+  Ticket& ticket = *shared;
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
   std::vector<EnvFault> faults;
   faults.swap(ticket.faults);
@@ -274,6 +293,9 @@ std::uint32_t Pool::Finish(Ticket& ticket) {
     std::lock_guard lock(mutex_);
     SetState(ticket, EnvState::kReady);
     MarkFailed(faults);
+    const auto is_hung = [](const EnvFault& fault) { return fault.hung; };
+    if (std::any_of(faults.begin(), faults.end(), is_hung)) ticket.keepalive = owner;
+    RenewTicket(shared);
   }
   EndCall();
   if (!faults.empty()) ThrowFailure(std::move(faults));
@@ -283,48 +305,60 @@ std::uint32_t Pool::Finish(Ticket& ticket) {
 void Pool::ThrowFailure(std::vector<EnvFault> faults) const {
   std::sort(faults.begin(), faults.end(),
             [](const EnvFault& a, const EnvFault& b) { return a.env_index < b.env_index; });
-  std::string message = "env " + std::to_string(faults[0].env_index) + " (" +
-                        configs_[static_cast<std::size_t>(faults[0].env_index)]->task().id +
-                        ") failed: " + faults[0].message;
+  const EnvFault& first = faults[0];
+  std::string message = "env " + std::to_string(first.env_index) + " (" +
+                        configs_[static_cast<std::size_t>(first.env_index)]->task().id + ") failed " +
+                        (first.step == EnvFault::kInCreation ? "when it was created"
+                         : first.step == EnvFault::kInReset  ? "in a reset"
+                                                             : "in step " + std::to_string(first.step)) +
+                        ": " + first.message;
   if (faults.size() > 1) message += " (and " + Plural(faults.size() - 1, "more env") + " failed too)";
   throw EnvFailure(message, std::move(faults));
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void Pool::Close() {
+void Pool::Close(InterruptCheck interrupted) {
   if (forked()) return;
   {
     std::unique_lock lock(mutex_);
     if (in_call_ && caller_ == std::this_thread::get_id()) {
       throw PoolError("this pool cannot be closed from within a call of it");
     }
+    // Waiting for other threads' calls: an interrupt leaves everything as it is.
+    const auto wait_until = [&](const auto& condition) {
+      while (!call_ended_.wait_for(lock, kInterruptPeriod, condition)) {
+        lock.unlock();
+        const bool stop = interrupted();  // may take a lock of its own
+        lock.lock();
+        if (stop && !condition()) return false;
+      }
+      return true;
+    };
     if (closing_) {
-      call_ended_.wait(lock, [this] { return closed_; });
+      if (!wait_until([this] { return closed_; })) throw Interrupted();
       return;
     }
     closing_ = true;
-    call_ended_.wait(lock, [this] { return !in_call_; });
+    if (!wait_until([this] { return !in_call_; })) {
+      closing_ = false;
+      throw Interrupted();
+    }
   }
   stop_.store(true, std::memory_order_release);
   outbox_.Close();
-  for (auto& worker : workers_) {
-    worker->parked.Notify();
-    if (worker->thread.joinable()) worker->thread.join();
+  for (const auto& worker : workers_) worker->parked.Notify();
+  const bool in_time = WaitForThreads(interrupted);
+  if (FreeAll()) {
+    ticket_->keepalive.reset();
+    for (Group& group : groups_) group.ticket->keepalive.reset();
   }
-  ticket_.keepalive.reset();
-  for (Group& group : groups_) group.ticket.keepalive.reset();
-  DestroyEnvs();
-  std::lock_guard lock(mutex_);
-  closed_ = true;
-  call_ended_.notify_all();
-}
-
-void Pool::DestroyEnvs() {
-  for (EnvSlot& slot : slots_) {
-    if (slot.env) slot.config->task().destroy(slot.env);
-    slot.env = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    call_ended_.notify_all();
   }
+  if (!in_time) throw Interrupted();
 }
 
 }  // namespace torchrl_pool::core

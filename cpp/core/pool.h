@@ -28,6 +28,7 @@
 #include "outbox.h"
 #include "ticket.h"
 #include "visit.h"
+#include "visit_watch.h"
 
 namespace torchrl_pool::core {
 
@@ -40,6 +41,10 @@ struct PoolOptions {
   int num_threads = 1;               // the calling thread included
   std::vector<int> thread_affinity;  // processors for the other threads, in turn; empty: not pinned
   LayoutOptions layout;
+  // How long a thread may be inside one env for one op. After that the env counts as failed, another thread
+  // takes the place of the one that hangs, and nobody waits for it any longer. Then no env runs on the
+  // calling thread. None: for ever.
+  std::optional<std::chrono::steady_clock::duration> step_timeout;
 };
 
 class Pool {
@@ -48,7 +53,15 @@ class Pool {
   using InterruptCheck = bool (*)();
 
   // Creates the simulators, in parallel. Throws StatusError, EnvFailure or Interrupted.
-  Pool(std::vector<EnvRequest> envs, const PoolOptions& options, InterruptCheck interrupted);
+  static std::unique_ptr<Pool> Open(std::vector<EnvRequest> envs, const PoolOptions& options,
+                                    InterruptCheck interrupted);
+
+  // Closes the pool and frees it; true. But a thread that hangs inside a simulator may still use all that the
+  // pool has: then that stays, for a later Retire to free, and this is false. Throws Interrupted when all is
+  // done.
+  static bool Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted);
+
+  // Closes it. Not where a thread hangs: Retire does.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -73,8 +86,8 @@ class Pool {
   // Helps until the ticket is done; the call is over when it returns or throws. Throws EnvFailure for envs
   // that failed, after all others have finished, and Interrupted, after which the envs of the ticket must be
   // reset. Returns how many rows of the root hold a new episode's first observation; if there are any, the
-  // others have been copied there from `out`. After an interrupt the pool holds on to `owner`, which is
-  // whatever owns the memory of the batches, until the last thread has left it.
+  // others have been copied there from `out`. After an interrupt, and when an env hangs, the pool holds on to
+  // `owner`, which is whatever owns the memory of the batches, until the last thread has left it.
   std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
                      const std::shared_ptr<void>& owner = nullptr);
 
@@ -120,27 +133,45 @@ class Pool {
   std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index);  // height, width
   void Render(std::uint32_t env_index, std::uint8_t* rgb);
 
-  // Waits for a call in progress, ends the threads and destroys the simulators. Any thread; idempotent.
-  void Close();
+  // Waits for a call in progress, ends the threads and destroys the simulators, but for those in which a
+  // thread hangs. Any thread; idempotent. Throws Interrupted: either nothing has changed, because another
+  // thread's call would not end, or the pool is closed and threads that would not end are left to themselves.
+  void Close(InterruptCheck interrupted = [] { return false; });
 
  private:
   enum class EnvState : std::uint8_t { kUnset, kReady, kInFlight, kFailed, kInterrupted };
 
   struct Group {
-    Ticket ticket;
-    bool in_flight = false;  // guarded by mutex_
+    std::shared_ptr<Ticket> ticket = std::make_shared<Ticket>();  // as ticket_
+    bool in_flight = false;                                       // guarded by mutex_
   };
 
   // How chunks name their tickets: the call's, the async ones by their operation, and the groups'.
   static constexpr std::uint32_t kCallTicket = 0;
   static constexpr std::uint32_t kFirstGroupTicket = kNumOps;
+  static bool IsAsync(std::uint32_t ticket) { return ticket != kCallTicket && ticket < kFirstGroupTicket; }
 
+  // What a thread, and it alone, tells the others.
+  struct Thread {
+    VisitWatch watch;
+    std::atomic<bool> ended{false};
+    std::thread thread;
+  };
   struct Worker {
     explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
     HomeQueue queue;
     EventCount parked;
-    std::thread thread;
+    std::unique_ptr<Thread> thread;  // replaced when it hangs
   };
+  // A visit that was given up: what its thread may touch until it has ended.
+  struct Hung {
+    std::uint32_t env;
+    std::unique_ptr<Thread> thread;
+    std::shared_ptr<Ticket> ticket;
+  };
+
+  Pool(std::vector<EnvRequest> envs, const PoolOptions& options);
+  void Start(InterruptCheck interrupted);
 
   // Locks mutex_, unless a fork has left it behind, perhaps locked for ever.
   std::unique_lock<std::mutex> Lock() const;
@@ -165,13 +196,16 @@ class Pool {
   void EndCall();
   void Prepare(Ticket& ticket, Op op) const;
   void Launch(Ticket& ticket);
-  std::uint32_t Finish(Ticket& ticket);
+  std::uint32_t Finish(std::shared_ptr<Ticket>& shared, const std::shared_ptr<void>& owner);
   bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
-  void StartWorkers();
+  void StartWorker(int i);
   void Publish(std::uint32_t number, const Ticket& ticket, Run range);
-  void WorkerMain(int self);
-  bool RunSome(int self, Scratch& scratch);
-  void RunChunk(const Chunk& chunk, Scratch& scratch);
+  void WorkerMain(int self, Thread& thread);
+  enum class Ran { kNothing, kChunk, kGivenUp };
+  Ran RunSome(int self, Scratch& scratch, VisitWatch* watch);
+  Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
+  std::uint32_t LongestChunk(Op op) const { return step_timeout_ ? 1 : cost_.ChunkSize(op); }
+  std::shared_ptr<Ticket>& SharedTicket(std::uint32_t number);
   Ticket& TicketOf(const Chunk& chunk);
   void PublishAsync(Op op, std::span<const std::uint32_t> envs);
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
@@ -179,11 +213,21 @@ class Pool {
   bool TimeToCheck();
   void Abandon(Ticket& ticket);
   void CompleteRoot(const Ticket& ticket, Run run) const;
-  void DestroyEnvs();
+
+  // ---- envs that hang: hung.cc
+  void GiveUpHung();
+  Outbox::InterruptCheck Watching(InterruptCheck interrupted);
+  bool WaitForThreads(InterruptCheck interrupted);
+  void GiveUp(EventCount::Clock::time_point began_before);
+  void RenewTicket(std::shared_ptr<Ticket>& ticket);
+  void FreeHung();
+  void CheckNotHung(std::uint32_t env) const;
+  bool FreeAll();
 
   const Layout layout_;
   const int num_threads_;
   const std::vector<int> thread_affinity_;
+  const std::optional<EventCount::Clock::duration> step_timeout_;
   const unsigned fork_generation_;
   bool one_config_ = true;
   std::vector<std::shared_ptr<const Config>> configs_;  // per env
@@ -200,10 +244,11 @@ class Pool {
   std::unordered_map<std::uint32_t, std::string> fault_messages_;
   std::vector<std::vector<std::byte>> async_actions_;  // per action: rows of all envs
   std::vector<std::uint8_t> is_sent_;                  // scratch of CheckAsyncSend
+  std::vector<Hung> hung_;
 
   // Only the thread in a call.
-  Ticket ticket_;
-  bool abandoned_ = false;  // the ticket was interrupted, and workers may still be at it
+  std::shared_ptr<Ticket> ticket_;  // shared with threads that hang in it; another one takes its place
+  bool abandoned_ = false;          // the ticket was interrupted, and workers may still be at it
   Plan plan_{1, true};
   Scratch scratch_;
   CostModel cost_;

@@ -45,12 +45,13 @@ class Reader {
 EnvSlot& Pool::IdleSlot(std::uint32_t env_index) {
   CheckUsable();
   CheckIndex(env_index);
-  if (abandoned_ && ticket_.remaining.load(std::memory_order_acquire) > 0) {
+  if (abandoned_ && ticket_->remaining.load(std::memory_order_acquire) > 0) {
     throw PoolError("envs are still at work after an interrupted call");
   }
   if (states_[env_index] == EnvState::kInFlight && !abandoned_) {
     throw PoolError("env " + std::to_string(env_index) + " is in flight: receive it first");
   }
+  CheckNotHung(env_index);
   return slots_[env_index];
 }
 

@@ -45,7 +45,7 @@ struct Ticket {
   std::uint32_t num_envs = 0;                       // in all runs
 
   // Whatever owns the memory of the batches, where nobody waits until the last thread is done: after an
-  // interrupted wait, and for a group.
+  // interrupted wait, for an env that hangs, and for a group.
   std::shared_ptr<void> keepalive;
 
   // Written by the threads that run it.

@@ -20,6 +20,7 @@ class Visitor {
 
   // With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
   bool Create() {
+    scratch_.step = EnvFault::kInCreation;
     const Config& config = *slot_.config;
     if (task().create(config.handle(), &slot_.env, &scratch_.error) != TRP_OK) return false;
     std::random_device entropy;
@@ -27,24 +28,28 @@ class Visitor {
   }
 
   bool Seed(const std::vector<std::uint32_t>& words) {
+    if (scratch_.step != EnvFault::kInCreation) scratch_.step = EnvFault::kInReset;
     return task().seed(slot_.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
   }
 
   bool Reset(const Batch& batch) {
+    scratch_.step = EnvFault::kInReset;
     BindOutputs(batch);
     if (task().reset(slot_.env, scratch_.outputs.data(), &scratch_.error) != TRP_OK) return false;
+    if (!WroteNumbers(false)) return false;
     slot_.elapsed_steps = 0;
     std::fill(slot_.episode_rewards.begin(), slot_.episode_rewards.end(), 0.0f);
     return Finish(batch, {.terminated = false, .truncated = false, .is_init = true});
   }
 
   bool Step(const Batch& actions, const Batch& batch, bool* done) {
+    scratch_.step = slot_.elapsed_steps + 1;
     BindActions(actions);
     BindOutputs(batch);
     trp_step_result result{};
     const int status =
         task().step(slot_.env, scratch_.actions.data(), scratch_.outputs.data(), &result, &scratch_.error);
-    if (status != TRP_OK) return false;
+    if (status != TRP_OK || !WroteNumbers(true)) return false;
     ++slot_.elapsed_steps;
     const bool timed_out = slot_.max_episode_steps > 0 && slot_.elapsed_steps >= slot_.max_episode_steps;
     const Flags flags{.terminated = result.terminated != 0,
@@ -98,6 +103,26 @@ class Visitor {
     for (const OneHotOutput& output : layout_.one_hot) {
       scratch_.outputs[output.task_output] = scratch_.bytes() + output.scratch_offset;
     }
+  }
+
+  // False where the env wrote NaN and must not.
+  bool WroteNumbers(bool stepped) {
+    for (const NumberOutput& output : layout_.numbers) {
+      if (output.is_reward && !stepped) continue;
+      const void* values = scratch_.outputs[output.task_output];
+      const bool has_nan = output.is_double ? HasNan(static_cast<const double*>(values), output.size)
+                                            : HasNan(static_cast<const float*>(values), output.size);
+      if (!has_nan) continue;
+      std::snprintf(scratch_.error.message, sizeof scratch_.error.message, "the env wrote nan to '%s'",
+                    output.name.c_str());
+      return false;
+    }
+    return true;
+  }
+
+  template <class T>
+  static bool HasNan(const T* values, std::size_t size) {
+    return std::any_of(values, values + size, [](T value) { return value != value; });
   }
 
   void AddRewards() {

@@ -35,6 +35,7 @@ class Scratch {
   std::vector<const void*> actions;  // one per action
   std::vector<void*> outputs;        // one per output of the env
   trp_error error{};
+  std::int64_t step = 0;        // that a visit is in, or has failed in: as EnvFault's
   std::vector<Result> results;  // of the chunk at hand
 
  private:

@@ -3,9 +3,11 @@
 #define TORCHRL_POOL_TESTS_CLIENT_H_
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,7 @@ struct ClientOptions {
   std::int64_t max_episode_steps = 0;
   std::size_t padding = 0;  // bytes between rows
   std::vector<std::string> info_keys = {};
+  std::optional<std::chrono::milliseconds> step_timeout = {};
 };
 
 class Client {
@@ -48,7 +51,12 @@ class Client {
     root = std::make_shared<Tensors>(layout.outputs, configs.size(), options.padding);
   }
 
+  ~Client() { Retire(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
   core::Pool& pool() { return *pool_; }
+  bool Retire() { return core::Pool::Retire(std::move(pool_), NeverInterrupted); }
   std::uint32_t size() const { return pool_->num_envs(); }
 
   // ---- raw calls ------------------------------------------------------------------------------
@@ -156,7 +164,8 @@ class Client {
     core::PoolOptions pool_options;
     pool_options.num_threads = options.num_threads;
     pool_options.layout.info_keys = options.info_keys;
-    return std::make_unique<core::Pool>(std::move(envs), pool_options, NeverInterrupted);
+    pool_options.step_timeout = options.step_timeout;
+    return core::Pool::Open(std::move(envs), pool_options, NeverInterrupted);
   }
 
   static bool Selected(const Mask* mask, std::uint32_t env) { return !mask || (*mask)[env] != 0; }
@@ -181,6 +190,13 @@ class Client {
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());
       out = std::make_shared<Tensors>(pool_->layout().outputs, size());
       root = std::make_shared<Tensors>(pool_->layout().outputs, size());
+      throw;
+    } catch (const core::EnvFailure& e) {
+      if (std::any_of(e.faults.begin(), e.faults.end(), [](const auto& fault) { return fault.hung; })) {
+        actions = std::make_shared<Tensors>(*actions);
+        out = std::make_shared<Tensors>(*out);
+        root = std::make_shared<Tensors>(*root);
+      }
       throw;
     }
   }

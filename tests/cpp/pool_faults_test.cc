@@ -140,7 +140,8 @@ TEST(AFailedCreateNamesItsEnvAndLeavesNothing) {
 TEST(EachFaultHasItsOwnMessage) {
   const auto config = test::MakeConfig("raw_plugin", "Faults-v0");
   std::vector<EnvRequest> envs(4, EnvRequest{config, 0});
-  Pool pool(envs, {}, test::NeverInterrupted);
+  const auto owned = Pool::Open(envs, {}, test::NeverInterrupted);
+  Pool& pool = *owned;
   for (int step = 0; step < 3; ++step) {
     Ticket& ticket = pool.Begin(step == 0 ? Op::kReset : Op::kStep, test::NeverInterrupted);
     pool.Submit(ticket, nullptr);

@@ -198,7 +198,7 @@ TEST(APoolIsInterruptedWhileItIsCreated) {
   for (const int threads : {1, 3}) {
     PoolOptions options;
     options.num_threads = threads;
-    CHECK(IsInterrupted([&] { Pool(envs, options, Always); }));
+    CHECK(IsInterrupted([&] { Pool::Open(envs, options, Always); }));
     CHECK_EQ(test::TheProbe().envs.load(), 0);
   }
 }

@@ -25,7 +25,7 @@ std::unique_ptr<Pool> MakePool(const std::vector<std::shared_ptr<const Config>>&
   for (const auto& config : configs) envs.push_back({config, 0});
   PoolOptions options;
   options.num_threads = num_threads;
-  return std::make_unique<Pool>(std::move(envs), options, test::NeverInterrupted);
+  return Pool::Open(std::move(envs), options, test::NeverInterrupted);
 }
 
 TEST(RefusesAPoolWithoutEnvs) { CHECK_THROWS(StatusError, "", MakePool({})); }

@@ -142,7 +142,8 @@ TEST(OnlyAnEnvInAnEpisodeHasAState) {
 
 TEST(TasksWithoutStateOrPicturesSaySo) {
   std::vector<EnvRequest> envs(1, EnvRequest{test::KindsConfig(), 0});
-  Pool pool(envs, {}, test::NeverInterrupted);
+  const auto owned = Pool::Open(envs, {}, test::NeverInterrupted);
+  Pool& pool = *owned;
   const auto status = [](auto&& function) {
     try {
       function();
@@ -163,7 +164,8 @@ TEST(TasksWithoutStateOrPicturesSaySo) {
 TEST(RenderingATaskWithoutPicturesIsRefused) {
   if (test::kThreadSanitizer) return;
   const int code = test::RunInChild(20, [] {  // since a pool that does not check crashes
-    Pool pool({EnvRequest{test::KindsConfig(), 0}}, {}, test::NeverInterrupted);
+    const auto owned = Pool::Open({EnvRequest{test::KindsConfig(), 0}}, {}, test::NeverInterrupted);
+    Pool& pool = *owned;
     Ticket& ticket = pool.Begin(Op::kReset, test::NeverInterrupted);
     pool.Submit(ticket, nullptr);
     pool.Wait(ticket, test::NeverInterrupted);

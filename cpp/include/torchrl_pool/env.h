@@ -230,7 +230,8 @@ struct Adapter {
 class Registry {
  public:
   static Registry& Get() {
-    static Registry registry;
+    // Never destroyed: at the end of the process a thread may still be in one of its envs.
+    static Registry& registry = *new Registry;
     return registry;
   }
 
