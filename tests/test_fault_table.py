@@ -1,6 +1,6 @@
 """The faults that README's table lists, each in a process of its own and under a timer.
 
-The process must end by itself, without an error and without a word; after each fault that is refused, the pool
+The process must end by itself, without an error and without a word. After a fault that is refused the pool
 is used again. Two processes run at a time: most of what each takes is the import of torch.
 """
 

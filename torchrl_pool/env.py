@@ -459,6 +459,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
                 raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
             if action.dtype is not dtype:
                 raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
+            if action.layout is not torch.strided:
+                raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
+            if action.is_neg():  # its memory holds the opposite
+                action = action.resolve_neg()
             if not action.is_cpu:
                 if self._on_cpu:
                     raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")

@@ -22,7 +22,11 @@ using core::Ticket;
 // Whether Python wants the wait to end: a signal handler raised. Its error stays set in this thread.
 bool Interrupted() {
   py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
+  if (!PyErr_Occurred()) return PyErr_CheckSignals() != 0;
+  const py::error_scope earlier;  // one is on its way already, while what it ended is cleaned up
+  const bool stop = PyErr_CheckSignals() != 0;
+  if (stop) PyErr_Clear();
+  return stop;
 }
 
 // No value for what lasts for ever: longer than a year, which would overflow.

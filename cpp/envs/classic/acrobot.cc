@@ -121,6 +121,9 @@ class Acrobot {
 
  private:
   static double Wrap(double angle) {
+    // Far out the reference's loops never end.
+    if (std::abs(angle) > 1e6)
+      throw std::runtime_error("the simulation is unstable: an angle left its range");
     while (angle > kPi) angle -= 2 * kPi;
     while (angle < -kPi) angle += 2 * kPi;
     return angle;
