@@ -245,6 +245,33 @@ for step in (env.step, env.step_and_maybe_reset, env.async_step_send):
     refused(RuntimeError, "call reset() before the first step", step, env.rand_action())
 """
     + USABLE,
+    "network, strangers' plugins": """
+import torchrl_pool
+from pathlib import Path
+touched = []
+def watch(event, arguments):
+    if event.startswith("socket.") or event.endswith(("urlopen", ".Popen", ".system")):
+        touched.append((event, arguments))
+sys.addaudithook(watch)
+os.mkdir(folder := sys.argv[1] + ".d" + str(os.getpid()))
+os.chdir(folder)  # what lies in the working directory is nobody's choice
+os.mkdir("plugins")
+for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
+    Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
+for task in ("CartPole-v1", "Taxi-v4", "Hopper-v5", "ALE/Pong-v5"):
+    PoolEnv(task, 2).rollout(3)
+own = Path(torchrl_pool._core.__file__).parent
+named = {sys.argv[1]}
+loaded = {torchrl_pool.task_info(task).plugin_path for task in torchrl_pool.list_tasks()}
+assert all(Path(path).parent == own / "plugins" or path in named for path in loaded), loaded
+mapped = Path("/proc/self/maps").read_text()
+assert folder not in mapped
+assert not touched, touched
+for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
+    os.remove(path)
+os.rmdir("plugins")
+os.rmdir(folder)
+""",
     "close while other threads are at work": """
 env = PoolEnv("Fault-v0", 4, num_threads=2, sleep=1.0)
 root = env.reset().set("action", torch.zeros(4, 2))

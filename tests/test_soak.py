@@ -1,0 +1,19 @@
+"""A short version of ``benchmarks/soak.py``, in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+from soak import soak
+result = soak("CartPole-v1", 16, 20, 100_000)
+before, after = result["before"], result["after"]
+assert result["cycles"] > 250, result
+assert (before["threads"], before["files"]) == (after["threads"], after["files"]), result
+assert after["memory"] < before["memory"] + 20_000, result  # KiB; what malloc keeps varies
+"""
+
+
+def test_nothing_piles_up():
+    folder = Path(__file__).parent.parent / "benchmarks"
+    subprocess.run([sys.executable, "-c", PROGRAM], cwd=folder, check=True, timeout=300)
