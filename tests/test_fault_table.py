@@ -227,7 +227,7 @@ for kind, message in (
     ("version", "ABI version"), ("refuses", "no licence found"), ("step", "Bad-v0"), ("negative tasks", "")
 ):
     os.environ["TORCHRL_POOL_TEST_BAD"] = kind
-    refused(ValueError, message, load_plugin, bad)
+    refused((ValueError, RuntimeError), message, load_plugin, bad)
 assert "Bad-v0" not in list_tasks()
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / "text.so"
