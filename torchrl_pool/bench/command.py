@@ -43,7 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measuring_arguments(
-    parser: argparse.ArgumentParser, *, num_envs: Sequence[int], against: Sequence[str], rounds: int = 15
+    parser: argparse.ArgumentParser,
+    *,
+    num_envs: Sequence[int],
+    against: Sequence[str],
+    num_threads: Sequence[int] = (),
+    rounds: int = 15,
 ) -> None:
     """The arguments that all measurements of throughput share, with these defaults."""
     parser.add_argument(
@@ -58,9 +63,9 @@ def add_measuring_arguments(
         "--num-threads",
         type=_positive,
         nargs="+",
-        default=[_core.available_cpus()],
+        default=list(num_threads) or [_core.available_cpus()],
         metavar="T",
-        help="numbers of threads (default: as many as there are processors)",
+        help=f"numbers of threads (default: {' '.join(map(str, num_threads)) or 'one for each processor'})",
     )
     parser.add_argument(
         "--against",

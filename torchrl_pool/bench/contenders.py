@@ -25,6 +25,8 @@ from torchrl_pool.registry import open_config, task_info
 from torchrl_pool.specs import full_action_spec, key_of
 
 POOL = "torchrl_pool"
+# The peers' processes step Gymnasium's envs and touch nothing that they inherit; others would import torch.
+_START = "fork"
 ENVPOOL_PYTHON = "TORCHRL_POOL_ENVPOOL_PYTHON"  # environment variable
 
 
@@ -174,7 +176,8 @@ def _gymnasium_async(setup: Setup) -> Contender:
     _check_processes(setup)
     from gymnasium.vector import AsyncVectorEnv
 
-    return _vector(AsyncVectorEnv([partial(gymnasium_env, setup.task)] * setup.num_envs), setup.num_envs)
+    makers = [partial(gymnasium_env, setup.task)] * setup.num_envs
+    return _vector(AsyncVectorEnv(makers, context=_START), setup.num_envs)
 
 
 def _plain_gymnasium(task: str) -> Contender:
@@ -207,7 +210,7 @@ def _torchrl(setup: Setup) -> Contender:
     if setup.num_envs == 1:
         return _stepped(torchrl_env(setup.task), 1)
     _check_processes(setup)
-    env = ParallelEnv(setup.num_envs, partial(torchrl_env, setup.task))
+    env = ParallelEnv(setup.num_envs, partial(torchrl_env, setup.task), mp_start_method=_START)
     return _stepped(env, setup.num_envs)
 
 

@@ -35,9 +35,6 @@ class PeerProcess:
         return self.wait()
 
     def close(self) -> None:
-        """Ends the process, which sees the end of its input."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        # The end of its input does not reach it while forked processes of other peers hold the pipe too.
+        self._process.terminate()
+        self._process.communicate()

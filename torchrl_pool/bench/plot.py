@@ -114,3 +114,25 @@ def origin(document: Mapping[str, Any]) -> str:
         f"{machine['processor']}, {machine['usable_cpus']} processors; "
         f"{document['script']}, {document['date'][:10]}"
     )
+
+
+def plot_shares(document: Mapping[str, Any], path: Path) -> None:
+    """Where the time of an iteration goes: one bar for each way to collect, one colour for each part."""
+    from matplotlib.figure import Figure
+
+    results = document["results"]
+    names = list(results["seconds"])[::-1]
+    figure = Figure(figsize=(7.5, 0.6 * len(names) + 1.6), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    colours = {"env step": "#d62728", "inference": "#1f77b4", "training": "#2ca02c", "other": "#bbbbbb"}
+    left = [0.0] * len(names)
+    for part, colour in colours.items():
+        widths = [results["seconds"][name][part] * 1e3 for name in names]
+        axes.barh(names, widths, left=left, color=colour, label=part, height=0.6)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_xlabel(f"ms for {results['frames']} frames")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(ncols=len(colours), frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9)
+    title = f"One PPO iteration, {results['task']}, {results['num_envs']} envs\n{origin(document)}"
+    figure.suptitle(title, fontsize=9, color="#555555")
+    figure.savefig(path, format="png")
