@@ -14,7 +14,7 @@ TASKS = [
     "Acrobot-v1",
     "Pendulum-v1",
     "FrozenLake-v1",
-    "Taxi-v3",
+    "Taxi-v4",
     "HalfCheetah-v5",
     "Ant-v5",
     "Humanoid-v5",

@@ -99,8 +99,8 @@ def _stepped(env: EnvBase, num_envs: int) -> Contender:
 
 def _half(setup: Setup) -> int:
     """How many envs async contenders receive at a time."""
-    if setup.num_envs < 2:
-        raise Unavailable("envs in flight need at least two")
+    if setup.num_envs % 2:
+        raise Unavailable("half of the envs at a time: needs an even number of them")
     return setup.num_envs // 2
 
 
@@ -148,18 +148,22 @@ def _envpool_process(setup: Setup, batch_size: int) -> Contender:
     command = [python or sys.executable, "-Wignore", str(PEERS / "envpool_steps.py"), task]
     try:
         peer = PeerProcess([*command, *map(str, (setup.num_envs, batch_size, setup.num_threads))])
-        peer.wait()
     except FileNotFoundError:
         raise Unavailable(f"there is no interpreter {python}") from None
+    try:
+        answer = peer.wait().strip()
     except RuntimeError:
+        answer = f"EnvPool cannot be started with {python or sys.executable}; see its message above"
+    if answer != "ready":
         peer.close()
-        raise Unavailable(f"EnvPool does not make {task}; see its message above") from None
-    return Contender(
-        peer.request,
-        batch_size,
-        peer.close,
-        each=lambda calls: [float(word) for word in peer.request("each", calls).split()],
-    )
+        raise Unavailable(answer)
+    if batch_size < setup.num_envs:
+        return Contender(peer.request, batch_size, peer.close)
+
+    def each(calls: int) -> list[float]:  # timed where no pipe is between
+        return [float(word) for word in peer.request("each", calls).split()]
+
+    return Contender(peer.request, batch_size, peer.close, each)
 
 
 def _gymnasium(setup: Setup) -> Contender:

@@ -31,21 +31,34 @@ class Stepper:
 
 
 class AsyncStepper:
-    """Receives a batch of the envs in flight and sends it again."""
+    """Receives a batch of the envs in flight and sends it again.
+
+    Between two runs nothing is in flight: it would take the processors from whose turn it is then.
+    """
 
     def __init__(self, env: PoolEnv, batch_size: int) -> None:
         self.env, self.batch_size = env, batch_size
         self.actions = [env.rand_action()["action"][:batch_size].clone() for _ in range(_STOCK)]
         env.async_reset_send()
-        root = env.async_reset_recv(env.num_envs)
-        env.async_step_and_maybe_reset_send(root.set("action", env.rand_action()["action"]))
+        num_batches = env.num_envs // batch_size
+        self.idle = [env.async_reset_recv(batch_size, max_get=batch_size) for _ in range(num_batches)]
 
     def __call__(self, calls: int) -> None:
-        env, size = self.env, self.batch_size
+        env, idle, in_flight = self.env, self.idle, 0
         for i in range(calls):
-            _, root = env.async_step_and_maybe_reset_recv(size, max_get=size)
+            if idle:
+                root = idle.pop()
+                in_flight += 1
+            else:
+                root = self._receive()
             root._set_str("action", self.actions[i % _STOCK], inplace=False, validated=True)
             env.async_step_and_maybe_reset_send(root)
+        idle += [self._receive() for _ in range(in_flight)]
+
+    def _receive(self) -> TensorDictBase:
+        size = self.batch_size
+        root: TensorDictBase = self.env.async_step_and_maybe_reset_recv(size, max_get=size)[1]
+        return root
 
 
 def one_torch_thread() -> None:
