@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from alternate import alternate, save
-from stepping import one_torch_thread, print_table
 
 from torchrl_pool import PoolEnv, load_plugin
+from torchrl_pool.bench.alternate import alternate
+from torchrl_pool.bench.document import save
+from torchrl_pool.bench.steppers import one_torch_thread
 from torchrl_pool.building import compile_plugin
+from torchrl_pool.tables import print_table
 
-SOURCE = Path(__file__).parent / "peers" / "empty_env.cc"
+SOURCE = Path(__file__).with_name("empty_env.cc")
 
 
 def main() -> None:
@@ -51,11 +53,11 @@ def main() -> None:
 
         times = alternate({"loop": loop, "executor": executor}, clock=time.thread_time)
         direct, pooled = (seconds.median / n * 1e9 for seconds in times.values())
-        rows.append([n, f"{direct:.2f}", f"{pooled:.2f}", f"{pooled - direct:.2f}"])
+        rows.append([str(n), f"{direct:.2f}", f"{pooled:.2f}", f"{pooled - direct:.2f}"])
         results[f"empty env {n}"] = times
         env.close()
     print("ns of processor time per step of an env, one thread; with the executor's call from Python")
-    print_table(["N", "loop in C++", "executor", "added"], rows)
+    print_table(["N", "loop in C++", "executor", "added"], rows, numbers=4)
     save(parsed.json, results)
 
 

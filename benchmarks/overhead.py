@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from alternate import alternate, save
-from stepping import Stepper, one_torch_thread, print_table
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv
+from torchrl_pool.bench.alternate import alternate
+from torchrl_pool.bench.document import save
+from torchrl_pool.bench.steppers import Stepper, one_torch_thread
+from torchrl_pool.tables import print_table
 
 NATIVE = ("step_count", "episode_reward", "is_init")
 
@@ -80,10 +82,12 @@ def main() -> None:
     rows = []
     for n in parsed.num_envs:
         whole, executor = python_cost(n)
-        rows.append([n, f"{whole * 1e6:.1f}", f"{executor * 1e6:.1f}", f"{(whole - executor) * 1e6:.1f}"])
+        rows.append(
+            [str(n), f"{whole * 1e6:.1f}", f"{executor * 1e6:.1f}", f"{(whole - executor) * 1e6:.1f}"]
+        )
         results[f"python {n}"] = {"whole": whole, "executor": executor}
     print("µs per vector step (MountainCar, no episode ends)")
-    print_table(["N", "whole", "executor", "Python"], rows)
+    print_table(["N", "whole", "executor", "Python"], rows, numbers=4)
 
     rows = []
     for n in parsed.num_envs:
@@ -93,10 +97,10 @@ def main() -> None:
         }
         times = alternate({name: Stepper(make()) for name, make in makers.items()}, round_seconds=0.1)
         difference = times["pool"].median - times["trivial env"].median
-        rows.append([n, *(f"{s.median * 1e6:.0f}" for s in times.values()), f"{difference * 1e6:.0f}"])
+        rows.append([str(n), *(f"{s.median * 1e6:.0f}" for s in times.values()), f"{difference * 1e6:.0f}"])
         results[f"transforms {n}"] = times
     print("\nµs per vector step under TransformedEnv(StepCounter, RewardSum), some env resetting at each")
-    print_table(["N", "trivial env", "pool", "added"], rows)
+    print_table(["N", "trivial env", "pool", "added"], rows, numbers=4)
 
     rows = []
     for n in parsed.num_envs:
@@ -108,10 +112,10 @@ def main() -> None:
             }
         )
         none, native, under = (s.median for s in times.values())
-        rows.append([n, *(f"{s * 1e6:.1f}" for s in (none, native, under)), f"{none / native:.2f}"])
+        rows.append([str(n), *(f"{s * 1e6:.1f}" for s in (none, native, under)), f"{none / native:.2f}"])
         results[f"native {n}"] = times
     print("\nµs per vector step without counters, with native info keys, and with TorchRL's transforms")
-    print_table(["N", "none", "native", "transforms", "none / native"], rows)
+    print_table(["N", "none", "native", "transforms", "none / native"], rows, numbers=5)
     save(parsed.json, results)
 
 

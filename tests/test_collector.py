@@ -317,11 +317,13 @@ def test_steps_carry_the_version_that_chose_their_action():
 @pytest.mark.parametrize("double_buffered", [False, True])
 def test_a_failed_env_costs_one_batch(double_buffered):
     load_fault_plugin()
-    env = PoolEnv("Fault-v0", 4, seed=0, env_options=[{}, {}, {"fail_at": 6}, {}], max_episode_steps=7)
+    env = PoolEnv(
+        "Fault-v0", 4, seed=0, env_options=[{}, {}, {"fault": "throw", "at": 6}, {}], max_episode_steps=7
+    )
     collector = PoolCollector(env, None, frames_per_batch=4 * 5, double_buffered=double_buffered)
     batches = iter(collector)
     assert next(batches)["next", "observation"][2, :, 1].tolist() == [1, 2, 3, 4, 5]
-    with pytest.raises(EnvFailure, match=r"env 2 .* broke at step 6") as caught:
+    with pytest.raises(EnvFailure, match=r"env 2 .* in step 6") as caught:
         next(batches)
     assert caught.value.env_index == [2]
     batch = next(iter(collector))  # every env begins a new episode, and a new trajectory

@@ -1,4 +1,4 @@
-"""The command line: ``python -m torchrl_pool list``, ``info TASK``, ``build FILE…`` and ``new NAME``."""
+"""The command line, ``python -m torchrl_pool``: list, info TASK, bench TASK, build FILE…, new NAME."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.bench import command as bench
 from torchrl_pool.building import compile_plugin
 from torchrl_pool.plugins import load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
 from torchrl_pool.scaffold import new_package
+from torchrl_pool.tables import print_table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns the exit status: 0; 1: a plugin does not build; 2: a bad name."""
+    """Runs one command and returns the exit status.
+
+    0; 1: a plugin does not build, or a package is missing; 2: a bad name.
+    """
     parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -32,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("task", help="the task's id, such as CartPole-v1")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_info)
+
+    command = commands.add_parser("bench", **bench.PARSER)
+    bench.add_arguments(command)
+    command.set_defaults(run=bench.run)
 
     command = commands.add_parser("build", help="compile C++ files into a plugin and show its tasks")
     command.add_argument("files", nargs="+", metavar="FILE", help="C++ sources, which become one library")
@@ -53,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    except RuntimeError as error:
+    except (RuntimeError, ImportError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     return 0
@@ -80,7 +89,7 @@ def _list(parsed: argparse.Namespace) -> None:
         (task.id, task.family, _or_dash(task.max_episode_steps), _or_dash(task.reward_threshold))
         for task in tasks
     ]
-    _print_table(("task", "family", "time limit", "solved at"), rows)
+    print_table(("task", "family", "time limit", "solved at"), rows)
 
 
 def _info(parsed: argparse.Namespace) -> None:
@@ -99,12 +108,12 @@ def _info(parsed: argparse.Namespace) -> None:
     print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
     print("\nEntries of one env")
     rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
-    _print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
+    print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
     print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
     if task.options:
         print("\nOptions")
         options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in task.options]
-        _print_table(("name", "type", "default", "meaning"), options_rows)
+        print_table(("name", "type", "default", "meaning"), options_rows)
 
 
 def _task_summary(task: TaskInfo) -> dict[str, Any]:
@@ -177,13 +186,6 @@ def _or_dash(value: object) -> str:
 
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = [tuple(header), *map(tuple, rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    for row in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 if __name__ == "__main__":

@@ -7,4 +7,5 @@ PYBIND11_MODULE(_core, m) {
   InitPlugin(m);
   InitPool(m);
   InitRng(m);
+  InitBareLoop(m);
 }

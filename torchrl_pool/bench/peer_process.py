@@ -6,7 +6,6 @@ A peer reads a line per request and answers it with one line when it has done wh
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,21 +22,19 @@ class PeerProcess:
         assert self._process.stdin is not None
         print(*words, file=self._process.stdin, flush=True)
 
-    def wait(self) -> None:
+    def wait(self) -> str:
+        """The answer to the request that was started first."""
         assert self._process.stdout is not None
-        if not self._process.stdout.readline():
+        answer = self._process.stdout.readline()
+        if not answer:
             raise RuntimeError("the peer's process ended; see its message above")
+        return answer
 
-    def request(self, *words: object) -> None:
+    def request(self, *words: object) -> str:
         self.start(*words)
-        self.wait()
+        return self.wait()
 
-
-def envpool(python: str) -> PeerProcess:
-    """EnvPool's ``step``: requests are ``task num_envs num_threads calls``."""
-    return PeerProcess([python, str(PEERS / "envpool_step.py")])
-
-
-def bare_ale() -> PeerProcess:
-    """The emulator of ale-py's wheel: requests are ``game steps``."""
-    return PeerProcess([sys.executable, str(PEERS / "bare_ale.py")])
+    def close(self) -> None:
+        # The end of its input does not reach it while forked processes of other peers hold the pipe too.
+        self._process.terminate()
+        self._process.communicate()

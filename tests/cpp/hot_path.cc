@@ -1,0 +1,179 @@
+// One CartPole on the hot path, in a loop for tools that count.
+//
+//   hot_path env STEPS      the env alone, behind the plugin ABI
+//   hot_path visit STEPS    and what the executor does for each env
+//   hot_path call STEPS     and what it does once for a call, here with one env: the dispatch
+//
+// Instructions are those of the function `measured`, which callgrind's --toggle-collect names. Prints the
+// compiler, and how often `measured` allocated memory.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "bare_loop.h"
+#include "fixture.h"
+#include "pool.h"
+#include "visit.h"
+
+namespace {
+
+std::int64_t allocations = 0;
+
+void* Allocate(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// For the plugin and the C++ library too: the executable's definition comes first. What is aligned beyond
+// the usual goes the library's way, and no step needs any.
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace torchrl_pool {
+namespace {
+
+constexpr std::int64_t kMaxEpisodeSteps = 500;
+constexpr int kWarmUp = 50;  // until the executor knows what a step costs
+
+// Plays left and right in turn, which no pole survives for long: resets are part of the path.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  virtual void Step(std::int64_t steps) = 0;
+};
+
+std::int64_t* FirstAction(test::Tensors& actions) {
+  return reinterpret_cast<std::int64_t*>(const_cast<std::byte*>(actions.Row(0, 0)));
+}
+
+class Env : public Subject {
+ public:
+  explicit Env(const std::shared_ptr<const core::Config>& config) : loop_(config, 1, 1, kMaxEpisodeSteps) {}
+
+  void Step(std::int64_t steps) override {
+    loop_.Run(steps, {.rows = {reinterpret_cast<const std::byte*>(kActions)}, .num_rows = 2});
+  }
+
+ private:
+  static constexpr std::int64_t kActions[] = {0, 1};
+  core::BareLoop loop_;
+};
+
+class Visited : public Subject {
+ public:
+  explicit Visited(const std::shared_ptr<const core::Config>& config)
+      : layout_(*config, {}),
+        actions_(layout_.actions, 1),
+        out_(layout_.outputs, 1),
+        root_(layout_.outputs, 1),
+        scratch_(layout_) {
+    slot_.config = config;
+    slot_.max_episode_steps = kMaxEpisodeSteps;
+    for (core::Batch* batch : {&ticket_.out, &ticket_.root}) *batch = test::MakeBatch(layout_.outputs.size());
+    ticket_.actions = test::MakeBatch(layout_.actions.size());
+    actions_.BindTo(ticket_.actions);
+    out_.BindTo(ticket_.out);
+    root_.BindTo(ticket_.root);
+    Run(core::Op::kCreate);
+    ticket_.entropy = {{0}};
+    Run(core::Op::kReset);
+  }
+  ~Visited() override { slot_.config->task().destroy(slot_.env); }
+
+  void Step(std::int64_t steps) override {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      *action_ = i % 2;
+      Run(core::Op::kStepAndReset);
+    }
+  }
+
+ private:
+  void Run(core::Op op) {
+    ticket_.op = op;
+    if (core::Visit(layout_, ticket_, 0, slot_, scratch_) == core::Result::kFailed) std::abort();
+  }
+
+  const core::Layout layout_;
+  test::Tensors actions_, out_, root_;
+  std::int64_t* const action_ = FirstAction(actions_);
+  core::Scratch scratch_;
+  core::Ticket ticket_;
+  core::EnvSlot slot_;
+};
+
+class Called : public Subject {
+ public:
+  explicit Called(const std::shared_ptr<const core::Config>& config)
+      : pool_({{config, kMaxEpisodeSteps}}, {.num_threads = 1, .thread_affinity = {}, .layout = {}},
+              NeverInterrupted),
+        actions_(pool_.layout().actions, 1),
+        out_(pool_.layout().outputs, 1),
+        root_(pool_.layout().outputs, 1) {
+    core::Ticket& ticket = pool_.Begin(core::Op::kReset, NeverInterrupted);
+    ticket.entropy = {{0}};
+    Run(ticket);
+  }
+
+  void Step(std::int64_t steps) override {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      *action_ = i % 2;
+      core::Ticket& ticket = pool_.Begin(core::Op::kStepAndReset, NeverInterrupted);
+      actions_.BindTo(ticket.actions);
+      root_.BindTo(ticket.root);
+      Run(ticket);
+    }
+  }
+
+ private:
+  static bool NeverInterrupted() { return false; }
+
+  void Run(core::Ticket& ticket) {
+    out_.BindTo(ticket.out);
+    pool_.Submit(ticket, nullptr);
+    pool_.Wait(ticket, NeverInterrupted);
+  }
+
+  core::Pool pool_;
+  test::Tensors actions_, out_, root_;
+  std::int64_t* const action_ = FirstAction(actions_);
+};
+
+std::unique_ptr<Subject> Make(const std::string& name) {
+  const auto config = test::MakeConfig("libtorchrl_pool_classic", "CartPole-v1");
+  if (name == "env") return std::make_unique<Env>(config);
+  if (name == "visit") return std::make_unique<Visited>(config);
+  if (name == "call") return std::make_unique<Called>(config);
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace torchrl_pool
+
+extern "C" __attribute__((noinline)) void measured(torchrl_pool::Subject& subject, std::int64_t steps) {
+  subject.Step(steps);
+}
+
+int main(int argc, char** argv) {
+  const auto subject = argc == 3 ? torchrl_pool::Make(argv[1]) : nullptr;
+  if (!subject) return std::fprintf(stderr, "usage: hot_path env|visit|call STEPS\n"), 2;
+  subject->Step(torchrl_pool::kWarmUp);
+  const std::int64_t before = allocations;
+  measured(*subject, std::atoll(argv[2]));
+#if defined(__clang__)
+  std::printf("clang %d\n", __clang_major__);
+#else
+  std::printf("gcc %d\n", __GNUC__);
+#endif
+  std::printf("%lld\n", static_cast<long long>(allocations - before));
+}

@@ -1,0 +1,169 @@
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchrl_pool.__main__ import main
+from torchrl_pool.bench.alternate import Seconds, alternate
+from torchrl_pool.bench.contenders import CONTENDERS, POOL, Setup, make
+from torchrl_pool.bench.gymnasium_env import Unavailable
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+QUICK = ["--rounds", "2", "--round-seconds", "0.001"]
+
+# EnvPool as far as the peer knows it, for machines that do not have it.
+ENVPOOL = """
+import numpy as np
+__version__ = "1.0"
+list_all_envs = lambda: ["CartPole-v1", "Pong-v5"]
+class action_space:
+    sample = staticmethod(lambda: 0)
+class make:
+    action_space = action_space
+    def __init__(self, task, env_type, num_envs, batch_size, num_threads, seed):
+        self.size = batch_size
+    def reset(self): pass
+    def async_reset(self): pass
+    def step(self, action): assert action.shape == (self.size,)
+    def recv(self): return None, {"env_id": np.arange(self.size)}
+    def send(self, action, env_id): assert action.shape == env_id.shape
+"""
+
+
+@pytest.fixture
+def envpool(tmp_path, monkeypatch):
+    (tmp_path / "envpool.py").write_text(ENVPOOL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return sys.executable
+
+
+def test_bench_prints_saves_and_draws(tmp_path, capsys):
+    json_file, picture = tmp_path / "bench.json", tmp_path / "bench.png"
+    asked = ["CartPole-v1", "Pendulum-v1", "--num-envs", "1", "2", "--num-threads", "1"]
+    outputs = ["--json", str(json_file), "--plot", str(picture)]
+    assert main(["bench", *asked, "--against", "raw,gymnasium,ale", *QUICK, *outputs]) == 0
+    shown = capsys.readouterr().out
+    for word in ("CartPole-v1", "Pendulum-v1", "raw", "gymnasium", "steps/s", "spread"):
+        assert word in shown
+    assert "ale: ale-py plays Atari games, not CartPole-v1" in shown
+    document = json.loads(json_file.read_text())
+    assert document["machine"]["cpus"] == os.cpu_count()
+    assert document["machine"]["memory_gib"] > 0
+    assert {"python", "torch", "torchrl", "torchrl_pool", "gymnasium"} <= set(document["versions"])
+    cells = document["results"]
+    assert [(cell["task"], cell["num_envs"]) for cell in cells] == [
+        (task, n) for task in ("CartPole-v1", "Pendulum-v1") for n in (1, 2)
+    ]
+    for cell in cells:
+        assert set(cell["steps_per_second"]) == {POOL, "raw", "gymnasium"}
+        assert all(rate > 0 for rate in cell["steps_per_second"].values())
+        assert cell["pool_is_faster_by"][POOL] == 1
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["CartPole-v1", "--against", "envpol"], "unknown name 'envpol'; known: torchrl_pool-async, raw"),
+        (["CartPole-v1", "--num-envs", "0"], "expected at least 1, got 0"),
+        (["CartPole-v1", "--rounds", "1"], "expected at least 2, got 1"),
+        (["CartPole-v1", "--num-threads", "two"], "expected a number, got 'two'"),
+        (["CartPole-v1", "--json", "no/such/folder.json"], "there is no folder no/such"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", *arguments])
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_task_is_refused_before_anything_runs(capsys):
+    assert main(["bench", "CartPole-v1", "CartPol-v1"]) == 2
+    assert "did you mean 'CartPole-v1'" in capsys.readouterr().err
+
+
+def test_a_chart_without_matplotlib(monkeypatch, capsys):
+    monkeypatch.setattr("torchrl_pool.bench.plot.find_spec", lambda name: None)
+    assert main(["bench", "CartPole-v1", "--plot", "chart.png"]) == 1
+    assert "pip install 'torchrl_pool[bench]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in CONTENDERS if not name.startswith("envpool")])
+@pytest.mark.parametrize("task", ["Ant-v5", "ALE/Pong-v5"])
+def test_every_contender_steps(task, name):
+    if (task, name) == ("Ant-v5", "ale"):
+        pytest.skip("ale-py plays Atari games only")
+    contender = make(name, Setup(task, num_envs=2, num_threads=2))
+    try:
+        contender.run(2)
+        assert len(contender.each(3)) == 3
+    finally:
+        contender.close()
+
+
+@pytest.mark.parametrize(("name", "batch"), [("envpool", 4), ("envpool-async", 2)])
+def test_envpool_in_a_process_of_its_own(envpool, name, batch):
+    contender = make(name, Setup("ALE/Pong-v5", num_envs=4, num_threads=2, envpool_python=envpool))
+    contender.run(5)
+    assert contender.envs_per_call == batch
+    assert all(seconds > 0 for seconds in contender.each(3))
+    contender.close()
+
+
+def test_what_cannot_be_measured_says_why(envpool, monkeypatch):
+    def why(name, task="CartPole-v1", num_envs=2, **kwargs):
+        with pytest.raises(Unavailable) as info:
+            make(name, Setup(task, num_envs, 1, **kwargs))
+        return str(info.value)
+
+    assert why("envpool", "Taxi-v4", envpool_python=envpool) == "EnvPool 1.0 has no Taxi-v4"
+    assert why("envpool", envpool_python="/no/python") == "there is no interpreter /no/python"
+    assert "an even number" in why("torchrl_pool-async", num_envs=1)
+    assert "--max-processes is 3" in why("torchrl", num_envs=4, max_processes=3)
+    assert "--max-processes is 3" in why("gymnasium-async", num_envs=4, max_processes=3)
+    assert "no simulator but its own code" in why("simulator")
+    monkeypatch.setattr("torchrl_pool.bench.contenders.find_spec", lambda name: None)
+    assert "pip install envpool" in why("envpool")
+    monkeypatch.setattr("torchrl_pool.bench.gymnasium_env.find_spec", lambda name: None)
+    assert "pip install 'torchrl_pool[bench]'" in why("gymnasium")
+
+
+def test_contenders_take_turns():
+    turns = []
+    runs = {name: lambda calls, name=name: turns.append(name) for name in ("a", "b")}
+    times = alternate(runs, round_seconds=1e-9, rounds=3)
+    assert turns[-6:] == ["a", "b"] * 3
+    assert set(times) == {"a", "b"}
+    assert Seconds(median=2.0, low=1.5, high=2.5).spread == 0.25
+
+
+def test_a_step_copies_nothing_and_allocates_its_outputs_only():
+    allocations = load_script("allocations")
+    env = allocations.PoolEnv("HalfCheetah-v5", 4)
+    stepper = allocations.Stepper(env)
+    stepper(10)
+    counts = allocations.count(lambda: stepper(20), 20)
+    env.close()
+    outputs = 4 * (17 * 8 + 4 + 3 * 1)  # observation, reward, three flags
+    assert counts["bytes allocated"] == outputs
+    assert counts["operations"] == counts["allocations"] == 5
+    assert "copies" not in counts
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
+def test_every_script_explains_itself(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
+    with pytest.raises(SystemExit) as exit:
+        load_script(script).main()
+    assert exit.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

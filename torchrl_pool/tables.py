@@ -1,0 +1,16 @@
+"""Tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: int = 0) -> None:
+    """Prints columns of equal width; the last ``numbers`` of them are numbers, which stand on the right."""
+    table = [tuple(header), *map(tuple, rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    words = len(header) - numbers
+    for row in table:
+        cells = zip(row, widths, strict=True)
+        padded = [cell.ljust(w) if i < words else cell.rjust(w) for i, (cell, w) in enumerate(cells)]
+        print("  ".join(padded).rstrip())
