@@ -102,7 +102,7 @@ def main() -> None:
                 if i > 0:  # the first one warms up
                     samples[name].append((time.perf_counter() - start) / steps)
         times = {name: summary(values) for name, values in samples.items()}
-        limit = next((times[name].median for name in ("simulator", "raw") if name in times))
+        limit = next(times[name].median for name in ("simulator", "raw") if name in times)
         for name, seconds in times.items():
             median = statistics.median(samples[name])
             rows.append([task, name, f"{n / median:,.0f}", f"±{seconds.spread:.0%}", f"{limit / median:.2f}"])

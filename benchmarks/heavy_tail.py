@@ -1,7 +1,7 @@
 """Steps per second, async against sync, where few steps take very long: what EnvPool's figure 2 draws.
 
 A sync step takes as long as its slowest env. Async receives those that are ready and sends them again. Steps
-sleep for Pareto-distributed times, with a thread for each env, so that nothing but the order of things counts.
+sleep for Pareto-distributed times, and each env has a thread, so that nothing but the order of things counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Many steps with pools that come and go: memory, threads and file descriptors stay as they are.
-
-python benchmarks/soak.py --steps 10000000
-"""
+"""Many steps with pools that come and go: memory (KiB), threads and file descriptors stay as they are."""
 
 from __future__ import annotations
 
@@ -10,10 +7,12 @@ import gc
 import os
 import time
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from torchrl_pool import PoolEnv
+from torchrl_pool.bench.document import save
+from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool.tables import print_table
 
 
 def resources() -> dict[str, int]:
@@ -39,15 +38,15 @@ def cycle(task: str, num_envs: int, steps: int) -> int:
     return num_envs * (steps + 1)
 
 
-def soak(task: str, num_envs: int, steps_per_cycle: int, steps: int) -> dict[str, object]:
+def soak(task: str, num_envs: int, steps_per_cycle: int, steps: int) -> dict[str, Any]:
     """Makes so many steps; what the process held after the first tenth of them, and at the end."""
     start = time.monotonic()
     made = cycles = 0
-    before = None
+    before: dict[str, int] = {}
     while made < steps:
         made += cycle(task, num_envs, steps_per_cycle)
         cycles += 1
-        if before is None and made >= steps / 10:
+        if not before and made >= steps / 10:
             before = resources()
     return {
         "steps": made,
@@ -58,12 +57,24 @@ def soak(task: str, num_envs: int, steps_per_cycle: int, steps: int) -> dict[str
     }
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", default="CartPole-v1")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--steps-per-cycle", type=int, default=100)
     parser.add_argument("--steps", type=int, default=10_000_000)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    print(soak(arguments.task, arguments.num_envs, arguments.steps_per_cycle, arguments.steps))
+    parser.add_argument("--json", type=Path)
+    parsed = parser.parse_args()
+    one_torch_thread()
+    result = soak(parsed.task, parsed.num_envs, parsed.steps_per_cycle, parsed.steps)
+    before, after = result["before"], result["after"]
+    print(
+        f"{result['steps']:,} steps of {parsed.task} in {result['cycles']:,} pools, {result['seconds']:.1f} s"
+    )
+    rows = [[name, f"{before[name]:,}", f"{after[name]:,}"] for name in before]
+    print_table(["", "after a tenth", "at the end"], rows, numbers=2)
+    save(parsed.json, result)
+
+
+if __name__ == "__main__":
+    main()
