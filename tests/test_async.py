@@ -399,3 +399,25 @@ def test_received_tensors_belong_to_the_caller(make_pool):
         kept.append((data.clone(), data))
     for before, now in kept:
         assert (before == now).all()
+
+
+def test_what_another_thread_received_meanwhile_is_no_result(make_pool):
+    """One thread has a result and waits for more; another one receives it."""
+    pool = sleeper(make_pool, [0.0, 2.0], num_envs=2)
+    root = pool.reset()
+    pool.async_step_send(root.set("action", torch.zeros(2, 2)))
+    patient = []
+
+    def wait_for_both():
+        try:
+            patient.append(pool.async_step_recv(1, timeout=1.0)["env_index"].tolist())
+        except TimeoutError:
+            patient.append("too late")
+
+    thread = threading.Thread(target=wait_for_both)
+    thread.start()
+    time.sleep(0.3)
+    first = pool.async_step_recv(1, max_get=1)["env_index"].tolist()
+    thread.join()
+    # Where this thread is the slower one, it gets the other result.
+    assert (first, patient) in (([0], ["too late"]), ([1], [[0]]))

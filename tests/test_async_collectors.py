@@ -1,5 +1,7 @@
 """Pools in the collectors of TorchRL that step envs one by one, in the background or on other machines."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -67,6 +69,23 @@ def test_single_envs_refuse_a_seed_of_their_own():
         env.set_seed(0)
     with pytest.raises(TypeError, match="takes no options, got colour"):
         env.reset(colour="red")
+
+
+def test_single_envs_may_begin_all_at_once():
+    for _ in range(20):
+        pool = cartpole(seed=0)
+        pool.reset()
+        envs = [make() for make in single_envs(pool)]
+        together = threading.Barrier(N)
+
+        def first_reset(env, together=together):
+            together.wait()
+            return env.reset()["observation"]
+
+        with ThreadPoolExecutor(N) as threads:
+            observations = list(threads.map(first_reset, envs))
+        assert len({tuple(observation.tolist()) for observation in observations}) == N
+        pool.close()
 
 
 # ---- collectors

@@ -166,9 +166,10 @@ def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_ind
         entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
     # Kept until `send` has copied what lies at the addresses.
     actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
-    if env._flight is None:
-        env._flight = _Flight(env, pool)
     flight = env._flight
+    if flight is None:
+        with env._opening:  # the first sends may come from several threads at once
+            flight = env._flight = env._flight or _Flight(env, pool)
     with flight.lock:
         pool.send(op, indices, addresses, alone)
         for row, index in enumerate(indices):

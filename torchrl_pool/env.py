@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -151,6 +152,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         }
         self._limits = [limits[t] for t in self._tasks]
         self._pool: _core.Pool | None = None
+        self._opening = threading.Lock()
         self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
 
         distinct = list(dict.fromkeys(self._configs))
@@ -199,23 +201,28 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
     # ---- life ------------------------------------------------------------------------------------------
 
     def _start(self) -> _core.Pool:
-        """Creates the simulators and threads, once."""
-        if self._pool is None:
-            try:
-                self._pool = _core.Pool(
-                    configs=self._configs,
-                    max_episode_steps=[limit or 0 for limit in self._limits],
-                    num_threads=self.num_threads,
-                    thread_affinity=self._thread_affinity,
-                    layout=self._layout,
-                    step_timeout=self._step_timeout,
-                )
-            except _core.EnvFailure as error:
-                raise env_failure(error, None) from None
-            self.is_closed = False
-            if self._entropy is not None:
-                self._seed_pool(self._pool, self._entropy)
-        return self._pool
+        """Creates the simulators and threads, once, whichever thread asks first."""
+        with self._opening:
+            if self._pool is None:
+                self._pool = self._open()
+                self.is_closed = False
+            return self._pool
+
+    def _open(self) -> _core.Pool:
+        try:
+            pool = _core.Pool(
+                configs=self._configs,
+                max_episode_steps=[limit or 0 for limit in self._limits],
+                num_threads=self.num_threads,
+                thread_affinity=self._thread_affinity,
+                layout=self._layout,
+                step_timeout=self._step_timeout,
+            )
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        if self._entropy is not None:
+            self._seed_pool(pool, self._entropy)
+        return pool
 
     def _running(self) -> _core.Pool:
         if self._pool is None:

@@ -159,7 +159,12 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
   if (!wait_for(least)) return std::nullopt;
   check_outstanding();
   const std::size_t limit = most == 0 ? static_cast<std::size_t>(-1) : most;
-  if (deadline) wait_for(limit);
+  if (deadline) {
+    wait_for(limit);
+    // While this thread waited for more, others may have received what it had.
+    check_outstanding();
+    if (queue.faults.empty() && queue.ready.size() < least) return std::nullopt;
+  }
   return Take(queue, limit);
 }
 

@@ -115,12 +115,11 @@ class Visited : public Subject {
 class Called : public Subject {
  public:
   explicit Called(const std::shared_ptr<const core::Config>& config)
-      : pool_({{config, kMaxEpisodeSteps}}, {.num_threads = 1, .thread_affinity = {}, .layout = {}},
-              NeverInterrupted),
-        actions_(pool_.layout().actions, 1),
-        out_(pool_.layout().outputs, 1),
-        root_(pool_.layout().outputs, 1) {
-    core::Ticket& ticket = pool_.Begin(core::Op::kReset, NeverInterrupted);
+      : pool_(core::Pool::Open({{config, kMaxEpisodeSteps}}, {.num_threads = 1}, NeverInterrupted)),
+        actions_(pool_->layout().actions, 1),
+        out_(pool_->layout().outputs, 1),
+        root_(pool_->layout().outputs, 1) {
+    core::Ticket& ticket = pool_->Begin(core::Op::kReset, NeverInterrupted);
     ticket.entropy = {{0}};
     Run(ticket);
   }
@@ -128,7 +127,7 @@ class Called : public Subject {
   void Step(std::int64_t steps) override {
     for (std::int64_t i = 0; i < steps; ++i) {
       *action_ = i % 2;
-      core::Ticket& ticket = pool_.Begin(core::Op::kStepAndReset, NeverInterrupted);
+      core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset, NeverInterrupted);
       actions_.BindTo(ticket.actions);
       root_.BindTo(ticket.root);
       Run(ticket);
@@ -140,11 +139,11 @@ class Called : public Subject {
 
   void Run(core::Ticket& ticket) {
     out_.BindTo(ticket.out);
-    pool_.Submit(ticket, nullptr);
-    pool_.Wait(ticket, NeverInterrupted);
+    pool_->Submit(ticket, nullptr);
+    pool_->Wait(ticket, NeverInterrupted);
   }
 
-  core::Pool pool_;
+  std::unique_ptr<core::Pool> pool_;
   test::Tensors actions_, out_, root_;
   std::int64_t* const action_ = FirstAction(actions_);
 };
