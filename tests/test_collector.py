@@ -1,6 +1,7 @@
 """PoolCollector yields what Collector yields, in memory that belongs to the consumer."""
 
 import gc
+import time
 
 import pytest
 import torch
@@ -463,3 +464,26 @@ def test_env_is_made_by_a_callable():
         lambda: PoolEnv("CartPole-v1", N), None, frames_per_batch=FRAMES, total_frames=FRAMES
     )
     assert [tuple(batch.shape) for batch in collector] == [(N, T)]
+
+
+@pytest.mark.parametrize("double_buffered", [False, True])
+def test_an_env_that_hangs_costs_a_batch(double_buffered):
+    """What its thread writes when it comes back lands in memory that nobody has any more."""
+    load_fault_plugin()
+    hangs = {"fault": "sleep", "at": 3, "seconds": 2.0}
+    env = PoolEnv("Fault-v0", 4, seed=0, num_threads=2, step_timeout=0.5, env_options=[{}, hangs, {}, {}])
+    collector = PoolCollector(env, None, frames_per_batch=4 * 2, double_buffered=double_buffered)
+    batches = iter(collector)
+    next(batches)
+    with pytest.raises(EnvFailure, match=r"env 1 .* has not come back") as caught:
+        next(batches)
+    assert caught.value.hung == [1]
+    while True:
+        try:
+            env.reset()
+            break
+        except RuntimeError:  # it still hangs
+            time.sleep(0.05)
+    batch = next(iter(collector))
+    assert (batch["next", "observation"][:, :, 1] == torch.tensor([1.0, 2.0])).all()
+    collector.shutdown()

@@ -9,6 +9,7 @@
 
 #include "cpu.h"
 #include "errors.h"
+#include "perturb.h"
 #include "pool.h"
 
 namespace torchrl_pool::core {
@@ -141,6 +142,7 @@ Pool::Ran Pool::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch
   if (ticket.completes_root) CompleteRoot(ticket, {chunk.first, chunk.count});
   if (resets > 0) ticket.resets.fetch_add(resets, std::memory_order_relaxed);
   cost_.Measure(ticket.op, chunk.count, Clock::now() - start);
+  Perturb();
   // Once the last env is counted the ticket may be used again: nothing of it is touched after this.
   if (ticket.remaining.fetch_sub(chunk.count, std::memory_order_acq_rel) == chunk.count) done_.Notify();
   return Ran::kChunk;

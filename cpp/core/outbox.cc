@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu.h"
+#include "perturb.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -40,6 +41,7 @@ std::optional<Outbox::Clock::time_point> DeadlineOf(std::optional<Outbox::Clock:
 }  // namespace
 
 std::size_t Outbox::outstanding() const {
+  Perturb();
   std::lock_guard lock(mutex_);
   std::size_t count = 0;
   for (const Queue& queue : queues_) count += queue.outstanding + queue.alone.size();
@@ -48,6 +50,7 @@ std::size_t Outbox::outstanding() const {
 
 void Outbox::Close() {
   {
+    Perturb();
     std::lock_guard lock(mutex_);
     closed_ = true;
   }
@@ -55,6 +58,7 @@ void Outbox::Close() {
 }
 
 void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone) {
+  Perturb();
   std::lock_guard lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
   for (const std::uint32_t env : envs) {
@@ -68,6 +72,7 @@ void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone) {
 void Outbox::Deliver(Op op, std::uint32_t first, std::span<const Result> results) {
   bool wake = false;
   {
+    Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -93,6 +98,7 @@ bool Outbox::WakesSomebody(const Queue& queue) {
 }
 
 void Outbox::Fail(Op op, EnvFault fault) {
+  Perturb();
   std::lock_guard lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
   auto& faults = alone_[static_cast<std::size_t>(fault.env_index)] ? queue.faults_alone : queue.faults;
@@ -111,6 +117,7 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
     if (Clock::now() < next_check) continue;
     lock.unlock();
     const bool stop = interrupted();  // may take a lock of its own
+    Perturb();
     lock.lock();
     if (stop) throw Interrupted();
     next_check = Clock::now() + kInterruptPeriod;
@@ -139,6 +146,7 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
                                                 std::optional<Clock::duration> timeout,
                                                 const InterruptCheck& interrupted) {
   const auto deadline = DeadlineOf(timeout);
+  Perturb();
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
   const auto check_outstanding = [&] {
@@ -172,6 +180,7 @@ std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
                                                      std::optional<Clock::duration> timeout,
                                                      const InterruptCheck& interrupted) {
   const auto deadline = DeadlineOf(timeout);
+  Perturb();
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
   const auto is_sent = [&] { return std::find(queue.alone.begin(), queue.alone.end(), env); };

@@ -7,6 +7,7 @@
 
 #include "cpu.h"
 #include "errors.h"
+#include "perturb.h"
 #include "validate.h"
 
 namespace torchrl_pool::core {
@@ -98,6 +99,7 @@ std::unique_lock<std::mutex> Pool::Lock() const {
         "this pool was created before the process forked; its threads exist only in the parent. Create the "
         "pool in the child, or use the 'spawn' start method");
   }
+  Perturb();
   return std::unique_lock(mutex_);
 }
 
@@ -225,6 +227,7 @@ void Pool::StartCall() {
 }
 
 void Pool::EndCall() {
+  Perturb();
   std::lock_guard lock(mutex_);
   in_call_ = false;
   call_ended_.notify_all();  // locked: once the lock is free, Close may go on and the pool may be gone
@@ -235,6 +238,7 @@ void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
     SelectRuns(ticket, mask);
     plan_ = cost_.PlanFor(ticket.op, ticket.num_envs);
     if (step_timeout_) plan_.caller_helps = false;  // nobody could give up what it does
+    Perturb();
     std::lock_guard lock(mutex_);
     Launch(ticket);
     if (!RunsInline()) Publish(kCallTicket, ticket, {0, num_envs()});
@@ -290,6 +294,7 @@ std::uint32_t Pool::Finish(std::shared_ptr<Ticket>& shared, const std::shared_pt
     for (const Run& run : ticket.runs) CompleteRoot(ticket, run);
   }
   {
+    Perturb();
     std::lock_guard lock(mutex_);
     SetState(ticket, EnvState::kReady);
     MarkFailed(faults);
@@ -354,6 +359,7 @@ void Pool::Close(InterruptCheck interrupted) {
     for (Group& group : groups_) group.ticket->keepalive.reset();
   }
   {
+    Perturb();
     std::lock_guard lock(mutex_);
     closed_ = true;
     call_ended_.notify_all();

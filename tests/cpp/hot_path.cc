@@ -112,10 +112,16 @@ class Visited : public Subject {
   core::EnvSlot slot_;
 };
 
+core::PoolOptions OneThread() {
+  core::PoolOptions options;
+  options.num_threads = 1;
+  return options;
+}
+
 class Called : public Subject {
  public:
   explicit Called(const std::shared_ptr<const core::Config>& config)
-      : pool_(core::Pool::Open({{config, kMaxEpisodeSteps}}, {.num_threads = 1}, NeverInterrupted)),
+      : pool_(core::Pool::Open({{config, kMaxEpisodeSteps}}, OneThread(), NeverInterrupted)),
         actions_(pool_->layout().actions, 1),
         out_(pool_->layout().outputs, 1),
         root_(pool_->layout().outputs, 1) {

@@ -82,8 +82,13 @@ class Blackjack {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, dealer_.total, dealer_.cards, dealer_.has_ace, player_.total, player_.cards, player_.has_ace,
-          open_card_);
+    visit(rng_);
+    for (Hand* hand : {&dealer_, &player_}) {
+      visit.Bounded(hand->total, 0, 31);
+      visit.Bounded(hand->cards, 0, 31);
+      visit(hand->has_ace);
+    }
+    visit.Bounded(open_card_, 1, 10);
   }
 
  private:

@@ -60,7 +60,8 @@ class CliffWalking {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, cell_);
+    visit(rng_);
+    visit.Bounded(cell_, 0, kRows * kColumns - 1);
   }
 
  private:

@@ -152,7 +152,8 @@ class FrozenLake {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, cell_);
+    visit(rng_);
+    visit.Bounded(cell_, 0, static_cast<std::int64_t>(options_.cells.size()) - 1);
   }
 
  private:

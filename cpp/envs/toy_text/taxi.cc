@@ -133,7 +133,12 @@ class Taxi {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, state_, fickle_);
+    visit(rng_);
+    visit.Bounded(state_.taxi.row, 0, kSize - 1);
+    visit.Bounded(state_.taxi.column, 0, kSize - 1);
+    visit.Bounded(state_.passenger, 0, kInTaxi);
+    visit.Bounded(state_.destination, 0, 3);
+    visit(fickle_);
   }
 
  private:

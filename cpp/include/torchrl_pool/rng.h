@@ -106,12 +106,12 @@ class Rng {
 
   // The low half first; the high half waits for the next 32-bit draw, whatever comes between.
   std::uint32_t NextUint32() {
-    if (has_half_) {
-      has_half_ = false;
+    if (has_half_ == 1) {
+      has_half_ = 0;
       return half_;
     }
     const std::uint64_t word = NextUint64();
-    has_half_ = true;
+    has_half_ = 1;
     half_ = static_cast<std::uint32_t>(word >> 32);
     return static_cast<std::uint32_t>(word);
   }
@@ -146,6 +146,9 @@ class Rng {
 
   // Generator.normal(mean, deviation).
   double Normal(double mean, double deviation) { return mean + deviation * StandardNormal(); }
+
+  // Whether seeding and drawing can lead here: the increment is odd, else the stream could stand still.
+  bool IsValid() const { return increment_ % 2 == 1 && has_half_ <= 1; }
 
  private:
   __extension__ typedef unsigned __int128 uint128;
@@ -187,7 +190,7 @@ class Rng {
   uint128 state_;
   uint128 increment_;
   std::uint32_t half_ = 0;
-  bool has_half_ = false;
+  std::uint8_t has_half_ = 0;
   [[maybe_unused]] std::uint8_t unused_[11] = {};
 };
 // No padding: saved states hold all of its bytes, so somebody must have written them.

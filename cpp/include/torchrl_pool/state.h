@@ -15,7 +15,8 @@ namespace torchrl_pool {
 
 namespace internal {
 
-// What VisitState may visit: trivially copyable values, and vectors of them.
+// What VisitState may visit: trivially copyable values, and vectors of them. Bytes may come from anywhere:
+// values with an IsValid() are asked, and what is an index is visited with Bounded.
 class StateWriter {
  public:
   static constexpr bool kReading = false;
@@ -23,6 +24,11 @@ class StateWriter {
   template <class... T>
   void operator()(const T&... values) {
     (Write(values), ...);
+  }
+  // A number that must lie from `low` to `high`: where it is an index, say.
+  template <class T>
+  void Bounded(const T& value, const std::type_identity_t<T>&, const std::type_identity_t<T>&) {
+    Write(value);
   }
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
 
@@ -55,13 +61,31 @@ class StateReader {
   void operator()(T&... values) {
     (Read(values), ...);
   }
+  template <class T>
+  void Bounded(T& value, const std::type_identity_t<T>& low, const std::type_identity_t<T>& high) {
+    T read = value;
+    Read(read);
+    if (read < low || read > high) throw InvalidArgument("the saved state holds a number out of its range");
+    value = read;
+  }
   bool finished() const { return size_ == 0; }
 
  private:
   template <class T>
   void Read(T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    Take(&value, sizeof value);
+    T read = value;
+    Take(&read, sizeof read);
+    if constexpr (requires { read.IsValid(); }) {
+      if (!read.IsValid()) throw InvalidArgument("the saved state holds what cannot be");
+    }
+    value = read;
+  }
+  void Read(bool& value) {  // not every byte is one
+    std::uint8_t byte = 0;
+    Read(byte);
+    if (byte > 1) throw InvalidArgument("the saved state holds what cannot be");
+    value = byte == 1;
   }
   template <class T>
   void Read(std::vector<T>& values) {
