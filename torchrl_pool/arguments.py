@@ -1,4 +1,4 @@
-"""What PoolEnv's constructor is given, checked and in the form that the executor takes."""
+"""What PoolEnv is given, checked and in the form that the executor takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import torch
 
 from torchrl_pool import _core, registry
 
@@ -72,6 +74,29 @@ def open_configs(
             opened[name] = config
         configs.append(opened[name])
     return configs
+
+
+def entropy_per_env(seed: int | Sequence[int] | None, num_envs: int) -> list[list[int]]:
+    """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list. Empty: no seeds."""
+    if seed is None:
+        return []
+    if isinstance(seed, Sequence):
+        if len(seed) != num_envs:
+            raise ValueError(f"seed: expected {num_envs} seeds, got {len(seed)}")
+        return [seed_words(check_int("seed", s, minimum=0)) for s in seed]
+    first = check_int("seed", seed, minimum=0)
+    return [seed_words(first + i) for i in range(num_envs)]
+
+
+def check_mask(name: str, mask: torch.Tensor, num_envs: int) -> torch.Tensor:
+    """A mask as contiguous bool [N] on the CPU."""
+    if mask.dtype is not torch.bool:
+        raise TypeError(f"{name!r}: expected a mask of dtype torch.bool, got {mask.dtype}")
+    if mask.shape not in ((num_envs,), (num_envs, 1)):
+        raise ValueError(
+            f"{name!r}: expected a mask of shape [{num_envs}] or [{num_envs}, 1], got {list(mask.shape)}"
+        )
+    return mask.reshape(num_envs).cpu().contiguous()
 
 
 def seed_words(seed: int) -> list[int]:

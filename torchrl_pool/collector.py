@@ -86,10 +86,9 @@ class PoolCollector(Collector):
         **kwargs: Any,
     ) -> None:
         del return_same_td, use_buffers
-        self._num_groups = (
-            2 if double_buffered is True else check_int("double_buffered", int(double_buffered), 0)
-        )
-        self._num_groups = max(1, self._num_groups)
+        if isinstance(double_buffered, bool):
+            double_buffered = 2 if double_buffered else 1
+        self._num_groups = check_int("double_buffered", double_buffered, minimum=1)
         self._pin_memory = pin_memory
         self._storage: RolloutStorage | None = None
         self._was_cut_short = False

@@ -15,7 +15,9 @@ from torchrl_pool import _core, registry
 from torchrl_pool.arguments import (
     check_affinity,
     check_int,
+    check_mask,
     check_seconds,
+    entropy_per_env,
     open_configs,
     seed_words,
     task_per_env,
@@ -300,9 +302,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         if kwargs:
             raise TypeError(f"reset() of {type(self).__name__} takes 'seed', got {', '.join(kwargs)}")
         pool = self._start()
-        entropy = self._reset_entropy(seed)
+        entropy = entropy_per_env(seed, self.num_envs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
-        mask = None if mask is None else self._check_mask("_reset", mask)
+        mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()
         mask_address = 0
         if mask is not None and not mask.all():
@@ -316,35 +318,13 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
-    def _reset_entropy(self, seed: int | Sequence[int] | None) -> list[list[int]]:
-        """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list."""
-        if seed is None:
-            return []
-        if isinstance(seed, Sequence):
-            if len(seed) != self.num_envs:
-                raise ValueError(f"seed: expected {self.num_envs} seeds, got {len(seed)}")
-            return [seed_words(check_int("seed", s, minimum=0)) for s in seed]
-        first = check_int("seed", seed, minimum=0)
-        return [seed_words(first + i) for i in range(self.num_envs)]
-
-    def _check_mask(self, name: str, mask: torch.Tensor) -> torch.Tensor:
-        """A mask as contiguous bool [N] on the CPU."""
-        if mask.dtype is not torch.bool:
-            raise TypeError(f"{name!r}: expected a mask of dtype torch.bool, got {mask.dtype}")
-        if mask.shape not in ((self.num_envs,), (self.num_envs, 1)):
-            raise ValueError(
-                f"{name!r}: expected a mask of shape [{self.num_envs}] or [{self.num_envs}, 1], "
-                f"got {list(mask.shape)}"
-            )
-        return mask.reshape(self.num_envs).cpu().contiguous()
-
     # ---- step ------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
-        mask = None if mask is None else self._check_mask("_step", mask)
+        mask = None if mask is None else check_mask("_step", mask, self.num_envs)
         tensors, out = self._allocator.for_step()
         mask_address = 0
         if mask is not None and not mask.all():

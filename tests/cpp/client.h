@@ -24,6 +24,16 @@ using Mask = std::vector<std::uint8_t>;
 
 inline bool NeverInterrupted() { return false; }
 
+template <class Function>
+bool IsInterrupted(Function&& function) {
+  try {
+    function();
+  } catch (const core::Interrupted&) {
+    return true;
+  }
+  return false;
+}
+
 // The thread's own seed for env i is kFirstSeed + i.
 constexpr std::uint32_t kFirstSeed = 1000;
 

@@ -14,6 +14,7 @@ namespace {
 
 using test::Client;
 using test::ClosedGate;
+using test::IsInterrupted;
 using test::Mask;
 using test::NeverInterrupted;
 using test::SomeActions;
@@ -119,13 +120,7 @@ TEST(AnInterruptedWaitLosesNothing) {
   {
     const ClosedGate gate;
     client.Submit(0, {0, 4}, chosen);
-    bool interrupted = false;
-    try {
-      client.pool().WaitGroup(0, Always);
-    } catch (const Interrupted&) {
-      interrupted = true;
-    }
-    CHECK(interrupted);
+    CHECK(IsInterrupted([&] { client.pool().WaitGroup(0, Always); }));
   }
   client.CheckGroup({0, 4}, chosen, 0, client.Wait(0));
 }
@@ -139,13 +134,7 @@ TEST(AnInterruptedCallLeavesGroupsTheirWork) {
     client.Submit(0, {0, 4}, chosen);
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
     client.interrupted = Always;
-    bool interrupted = false;
-    while (!interrupted) {
-      try {
-        client.Step(chosen, &others);
-      } catch (const Interrupted&) {
-        interrupted = true;
-      }
+    while (!IsInterrupted([&] { client.Step(chosen, &others); })) {
     }
     client.interrupted = NeverInterrupted;
   }

@@ -16,6 +16,7 @@ namespace {
 
 using test::Client;
 using test::ClosedGate;
+using test::IsInterrupted;
 using test::Mask;
 using test::SomeActions;
 using test::Tensors;
@@ -23,16 +24,6 @@ using test::Tensors;
 bool Always() { return true; }
 
 std::atomic<bool>* begun_by_a_call = nullptr;
-
-template <class Function>
-bool IsInterrupted(Function&& function) {
-  try {
-    function();
-  } catch (const Interrupted&) {
-    return true;
-  }
-  return false;
-}
 
 // Interrupts a step while some of its envs are held up. The caller may be lucky and get all work done before
 // another thread takes some of it: then it tries again.

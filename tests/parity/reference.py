@@ -6,6 +6,8 @@ import gymnasium
 import numpy as np
 import torch
 
+from torchrl_pool import task_info
+
 # Set TORCHRL_POOL_LONG_TESTS=1 for comparisons over several times as many steps.
 LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
@@ -60,3 +62,15 @@ class Reference:
         }
         after["done"] = after["terminated"] | after["truncated"]
         return after, torch.from_numpy(np.stack(first))
+
+
+def assert_registered_as_in_gymnasium(task, renamed=None):
+    """Limits and registered arguments; ``renamed`` has our names of some of these, None: no option."""
+    info, reference = task_info(task), gymnasium.spec(task)
+    assert info.max_episode_steps == reference.max_episode_steps
+    assert info.reward_threshold == reference.reward_threshold
+    defaults = {option.name: option.default for option in info.options}
+    for name, value in reference.kwargs.items():
+        ours = (renamed or {}).get(name, name)
+        if ours is not None:
+            assert defaults[ours] == value
