@@ -237,18 +237,8 @@ TEST(ClosingMayBeInterrupted) {
   {
     const ClosedGate gate;
     client.interrupted = ClosedGate::HoldsAThread;
-    try {
-      client.Step(SomeActions(6, 0));
-      CHECK(!"interrupted");
-    } catch (const Interrupted&) {
-    }
-    bool interrupted = false;
-    try {
-      client.pool().Close([] { return true; });
-    } catch (const Interrupted&) {
-      interrupted = true;
-    }
-    CHECK(interrupted);
+    CHECK(IsInterrupted([&] { client.Step(SomeActions(6, 0)); }));
+    CHECK(IsInterrupted([&] { client.pool().Close([] { return true; }); }));
     CHECK_EQ(test::TheProbe().envs.load(), 6);  // a thread may be in any of them
     CHECK(!client.Retire());
   }
@@ -261,13 +251,7 @@ TEST(ClosingDuringAnotherThreadsCallMayBeInterrupted) {
   test::Threads threads;
   {
     test::HeldUpStep held(client, threads);
-    bool interrupted = false;
-    try {
-      client.pool().Close([] { return true; });
-    } catch (const Interrupted&) {
-      interrupted = true;
-    }
-    CHECK(interrupted);
+    CHECK(IsInterrupted([&] { client.pool().Close([] { return true; }); }));
   }
   threads.Join();
   client.CheckStepped(Op::kStep, SomeActions(4, 0), nullptr, 0, 0, 0);
