@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import torch
@@ -31,7 +31,8 @@ class BatchAllocator:
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
-        self._pin_memory = pin_memory
+        # Views of the templates, by number of rows: the few numbers that a consumer receives at a time.
+        self._rows_of = lru_cache(maxsize=64)(self._first_rows)
         self._spare: Batch | None = None
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
@@ -48,17 +49,11 @@ class BatchAllocator:
 
     def for_rows(self, num_rows: int, rewards: bool = True) -> Batch:
         """Tensors ``[num_rows, *shape]``, with or without the rewards."""
+        return self._allocate(self._rows_of(num_rows, rewards))
+
+    def _first_rows(self, num_rows: int, rewards: bool) -> dict[Key, torch.Tensor]:
         templates = self.step_templates if rewards else self._root
-        tensors = {
-            key: torch.empty(
-                (num_rows, *template.shape[1:]),
-                dtype=template.dtype,
-                device="cpu",
-                pin_memory=self._pin_memory,
-            )
-            for key, template in templates.items()
-        }
-        return tensors, [tensor.data_ptr() for tensor in tensors.values()]
+        return {key: template[:num_rows] for key, template in templates.items()}
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
         empty_like = self._empty_like
