@@ -31,8 +31,8 @@ class Hopper : public PlanarWalker<version> {
 
  private:
   bool IsHealthy() const override {
-    const auto& [low, high] = options_.healthy_state_range;
-    const auto inside = [&](const double* values, std::int64_t first, std::int64_t count) {
+    const auto inside = [this](const double* values, std::int64_t first, std::int64_t count) {
+      const auto& [low, high] = options_.healthy_state_range;
       for (std::int64_t i = first; i < count; ++i) {
         if (!(low < values[i] && values[i] < high)) return false;
       }

@@ -108,11 +108,11 @@ class Rng {
   std::uint32_t NextUint32() {
     if (has_half_ == 1) {
       has_half_ = 0;
-      return half_;
+      return static_cast<std::uint32_t>(half_);
     }
     const std::uint64_t word = NextUint64();
     has_half_ = 1;
-    half_ = static_cast<std::uint32_t>(word >> 32);
+    half_ = word >> 32;
     return static_cast<std::uint32_t>(word);
   }
 
@@ -148,7 +148,7 @@ class Rng {
   double Normal(double mean, double deviation) { return mean + deviation * StandardNormal(); }
 
   // Whether seeding and drawing can lead here: the increment is odd, else the stream could stand still.
-  bool IsValid() const { return increment_ % 2 == 1 && has_half_ <= 1; }
+  bool IsValid() const { return increment_ % 2 == 1 && half_ >> 32 == 0 && has_half_ <= 1; }
 
  private:
   __extension__ typedef unsigned __int128 uint128;
@@ -189,11 +189,11 @@ class Rng {
 
   uint128 state_;
   uint128 increment_;
-  std::uint32_t half_ = 0;
-  std::uint8_t has_half_ = 0;
-  [[maybe_unused]] std::uint8_t unused_[11] = {};
+  // As wide as this so that there is no padding: saved states hold all bytes, so somebody must have written
+  // them.
+  std::uint64_t half_ = 0;
+  std::uint64_t has_half_ = 0;
 };
-// No padding: saved states hold all of its bytes, so somebody must have written them.
 static_assert(std::has_unique_object_representations_v<Rng>);
 
 }  // namespace torchrl_pool
