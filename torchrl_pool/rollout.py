@@ -226,9 +226,9 @@ class Rollout:
             carrier._device = None
         if trajectories is not None:
             if done is not None:
-                trajectories = trajectories.copy()
                 ids = trajectories.get("traj_ids")
                 new = collector._traj_pool.get_traj_and_increment(resets, device=ids.device)
-                trajectories.set("traj_ids", ids.masked_scatter(done.to(ids.device), new))
+                ids = ids.masked_scatter(done.to(ids.device), new)
+                trajectories = env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
