@@ -1,8 +1,9 @@
-// Saved states that somebody has cut off or changed, for every task of the families that need no simulator:
-// an error or another state, and never more than that. Meant for AddressSanitizer.
+// Saved states that somebody has cut off or changed, for every task of the families that are built: an error
+// or another state, and never more than that. Meant for AddressSanitizer.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -73,16 +74,33 @@ bool IsRefused(Function&& function) {
   return false;
 }
 
-// Loads a state and, if it is taken, steps on from there; an env that fails then has failed, no more.
-void LoadAndStep(Stepped& stepped, const Bytes& state) {
-  if (IsRefused([&] { stepped.pool().Load(0, state); })) return;
+// Loads a state and, if it is taken, steps on from there; an env that fails then has failed, no more. One
+// that refuses is as it was.
+void LoadAndStep(Stepped& stepped, const Bytes& state, const Bytes& before) {
+  if (IsRefused([&] { stepped.pool().Load(0, state); })) {
+    CHECK(stepped.pool().Save(0) == before);
+    return;
+  }
   try {
     for (int i = 0; i < 3; ++i) stepped.Step();
   } catch (const EnvFailure&) {
   }
 }
 
-void CheckTask(const std::string& plugin, const std::string& id) {
+// Where a state of this size is cut and changed: everywhere, or, in a large one, at its front and at a sample
+// of other places.
+std::vector<std::size_t> Places(std::size_t size, std::size_t most, std::mt19937& rng) {
+  std::vector<std::size_t> places(std::min(size, most));
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  if (size > most) {
+    std::uniform_int_distribution<std::size_t> anywhere(0, size - 1);
+    for (std::size_t i = most / 2; i < most; ++i) places[i] = anywhere(rng);
+  }
+  return places;
+}
+
+// most_places: how many bytes of a state to change.
+void CheckTask(const std::string& plugin, const std::string& id, std::size_t most_places) {
   Stepped stepped(test::MakeConfig(plugin, id));
   for (int i = 0; i < 3; ++i) stepped.Step();
   Bytes good;
@@ -96,39 +114,80 @@ void CheckTask(const std::string& plugin, const std::string& id) {
     stepped.pool().Load(0, good);
     stepped.pool().Load(1, other);
   };
-  for (std::size_t size = 0; size < good.size(); ++size) {
+  std::mt19937 rng(0);
+  for (const std::size_t size : Places(good.size(), most_places, rng)) {
     const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
     CHECK(IsRefused([&] { stepped.pool().Load(0, cut); }));
-    restore();
-    CHECK_EQ(stepped.pool().Save(0), good);
+    CHECK(stepped.pool().Save(0) == good);
   }
   Bytes longer = good;
   longer.push_back(0);
   CHECK(IsRefused([&] { stepped.pool().Load(0, longer); }));
 
-  std::mt19937 rng(0);
-  for (std::size_t position = 0; position < good.size(); ++position) {
+  for (const std::size_t place : Places(good.size(), most_places, rng)) {
     for (const std::uint8_t value :
          {std::uint8_t{0}, std::uint8_t{0x7f}, std::uint8_t{0xff}, static_cast<std::uint8_t>(rng() & 0xff)}) {
       Bytes changed = good;
-      changed[position] = value;
-      LoadAndStep(stepped, changed);
+      changed[place] = value;
+      LoadAndStep(stepped, changed, good);
       restore();
     }
   }
-  CHECK_EQ(stepped.pool().Save(0), good);
+  CHECK(stepped.pool().Save(0) == good);
   stepped.Step();
 }
 
-void CheckFamily(const std::string& plugin) {
-  const auto loaded = test::LoadPlugin(plugin);
-  const auto tasks = loaded->tasks();
-  CHECK(!tasks.empty());
-  for (const trp_task* task : tasks) CheckTask(plugin, task->id);
+std::shared_ptr<const Plugin> Load(const std::string& name) {
+  const auto plugin = test::LoadPlugin(name);
+  std::vector<std::string> folders;
+  for (const trp_package& package : plugin->packages()) {
+    folders.push_back(PYTHON_PACKAGES "/" + std::string(package.name));
+  }
+  plugin->Locate(folders);
+  return plugin;
 }
 
-TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic"); }
-TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text"); }
+void CheckFamily(const std::string& plugin, std::size_t most_places) {
+  const auto loaded = Load(plugin);
+  const auto tasks = loaded->tasks();
+  CHECK(!tasks.empty());
+  for (const trp_task* task : tasks) CheckTask(plugin, task->id, most_places);
+}
+
+constexpr std::size_t kEveryPlace = 10'000;
+
+TEST(StatesOfClassicControl) { CheckFamily("libtorchrl_pool_classic", kEveryPlace); }
+TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
+
+#ifdef MUJOCO_PLUGIN
+TEST(StatesOfMujoco) { CheckFamily(MUJOCO_PLUGIN, 100); }
+#endif
+#ifdef ATARI_PLUGIN
+// One game for each kind of cartridge.
+TEST(StatesOfAtariGames) {
+  Load(ATARI_PLUGIN);
+  for (const char* game : {"Pong", "Adventure", "MsPacman", "ElevatorAction", "Tutankham", "Robotank",
+                           "Solaris", "Darkchambers", "Pitfall2"}) {
+    CheckTask(ATARI_PLUGIN, "ALE/" + std::string(game) + "-v5", 60);
+  }
+}
+
+// ALE itself would write out of bounds where a length that it reads is wrong.
+TEST(NothingDamagedReachesAle) {
+  Load(ATARI_PLUGIN);
+  Stepped stepped(
+      test::MakeConfig(ATARI_PLUGIN, "ALE/ElevatorAction-v5", {{"obs_type", std::string("ram")}}));
+  const Bytes good = stepped.pool().Save(0);
+  const std::size_t begin = 200, end = 10'000;       // within what ALE has saved
+  CHECK(good.size() > end + 2 * 160 * 300 + 5'100);  // the pictures, and random streams
+  for (std::size_t place = begin; place < end; place += 2) {
+    Bytes changed = good;
+    changed[place] ^= 0x7f;
+    CHECK_THROWS(StatusError, "its checksum is wrong", stepped.pool().Load(0, changed));
+  }
+  CHECK(stepped.pool().Save(0) == good);
+}
+#endif
 
 }  // namespace
 }  // namespace torchrl_pool::core

@@ -8,7 +8,9 @@
 #include "ale/common/ColourPalette.hpp"
 #include "ale/common/Log.hpp"
 #include "ale/emucore/Console.hxx"
+#include "ale/emucore/MD5.hxx"
 #include "ale/emucore/TIA.hxx"
+#include "ale/games/RomSettings.hpp"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::atari {
@@ -39,8 +41,22 @@ bool IsUnfinished(const ale::stella::TIA& tia);
 
 // The picture is drawn over the last but one: both belong to the state.
 constexpr std::size_t kFrameBuffer = 160 * 300;
+constexpr std::size_t kDigest = 32;  // MD5, in hexadecimal
 // Bytes of a saved state besides ALE's own.
-constexpr std::size_t kFixedSize = sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer;
+constexpr std::size_t kFixedSize = kDigest + sizeof(ale::Action) + sizeof(float) + 2 * kFrameBuffer;
+
+// The checksum of the game, and of what stands in a state between the checksum and the pictures.
+//
+// ALE believes what it reads: lengths, indices into tables, clocks by which it finds its place on the screen.
+// So nothing reaches it but what it has saved. This protects from damage, by accident or by hand, but not
+// from somebody who computes the checksum anew: states of Atari games must come from where one would take
+// code from.
+std::string DigestOf(const std::vector<std::uint8_t>& state, const ale::RomSettings& game) {
+  const std::string rom = game.md5();
+  std::vector<std::uint8_t> text(rom.begin(), rom.end());
+  text.insert(text.end(), state.begin() + kDigest, state.end() - std::ptrdiff_t{2 * kFrameBuffer});
+  return ale::stella::MD5(text.data(), static_cast<std::uint32_t>(text.size()));
+}
 
 template <class T>
 std::vector<int> Numbers(const std::vector<T>& values) {
@@ -125,38 +141,51 @@ std::vector<int> Emulator::minimal_actions() const { return Numbers(machine_->al
 std::vector<int> Emulator::modes() const { return Numbers(machine_->ale.getAvailableModes()); }
 std::vector<int> Emulator::difficulties() const { return Numbers(machine_->ale.getAvailableDifficulties()); }
 
+// A state is the checksum of what ALE saves and of the sticky action, then these, then two pictures, in which
+// any byte will do.
 std::vector<std::uint8_t> Emulator::Save() {
   LoadIfEmpty();
   auto& ale = machine_->ale;
   const std::string system = ale.cloneState(true).serialize();
   std::vector<std::uint8_t> bytes(kFixedSize + system.size());
-  std::uint8_t* to = bytes.data();
+  std::uint8_t* to = bytes.data() + kDigest;
   const auto append = [&to](const void* data, std::size_t size) {
     std::memcpy(to, data, size);
     to += size;
   };
   append(&StickyAction(*ale.environment), sizeof(ale::Action));
   append(&StickyStrength(*ale.environment), sizeof(float));
+  append(system.data(), system.size());
   const auto& source = machine_->picture();
   append(source.currentFrameBuffer(), kFrameBuffer);
   append(source.previousFrameBuffer(), kFrameBuffer);
-  append(system.data(), system.size());
+  const std::string digest = DigestOf(bytes, *ale.romSettings);
+  std::copy(digest.begin(), digest.end(), bytes.begin());
   return bytes;
 }
 
 void Emulator::Restore(const std::vector<std::uint8_t>& bytes) {
   LoadIfEmpty();
   auto& ale = machine_->ale;
-  if (bytes.size() <= kFixedSize) throw InvalidArgument("the saved state is too short for an Atari game");
-  const std::uint8_t* from = bytes.data();
+  if (bytes.size() < kFixedSize) throw InvalidArgument("the saved state is too short for an Atari game");
+  const std::string digest = DigestOf(bytes, *ale.romSettings);
+  if (!std::equal(digest.begin(), digest.end(), bytes.begin())) {
+    throw InvalidArgument("the saved state is damaged, or of another game: its checksum is wrong");
+  }
+  const std::uint8_t* from = bytes.data() + kDigest;
   const auto take = [&from](void* to, std::size_t size) {
     std::memcpy(to, from, size);
     from += size;
   };
-  ale.restoreState(
-      ale::ALEState(std::string(bytes.begin() + static_cast<std::ptrdiff_t>(kFixedSize), bytes.end())));
-  take(&StickyAction(*ale.environment), sizeof(ale::Action));
-  take(&StickyStrength(*ale.environment), sizeof(float));
+  ale::Action action;
+  float strength;
+  take(&action, sizeof action);
+  take(&strength, sizeof strength);
+  std::string system(bytes.size() - kFixedSize, '\0');
+  take(system.data(), system.size());
+  ale.restoreState(ale::ALEState(system));
+  StickyAction(*ale.environment) = action;
+  StickyStrength(*ale.environment) = strength;
   const auto& source = machine_->picture();
   take(source.currentFrameBuffer(), kFrameBuffer);
   take(source.previousFrameBuffer(), kFrameBuffer);

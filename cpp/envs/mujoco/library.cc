@@ -21,7 +21,7 @@ const Package package("mujoco", TRP_MUJOCO_VERSION);
 // Where an error of this thread lands. Plain data: a jump runs no destructors.
 struct Trap {
   std::jmp_buf frame;
-  char message[1000];
+  char message[2000];
 };
 thread_local Trap* armed = nullptr;
 
