@@ -179,6 +179,14 @@ void Pool::PublishAsync(Op op, std::span<const std::uint32_t> envs) {
   }
 }
 
+// A send wakes only the threads whose work it is. Where one of them is held up by a long step, the others,
+// which may be asleep, take its work: by whoever waits, now and then.
+void Pool::ShareWaitingWork() {
+  const auto has_work = [](const auto& worker) { return !worker->queue.empty(); };
+  if (std::none_of(workers_.begin(), workers_.end(), has_work)) return;
+  for (const auto& worker : workers_) worker->parked.Notify();
+}
+
 // Runs the ticket on this thread alone, and shares what is left if it turns out to be long.
 void Pool::RunInline(Ticket& ticket, InterruptCheck interrupted) {
   const auto start = Clock::now();

@@ -31,6 +31,7 @@ void Pool::GiveUpHung() {
 Outbox::InterruptCheck Pool::Watching(InterruptCheck interrupted) {
   return [this, interrupted] {
     GiveUpHung();
+    ShareWaitingWork();
     return interrupted();
   };
 }

@@ -216,6 +216,7 @@ class Pool {
 
   // ---- envs that hang: hung.cc
   void GiveUpHung();
+  void ShareWaitingWork();
   Outbox::InterruptCheck Watching(InterruptCheck interrupted);
   bool WaitForThreads(InterruptCheck interrupted);
   void GiveUp(EventCount::Clock::time_point began_before);

@@ -25,7 +25,9 @@ using Envs = std::vector<std::uint32_t>;
 // A client whose rows are those of the async calls.
 class AsyncClient : public Client {
  public:
-  AsyncClient(std::uint32_t num_envs, const test::ClientOptions& options) : Client(num_envs, options) {
+  // envs: how many, or the configuration of each.
+  template <class Simulators>
+  AsyncClient(const Simulators& envs, const test::ClientOptions& options) : Client(envs, options) {
     Batch outputs = test::MakeBatch(pool().layout().outputs.size());
     Batch roots = outputs;
     out->BindTo(outputs);
@@ -146,6 +148,48 @@ TEST(ATimeoutLosesNothing) {
   client.Send({0, 1}, {1, 2});
   CHECK(!client.Receive(2, 0, 1ms).has_value());
   CHECK_EQ(client.Receive(2)->envs.size(), 2u);
+}
+
+// Every result of env 1 wakes the thread that waits for env 0, long before it is time to ask.
+TEST(AReceiverWhomOthersKeepWakingIsInterruptedAllTheSame) {
+  AsyncClient client(std::vector{test::CounterConfig({{"gate", true}}), test::CounterConfig()},
+                     {.num_threads = 2});
+  static std::atomic<bool> has_asked;
+  has_asked.store(false);
+  const auto interrupted = [] {
+    has_asked.store(true);
+    return true;
+  };
+  const test::ClosedGate gate;
+  client.Send({0}, {1}, true);
+  Threads threads;
+  threads.Start([&] {
+    const auto receive = [&] { client.pool().ReceiveAlone(Op::kStepAndReset, 0, std::nullopt, interrupted); };
+    CHECK(test::IsInterrupted(receive));
+  });
+  // The number is for broken code only; any of these round trips is shorter than the time between two
+  // questions.
+  int round_trips = 0;
+  for (; !has_asked.load() && round_trips < 200'000; ++round_trips) {
+    client.Send({1}, {1}, true);
+    client.Take(*client.pool().ReceiveAlone(Op::kStepAndReset, 1, std::nullopt, NeverInterrupted));
+  }
+  CHECK(round_trips > 0);
+  CHECK(has_asked.load());
+  threads.Join();
+}
+
+// Envs 0 and 1 are at home in one thread, 2 and 3 in the other; one of the two is held up by env 0.
+TEST(WorkOfAThreadThatIsHeldUpIsDoneByTheOther) {
+  std::vector configs(4, test::CounterConfig());
+  configs[0] = test::CounterConfig({{"gate", true}});
+  AsyncClient client(configs, {.num_threads = 2});
+  const test::ClosedGate gate;
+  client.Send({0}, {1}, true);
+  CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
+  test::SleepMs(30);  // until the other one is asleep
+  client.Send({1, 3}, {1, 1});
+  CHECK(client.Receive(2, 0, 20s).has_value());  // the limit is for broken code only
 }
 
 TEST(ClosingEndsTheWait) {
