@@ -234,3 +234,23 @@ def test_a_timeout_changes_no_result():
         rollouts.append(pool.rollout(100, break_when_any_done=False))
     assert (rollouts[0] == rollouts[1]).all()
     assert (rollouts[0] == rollouts[2]).all()
+
+
+# Gymnasium's own loops, which bring an angle back into one turn, never end so far out.
+@pytest.mark.parametrize("options", [{"low": 1e9, "high": 2e9}, {"low": -1e30, "high": -1e29}, {"dt": 1e5}])
+def test_angles_out_of_range_fail(options):
+    env = PoolEnv("Acrobot-v1", 2, step_timeout=20.0, env_options=[options, {}])
+    with pytest.raises(EnvFailure, match=r"env 0 \(Acrobot-v1\) failed in step 1: .*an angle left its range"):
+        env.rollout(1)
+    env.close()
+
+
+@pytest.mark.parametrize("angle", [1e300, -1e300, 1e16])
+def test_a_state_with_angles_out_of_range_fails(angle):
+    env = PoolEnv("Acrobot-v1", 2, step_timeout=20.0)
+    root = env.rand_action(env.reset())
+    state = env.get_state(1)[0]
+    env.set_state(state[:-32] + torch.tensor([angle, 0, 0, 0], dtype=torch.float64).numpy().tobytes(), 1)
+    with pytest.raises(EnvFailure, match=r"env 1 \(Acrobot-v1\) failed in step 1: .*an angle left its range"):
+        env.step(root)
+    env.close()
