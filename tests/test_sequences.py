@@ -13,7 +13,7 @@ from torchrl._utils import seed_generator
 
 from torchrl_pool import PoolEnv
 
-N, LIMIT = 3, 10
+N, LIMIT = 3, 3  # so short that most sequences see ends of episodes
 INDICES = st.sets(st.integers(0, N - 1), min_size=1).map(sorted)
 SEEDS = st.integers(0, 2**40)
 KINDS = st.sampled_from(["reset", "step", "step_and_maybe_reset"])
@@ -195,11 +195,16 @@ class Sequences(RuleBasedStateMachine):
             receive(outstanding + 1)
         received = receive(least)
         tensordict, root = received if kind == "step_and_maybe_reset" else (received, received)
-        assert len(tensordict) >= least
-        for k, i in enumerate(tensordict["env_index"].tolist()):
+        indices = tensordict["env_index"].tolist()
+        assert len(indices) >= least
+        assert indices == sorted(indices)
+        for k, i in enumerate(indices):
             sent, action = self.flight.pop(i)
             assert sent == kind
-            after = None if kind == "reset" else tensordict["next"][k]
+            after = None
+            if kind != "reset":
+                after = tensordict["next"][k]
+                assert tensordict["action"][k].tolist() == np.asarray(action).tolist()
             self.visit(kind, self.rows[i], action, after, root[k])
 
     @precondition(running)
