@@ -86,6 +86,7 @@ std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::siz
     CheckUsable();
   }
   auto received = outbox_.Receive(op, least, most, timeout, Watching(interrupted));
+  if (!received) ShareWaitingWork();
   CheckReceived(received);
   return received;
 }
@@ -99,6 +100,7 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
     CheckIndex(env);
   }
   auto received = outbox_.ReceiveAlone(op, env, timeout, Watching(interrupted));
+  if (!received) ShareWaitingWork();
   CheckReceived(received);
   return received;
 }

@@ -32,6 +32,11 @@ Plan CostModel::PlanFor(Op op, std::uint32_t num_envs) const {
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
 
+bool CostModel::IsWorthWaking(Op op, std::uint32_t num_envs) const {
+  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+  return num_envs > 0 && (cost <= 0 || cost * num_envs >= kWakeGrainNs);
+}
+
 std::uint32_t CostModel::ChunkSize(Op op) const {
   const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
   if (cost <= 0) return 1;

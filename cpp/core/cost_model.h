@@ -16,7 +16,7 @@ struct Plan {
   bool caller_helps;  // the caller runs envs itself; with one thread it then runs all, without any queue
 };
 
-// Measure: the threads that run envs. All else: the thread in a call.
+// PlanFor and CallEnded: the thread in a call. All else: any thread.
 class CostModel {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,6 +27,9 @@ class CostModel {
   // takes, and a caller that waits can be interrupted while one that is inside a simulator cannot. For the
   // same reason the caller leaves slow envs alone.
   Plan PlanFor(Op op, std::uint32_t num_envs) const;
+
+  // Whether to wake a thread for so many envs that no other thread can begin at once.
+  bool IsWorthWaking(Op op, std::uint32_t num_envs) const;
 
   // How many envs a thread takes at once.
   std::uint32_t ChunkSize(Op op) const;

@@ -162,7 +162,11 @@ void Pool::PublishAsync(Op op, std::span<const std::uint32_t> envs) {
   const std::uint32_t longest = LongestChunk(op);
   const auto ticket = static_cast<std::uint32_t>(op);
   const std::size_t num_homes = workers_.size();
-  std::vector<std::uint8_t> has_work(num_homes);
+  struct Load {
+    std::uint32_t num_envs = 0;
+    bool is_behind = false;  // has not even begun what it was given before
+  };
+  std::vector<Load> loads(num_homes);
   for (std::size_t i = 0; i < envs.size();) {
     const std::size_t home = std::size_t{envs[i]} * num_homes / num_envs();
     std::uint32_t count = 1;
@@ -170,17 +174,30 @@ void Pool::PublishAsync(Op op, std::span<const std::uint32_t> envs) {
            std::size_t{envs[i + count]} * num_homes / num_envs() == home) {
       ++count;
     }
-    workers_[home]->queue.Push({ticket, envs[i], count});
-    has_work[home] = 1;
+    HomeQueue& queue = workers_[home]->queue;
+    if (loads[home].num_envs == 0) loads[home].is_behind = !queue.empty();
+    queue.Push({ticket, envs[i], count});
+    loads[home].num_envs += count;
     i += count;
   }
   for (std::size_t home = 0; home < num_homes; ++home) {
-    if (has_work[home]) workers_[home]->parked.Notify();
+    const Load& load = loads[home];
+    if (load.num_envs == 0) continue;
+    const bool begins = workers_[home]->parked.Notify();  // else its thread may be in a long step
+    const bool is_late = load.is_behind && !begins;
+    if (is_late || cost_.IsWorthWaking(op, load.num_envs - (begins ? 1 : 0))) WakeAnother(home);
   }
 }
 
-// A send wakes only the threads whose work it is. Where one of them is held up by a long step, the others,
-// which may be asleep, take its work: by whoever waits, now and then.
+// One of the threads that sleep, if any does.
+void Pool::WakeAnother(std::size_t home) {
+  for (std::size_t i = 1; i < workers_.size(); ++i) {
+    if (workers_[(home + i) % workers_.size()]->parked.Notify()) return;
+  }
+}
+
+// What a send leaves to a thread that turns out to be held up, the others take: woken by whoever waits, now
+// and then, or asks in vain.
 void Pool::ShareWaitingWork() {
   const auto has_work = [](const auto& worker) { return !worker->queue.empty(); };
   if (std::none_of(workers_.begin(), workers_.end(), has_work)) return;

@@ -42,16 +42,18 @@ class EventCount {
     CancelWait();
   }
 
-  void Notify() {
+  // Returns whether somebody slept, or was about to.
+  bool Notify() {
     Perturb();
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     Perturb();
-    if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+    if (sleepers_.load(std::memory_order_seq_cst) == 0) return false;
     // A sleeper between its check of the epoch and its wait holds the mutex.
     {
       std::lock_guard lock(mutex_);
     }
     condition_.notify_all();
+    return true;
   }
 
  private:

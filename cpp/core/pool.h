@@ -208,6 +208,8 @@ class Pool {
   std::shared_ptr<Ticket>& SharedTicket(std::uint32_t number);
   Ticket& TicketOf(const Chunk& chunk);
   void PublishAsync(Op op, std::span<const std::uint32_t> envs);
+  void WakeAnother(std::size_t home);
+  void ShareWaitingWork();
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilDone(Ticket& ticket, InterruptCheck interrupted);
   bool TimeToCheck();
@@ -216,7 +218,6 @@ class Pool {
 
   // ---- envs that hang: hung.cc
   void GiveUpHung();
-  void ShareWaitingWork();
   Outbox::InterruptCheck Watching(InterruptCheck interrupted);
   bool WaitForThreads(InterruptCheck interrupted);
   void GiveUp(EventCount::Clock::time_point began_before);

@@ -2,6 +2,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -179,17 +181,46 @@ TEST(AReceiverWhomOthersKeepWakingIsInterruptedAllTheSame) {
   threads.Join();
 }
 
-// Envs 0 and 1 are at home in one thread, 2 and 3 in the other; one of the two is held up by env 0.
+// Envs 0 to 2 are at home in one thread, 3 to 5 in the other. Steps are quick, but env 0 holds its thread up
+// while the other one is asleep; so would env 2.
+class HalfHeldUp : public AsyncClient {
+ public:
+  HalfHeldUp() : AsyncClient(Configs(), {.num_threads = 2}) {
+    Send({0, 1, 2, 3, 4, 5}, {1, 1, 1, 1, 1, 1});
+    Take(*Receive(6));
+    gate_.emplace();
+    Send({0}, {1}, true);
+    CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
+    test::SleepMs(30);
+  }
+
+ private:
+  static std::vector<std::shared_ptr<const Config>> Configs() {
+    std::vector configs(6, test::CounterConfig());
+    configs[0] = configs[2] = test::CounterConfig({{"gate", true}});
+    return configs;
+  }
+
+  std::optional<test::ClosedGate> gate_;
+};
+
 TEST(WorkOfAThreadThatIsHeldUpIsDoneByTheOther) {
-  std::vector configs(4, test::CounterConfig());
-  configs[0] = test::CounterConfig({{"gate", true}});
-  AsyncClient client(configs, {.num_threads = 2});
-  const test::ClosedGate gate;
-  client.Send({0}, {1}, true);
-  CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
-  test::SleepMs(30);  // until the other one is asleep
+  HalfHeldUp client;
   client.Send({1, 3}, {1, 1});
   CHECK(client.Receive(2, 0, 20s).has_value());  // the limit is for broken code only
+}
+
+TEST(SoItIsWhereResultsAreAskedForAndNotWaitedFor) {
+  HalfHeldUp client;
+  client.Send({1}, {1});
+  CHECK(test::Eventually([&] { return client.Receive(1, 0, 0s).has_value(); }));
+}
+
+TEST(AThreadThatIsBehindIsHelpedWithoutAnybodyAsking) {
+  HalfHeldUp client;
+  client.Send({1}, {1});
+  client.Send({2}, {1});
+  CHECK(test::Eventually([] { return test::TheProbe().at_gate.load() == 2; }));
 }
 
 TEST(ClosingEndsTheWait) {
