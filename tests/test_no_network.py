@@ -1,6 +1,7 @@
 """No network at run time: pools live in a process in which asking the kernel for a socket is deadly.
 
-But for Unix sockets, which reach no further than this machine: looking up the user's name may take one.
+But for Unix sockets, which reach no further than this machine: looking up the user's name may take one. What
+TorchRL's imports do comes before: urllib3, if it is there, tries whether there is IPv6.
 """
 
 import platform
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.skipif(
 # A seccomp filter: it holds for C++ as for Python, for all threads and children, and cannot be taken off.
 FORBID_SOCKETS = """
 import ctypes, struct
+import torchrl.collectors, torchrl.envs
 LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 KILL_PROCESS, ALLOW = 0x80000000, 0x7FFF0000
 CALL, FIRST_ARGUMENT, AF_UNIX = 0, 16, 1
