@@ -1,6 +1,6 @@
 """The compiled extension: the executor, the plugins and NumPy's random streams."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ABI_VERSION: int
@@ -109,7 +109,14 @@ class Pool:
     def outputs(self) -> list[Spec]: ...
     def reset(self, out: list[int], mask: int, entropy: Sequence[Sequence[int]], owner: object) -> None: ...
     def step(self, actions: list[int], out: list[int], mask: int, owner: object) -> None: ...
-    def step_and_reset(self, actions: list[int], out: list[int], root: list[int], owner: object) -> int: ...
+    def step_and_reset(
+        self,
+        actions: list[int],
+        out: list[int],
+        root: list[int],
+        owner: object,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> int: ...
     def step_into(
         self,
         layout: RolloutLayout,

@@ -28,12 +28,14 @@ class BatchAllocator:
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
         self._root = {key: t for key, t in self.step_templates.items() if key not in self.reward_keys}
+        self.root_keys = list(self._root)
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
         # Views of the templates, by number of rows: the few numbers that a consumer receives at a time.
         self._rows_of = lru_cache(maxsize=64)(self._first_rows)
         self._spare: Batch | None = None
+        self._spare_step: Batch | None = None
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
         self.latest: dict[Key, torch.Tensor] = {}
@@ -59,6 +61,16 @@ class BatchAllocator:
         empty_like = self._empty_like
         tensors = {key: empty_like(template) for key, template in templates.items()}
         return tensors, [tensor.data_ptr() for tensor in tensors.values()]
+
+    def prepare_step(self) -> None:
+        """Makes what the next take_spare_step gives, at a time that costs nothing."""
+        if not torch.is_inference_mode_enabled():  # its tensors could not be saved for backward later
+            self._spare_step = self.for_step()
+
+    def take_spare_step(self) -> Batch:
+        """What for_step gives, made beforehand if prepare_step was called."""
+        step, self._spare_step = self._spare_step, None
+        return step or self.for_step()
 
     def take_spare_root(self) -> Batch:
         """A root batch that may turn out not to be needed: then give_back_root saves its allocation."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -193,6 +194,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         if self._pin_memory and not torch.cuda.is_available():
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
+        self._overlaps = self._on_cpu and self.num_threads > 1
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
@@ -362,35 +364,56 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
-        tensors, out = self._allocator.for_step()
+        tensors, out = self._allocator.take_spare_step()
         spare = self._allocator.take_spare_root()
         owner = (actions, tensors, spare)
+        names = tensordict._td_dim_names
+        ready: list[TensorDict] = []
+        meanwhile = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
         try:
-            resets = pool.step_and_reset(addresses, out, spare[1], owner)
+            resets = pool.step_and_reset(addresses, out, spare[1], owner, meanwhile)
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
 
         next_values = tensors if self._on_cpu else self._on_device(tensors)
+        next_td = ready[0] if ready else self._unsafe(next_values, names)
         if resets:
             self._allocator.latest = spare[0]
             root = self._carried(entries, next_values["done"] if resets < self.num_envs else None)
             root.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
+            next_root = self._unsafe(root, names)
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
-            root = self._carried(entries, None)
-            for key in spare[0]:
-                root[key] = next_values[key]
-        names = tensordict._td_dim_names
-        next_td = self._unsafe(next_values, names)
+            next_root = ready[1] if ready else self._unsafe(self._continued(entries, next_values), names)
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_values))
         tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-        next_root = self._unsafe(root, names)
         if self._post_step_mdp_hooks is not None:
             tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
         return tensordict, next_root
+
+    def _assemble(
+        self,
+        ready: list[TensorDict],
+        entries: Mapping[Key, Any],
+        values: dict[Key, torch.Tensor],
+        names: list[str] | None,
+    ) -> None:
+        """What does not depend on a step's results: done while the pool's threads make them.
+
+        Adds to ``ready`` the ``"next"`` entry, and the root that follows if no episode ends.
+        """
+        ready += self._unsafe(values, names), self._unsafe(self._continued(entries, values), names)
+        self._allocator.prepare_step()
+
+    def _continued(self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor]) -> dict[Key, Any]:
+        """The next root's entries where no episode has ended: it goes on from what the step has written."""
+        continued = self._carried(root, None)
+        for key in self._allocator.root_keys:
+            continued[key] = values[key]
+        return continued
 
     def _carried(self, root: Mapping[Key, Any], done: torch.Tensor | None) -> dict[Key, Any]:
         """What the next root takes over from this one, as TorchRL's step_mdp has it.

@@ -29,6 +29,8 @@ bool Interrupted() {
   return stop;
 }
 
+bool Stop() { return true; }
+
 // No value for what lasts for ever: longer than a year, which would overflow.
 std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
   if (!seconds || *seconds >= 3e7) return std::nullopt;
@@ -116,16 +118,27 @@ std::shared_ptr<void> Share(const py::object& object) {
 }
 
 // One call of the pool, without the GIL: `fill` completes the ticket. `owner` keeps the memory behind it
-// alive: the caller does so while it waits, and the ticket itself after an interrupt.
+// alive: the caller does so while it waits, and the ticket itself after an interrupt. `meanwhile`, unless it
+// is None, is called while other threads are at work already, or not at all.
 template <class FillTicket>
-std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill) {
+std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
+                  const py::object& meanwhile = py::none()) {
   const std::shared_ptr<void> shared = Share(owner);
   try {
     py::gil_scoped_release release;
     Ticket& ticket = pool->Begin(op, Interrupted);
     fill(ticket);
     pool->Submit(ticket, reinterpret_cast<const std::uint8_t*>(mask));
-    return pool->Wait(ticket, Interrupted, shared);
+    bool stop = false;  // `meanwhile` has raised: its error stays set in this thread
+    if (!meanwhile.is_none() && !pool->RunsInline()) {
+      py::gil_scoped_acquire gil;
+      PyObject* result = PyObject_CallNoArgs(meanwhile.ptr());
+      stop = result == nullptr;
+      Py_XDECREF(result);
+    }
+    const std::uint32_t resets = pool->Wait(ticket, stop ? Stop : Interrupted, shared);
+    if (stop) throw core::Interrupted();
+    return resets;
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
@@ -154,15 +167,16 @@ void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::u
 }
 
 std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::list& out,
-                           const py::list& root, const py::object& owner) {
+                           const py::list& root, const py::object& owner, const py::object& meanwhile) {
   auto inputs = FromList("actions", actions, pool->layout().actions.size());
   auto outputs = FromList("out", out, pool->layout().outputs.size());
   auto roots = FromRoot("root", root, pool->layout());
-  return Run(pool, Op::kStepAndReset, 0, owner, [&](Ticket& ticket) {
+  const auto fill = [&](Ticket& ticket) {
     ticket.actions.base.swap(inputs);
     ticket.out.base.swap(outputs);
     ticket.root.base.swap(roots);
-  });
+  };
+  return Run(pool, Op::kStepAndReset, 0, owner, fill, meanwhile);
 }
 
 // How the rows of a rollout's batch lie: what does not change from one of its steps to the next.
@@ -351,7 +365,7 @@ void InitPool(py::module_& m) {
       .def("reset", &Reset, py::arg("out"), py::arg("mask"), py::arg("entropy"), py::arg("owner"))
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("owner"))
+           py::arg("owner"), py::arg("meanwhile") = py::none())
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("sources"), py::arg("targets"), py::arg("owner"))
       .def("submit_into", &SubmitInto, py::arg("layout"), py::arg("group"), py::arg("first"),

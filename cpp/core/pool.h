@@ -83,6 +83,9 @@ class Pool {
   // the call is over.
   void Submit(Ticket& ticket, const std::uint8_t* mask);
 
+  // Between Submit and Wait: whether nobody works before Wait does.
+  bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
+
   // Helps until the ticket is done; the call is over when it returns or throws. Throws EnvFailure for envs
   // that failed, after all others have finished, and Interrupted, after which the envs of the ticket must be
   // reset. Returns how many rows of the root hold a new episode's first observation; if there are any, the
@@ -197,7 +200,6 @@ class Pool {
   void Prepare(Ticket& ticket, Op op) const;
   void Launch(Ticket& ticket);
   std::uint32_t Finish(std::shared_ptr<Ticket>& shared, const std::shared_ptr<void>& owner);
-  bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
   void StartWorker(int i);
   void Publish(std::uint32_t number, const Ticket& ticket, Run range);
   void WorkerMain(int self, Thread& thread);
