@@ -109,6 +109,8 @@ def test_an_interrupt_while_the_results_are_assembled_leaves_the_pool_usable(mon
     with pytest.raises(KeyboardInterrupt):
         env.step_and_maybe_reset(root)
     monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="interrupted while env 0"):
+        env.step_and_maybe_reset(root)
     env.reset()
     assert env.rollout(10, break_when_any_done=False).shape == (8, 10)
     env.close()

@@ -246,14 +246,13 @@ def _assemble(
     data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
     if op is _STEP:
         return data, None
-    carried = env._carried(root, None if first is None else on_device["done"])
     if first is None:
-        rewards = env._allocator.reward_keys
-        carried.update({key: value for key, value in on_device.items() if key not in rewards})
+        following = env._next_root.continued(root, on_device)
     else:
-        carried.update(first if env._on_cpu else env._on_device(first))
-    carried["env_index"] = number
-    next_root = env._unsafe(carried, num_rows=count)
+        following = env._next_root.carried(root, on_device["done"])
+        following.update(first if env._on_cpu else env._on_device(first))
+    following["env_index"] = number
+    next_root = env._unsafe(following, num_rows=count)
     if env._post_step_mdp_hooks is not None:
         data, next_root = env._post_step_mdp_hooks(data, next_root)
     return data, next_root

@@ -28,14 +28,13 @@ class BatchAllocator:
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
         self._root = {key: t for key, t in self.step_templates.items() if key not in self.reward_keys}
-        self.root_keys = list(self._root)
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
         # Views of the templates, by number of rows: the few numbers that a consumer receives at a time.
         self._rows_of = lru_cache(maxsize=64)(self._first_rows)
-        self._spare: Batch | None = None
-        self._spare_step: Batch | None = None
+        # Made already, and seen by nobody. Taken with pop, which no other thread can interrupt.
+        self._spares: dict[str, Batch] = {}
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
         self.latest: dict[Key, torch.Tensor] = {}
@@ -43,11 +42,11 @@ class BatchAllocator:
 
     def for_step(self) -> Batch:
         """Tensors with undefined contents, for a call that writes every row of all of them."""
-        return self._allocate(self.step_templates)
+        return self._spares.pop("step", None) or self._allocate(self.step_templates)
 
     def for_root(self) -> Batch:
         """The same without rewards: what a reset writes."""
-        return self._allocate(self._root)
+        return self._spares.pop("root", None) or self._allocate(self._root)
 
     def for_rows(self, num_rows: int, rewards: bool = True) -> Batch:
         """Tensors ``[num_rows, *shape]``, with or without the rewards."""
@@ -63,24 +62,16 @@ class BatchAllocator:
         return tensors, [tensor.data_ptr() for tensor in tensors.values()]
 
     def prepare_step(self) -> None:
-        """Makes what the next take_spare_step gives, at a time that costs nothing."""
-        if not torch.is_inference_mode_enabled():  # its tensors could not be saved for backward later
-            self._spare_step = self.for_step()
-
-    def take_spare_step(self) -> Batch:
-        """What for_step gives, made beforehand if prepare_step was called."""
-        step, self._spare_step = self._spare_step, None
-        return step or self.for_step()
-
-    def take_spare_root(self) -> Batch:
-        """A root batch that may turn out not to be needed: then give_back_root saves its allocation."""
-        root, self._spare = self._spare, None
-        return root or self.for_root()
+        """Makes what for_step gives next, at a time that costs nothing."""
+        self._keep("step", self._allocate(self.step_templates))
 
     def give_back_root(self, root: Batch) -> None:
-        """Takes a root batch that nobody else has seen."""
+        """Takes a root batch that turned out not to be needed and that nobody else has seen."""
+        self._keep("root", root)
+
+    def _keep(self, name: str, batch: Batch) -> None:
         if not torch.is_inference_mode_enabled():  # its tensors could not be saved for backward later
-            self._spare = root
+            self._spares[name] = batch
 
     def keep_from(self, tensors: dict[Key, torch.Tensor], tensordict: TensorDictBase) -> None:
         """Fills tensors, for a call that writes only some rows.

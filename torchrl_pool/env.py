@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase, is_tensor_collection
+from tensordict import TensorDict, TensorDictBase
 from torchrl._utils import seed_generator
 from torchrl.envs import EnvBase
 
@@ -26,6 +26,7 @@ from torchrl_pool.arguments import (
 from torchrl_pool.async_env import AsyncMethods
 from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import env_failure
+from torchrl_pool.next_root import NextRoot
 from torchrl_pool.plugins import is_builtin, load_plugin
 from torchrl_pool.simulators import SimulatorMethods
 from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
@@ -169,7 +170,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
         self._nested = any(isinstance(key, tuple) for key in keys)
-        self._not_carried = frozenset(("next", "_reset", "_step", *keys))
+        self._next_root = NextRoot(self._outputs, [key for key, _, _ in self._action_layout])
         self._use_device()
         if seed is not None:
             self.set_seed(seed)
@@ -364,8 +365,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
-        tensors, out = self._allocator.take_spare_step()
-        spare = self._allocator.take_spare_root()
+        tensors, out = self._allocator.for_step()
+        spare = self._allocator.for_root()
         owner = (actions, tensors, spare)
         names = tensordict._td_dim_names
         ready: list[TensorDict] = []
@@ -379,13 +380,15 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         next_td = ready[0] if ready else self._unsafe(next_values, names)
         if resets:
             self._allocator.latest = spare[0]
-            root = self._carried(entries, next_values["done"] if resets < self.num_envs else None)
+            root = self._next_root.carried(entries, next_values["done"] if resets < self.num_envs else None)
             root.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
             next_root = self._unsafe(root, names)
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
-            next_root = ready[1] if ready else self._unsafe(self._continued(entries, next_values), names)
+            next_root = (
+                ready[1] if ready else self._unsafe(self._next_root.continued(entries, next_values), names)
+            )
         preset = entries.get("next")
         if preset is not None:
             next_td.update(preset.exclude(*next_values))
@@ -405,44 +408,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
 
         Adds to ``ready`` the ``"next"`` entry, and the root that follows if no episode ends.
         """
-        ready += self._unsafe(values, names), self._unsafe(self._continued(entries, values), names)
+        ready += self._unsafe(values, names), self._unsafe(self._next_root.continued(entries, values), names)
         self._allocator.prepare_step()
-
-    def _continued(self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor]) -> dict[Key, Any]:
-        """The next root's entries where no episode has ended: it goes on from what the step has written."""
-        continued = self._carried(root, None)
-        for key in self._allocator.root_keys:
-            continued[key] = values[key]
-        return continued
-
-    def _carried(self, root: Mapping[Key, Any], done: torch.Tensor | None) -> dict[Key, Any]:
-        """What the next root takes over from this one, as TorchRL's step_mdp has it.
-
-        ``done`` names the rows that begin an episode while others do not: TorchRL leaves zeros there in
-        entries that no reset writes, but for actions, which the policy overwrites.
-        """
-        not_carried = self._not_carried
-        carried: dict[Key, Any] = {
-            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            for key, value in root.items()
-            if key not in not_carried
-        }
-        if done is None or len(carried) <= len(self._action_layout):
-            return carried
-        keep = ~done.reshape(-1)
-        actions = {key for key, _, _ in self._action_layout}
-
-        def clear(value: torch.Tensor) -> torch.Tensor:
-            return torch.where(keep.reshape(-1, *[1] * (value.ndim - 1)), value, 0)
-
-        for key, value in carried.items():
-            if key in actions:
-                continue
-            if isinstance(value, torch.Tensor):
-                carried[key] = clear(value)
-            elif isinstance(value, TensorDictBase):
-                carried[key] = value.apply(clear)
-        return carried
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""

@@ -210,7 +210,7 @@ class Rollout:
         done = None
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
-        root: dict[Key, Any] = env._carried(entries, done if resets < group.num_envs else None)
+        root: dict[Key, Any] = env._next_root.carried(entries, done if resets < group.num_envs else None)
         if self._alone:
             env._allocator.latest = group.next_root
         if env._on_cpu:

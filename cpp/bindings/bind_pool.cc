@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <tuple>
 
 #include "errors.h"
@@ -28,8 +29,6 @@ bool Interrupted() {
   if (stop) PyErr_Clear();
   return stop;
 }
-
-bool Stop() { return true; }
 
 // No value for what lasts for ever: longer than a year, which would overflow.
 std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
@@ -118,27 +117,17 @@ std::shared_ptr<void> Share(const py::object& object) {
 }
 
 // One call of the pool, without the GIL: `fill` completes the ticket. `owner` keeps the memory behind it
-// alive: the caller does so while it waits, and the ticket itself after an interrupt. `meanwhile`, unless it
-// is None, is called while other threads are at work already, or not at all.
+// alive: the caller does so while it waits, and the ticket itself after an interrupt.
 template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
-                  const py::object& meanwhile = py::none()) {
+                  const std::function<void()>& meanwhile = nullptr) {
   const std::shared_ptr<void> shared = Share(owner);
   try {
     py::gil_scoped_release release;
     Ticket& ticket = pool->Begin(op, Interrupted);
     fill(ticket);
     pool->Submit(ticket, reinterpret_cast<const std::uint8_t*>(mask));
-    bool stop = false;  // `meanwhile` has raised: its error stays set in this thread
-    if (!meanwhile.is_none() && !pool->RunsInline()) {
-      py::gil_scoped_acquire gil;
-      PyObject* result = PyObject_CallNoArgs(meanwhile.ptr());
-      stop = result == nullptr;
-      Py_XDECREF(result);
-    }
-    const std::uint32_t resets = pool->Wait(ticket, stop ? Stop : Interrupted, shared);
-    if (stop) throw core::Interrupted();
-    return resets;
+    return pool->Wait(ticket, Interrupted, shared, meanwhile);
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
@@ -176,7 +165,13 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
     ticket.out.base.swap(outputs);
     ticket.root.base.swap(roots);
   };
-  return Run(pool, Op::kStepAndReset, 0, owner, fill, meanwhile);
+  if (meanwhile.is_none()) return Run(pool, Op::kStepAndReset, 0, owner, fill);
+  return Run(pool, Op::kStepAndReset, 0, owner, fill, [&meanwhile] {
+    py::gil_scoped_acquire gil;
+    PyObject* result = PyObject_CallNoArgs(meanwhile.ptr());
+    if (!result) throw core::Interrupted();  // its error stays set in this thread
+    Py_DECREF(result);
+  });
 }
 
 // How the rows of a rollout's batch lie: what does not change from one of its steps to the next.

@@ -270,9 +270,14 @@ void Pool::Launch(Ticket& ticket) {
   ticket.remaining.store(ticket.num_envs, std::memory_order_relaxed);
 }
 
-std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner) {
+std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner,
+                         const std::function<void()>& meanwhile) {
   try {
-    if (RunsInline()) RunInline(ticket, interrupted);
+    if (RunsInline()) {
+      RunInline(ticket, interrupted);
+    } else if (meanwhile) {
+      meanwhile();
+    }
     HelpUntilDone(ticket, interrupted);
   } catch (...) {
     Abandon(ticket);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -83,16 +84,15 @@ class Pool {
   // the call is over.
   void Submit(Ticket& ticket, const std::uint8_t* mask);
 
-  // Between Submit and Wait: whether nobody works before Wait does.
-  bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
-
   // Helps until the ticket is done; the call is over when it returns or throws. Throws EnvFailure for envs
   // that failed, after all others have finished, and Interrupted, after which the envs of the ticket must be
   // reset. Returns how many rows of the root hold a new episode's first observation; if there are any, the
   // others have been copied there from `out`. After an interrupt, and when an env hangs, the pool holds on to
-  // `owner`, which is whatever owns the memory of the batches, until the last thread has left it.
-  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
-                     const std::shared_ptr<void>& owner = nullptr);
+  // `owner`, which is whatever owns the memory of the batches, until the last thread has left it. `meanwhile`
+  // is called first where other threads are at work already, and else not at all; when it throws, that is as
+  // an interrupt is.
+  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner = nullptr,
+                     const std::function<void()>& meanwhile = nullptr);
 
   // ---- groups: runs of envs that step while the caller does something else, each by a call of its own ----
 
@@ -200,6 +200,7 @@ class Pool {
   void Prepare(Ticket& ticket, Op op) const;
   void Launch(Ticket& ticket);
   std::uint32_t Finish(std::shared_ptr<Ticket>& shared, const std::shared_ptr<void>& owner);
+  bool RunsInline() const { return plan_.threads == 1 && plan_.caller_helps; }
   void StartWorker(int i);
   void Publish(std::uint32_t number, const Ticket& ticket, Run range);
   void WorkerMain(int self, Thread& thread);

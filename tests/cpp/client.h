@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,6 +166,7 @@ class Client {
   // Shared, so that a ticket can keep them alive when a call was interrupted.
   std::shared_ptr<Tensors> actions, out, root;
   core::Pool::InterruptCheck interrupted = NeverInterrupted;
+  std::function<void()> meanwhile;
 
  private:
   static std::unique_ptr<core::Pool> MakePool(const std::vector<std::shared_ptr<const core::Config>>& configs,
@@ -195,7 +197,7 @@ class Client {
         std::vector<std::shared_ptr<Tensors>>{actions, out, root});
     try {
       pool_->Submit(ticket, mask ? mask->data() : nullptr);
-      return pool_->Wait(ticket, interrupted, owner);
+      return pool_->Wait(ticket, interrupted, owner, meanwhile);
     } catch (const core::Interrupted&) {
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());
       out = std::make_shared<Tensors>(pool_->layout().outputs, size());

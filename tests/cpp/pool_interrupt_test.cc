@@ -52,6 +52,18 @@ TEST(EnvsOfAnInterruptedCallMustBeReset) {
   for (int step = 0; step < 20; ++step) client.CheckedStep(Op::kStepAndReset, SomeActions(6, step));
 }
 
+TEST(WhatFailsMeanwhileIsAsAnInterrupt) {
+  Client client(6, {.num_threads = 3});
+  client.CheckedReset();
+  client.meanwhile = [] { throw Interrupted(); };
+  // The first step of a kind goes to the threads, whatever it costs.
+  CHECK(IsInterrupted([&] { client.Step(SomeActions(6, 0)); }));
+  client.meanwhile = nullptr;
+  CHECK_THROWS(PoolError, "a call was interrupted while env 0 was at work", client.Step(SomeActions(6, 0)));
+  client.CheckedReset();
+  for (int step = 0; step < 20; ++step) client.CheckedStep(Op::kStepAndReset, SomeActions(6, step));
+}
+
 TEST(OnlyTheEnvsOfTheCallMustBeReset) {
   Client client(6, {.options = {{"gate", true}}, .num_threads = 2});
   client.CheckedReset();

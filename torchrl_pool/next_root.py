@@ -1,0 +1,56 @@
+"""What the next step's root takes over from the last one's, as TorchRL's step_mdp has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase, is_tensor_collection
+
+from torchrl_pool import _core
+from torchrl_pool.specs import Key, key_of
+
+
+class NextRoot:
+    """Makes the entries of the next root, for an env with these outputs and actions."""
+
+    def __init__(self, outputs: Sequence[_core.Spec], actions: Sequence[Key]) -> None:
+        self._not_carried = frozenset(("next", "_reset", "_step", *map(key_of, outputs)))
+        self._written = [key_of(spec) for spec in outputs if spec.role != "reward"]
+        self._actions = frozenset(actions)
+
+    def continued(self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor]) -> dict[Key, Any]:
+        """Where no episode has ended: what a step has written, by key, and what the root holds besides."""
+        continued = self.carried(root, None)
+        for key in self._written:
+            continued[key] = values[key]
+        return continued
+
+    def carried(self, root: Mapping[Key, Any], done: torch.Tensor | None) -> dict[Key, Any]:
+        """The entries that no reset writes.
+
+        ``done`` (bool, ``[N]`` or ``[N, 1]``) names the rows that begin an episode while others do not:
+        TorchRL leaves zeros there, but for actions, which the policy overwrites.
+        """
+        not_carried = self._not_carried
+        carried: dict[Key, Any] = {
+            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
+            for key, value in root.items()
+            if key not in not_carried
+        }
+        if done is None or len(carried) <= len(self._actions):
+            return carried
+        keep = ~done.reshape(-1)
+
+        def clear(value: torch.Tensor) -> torch.Tensor:
+            return torch.where(keep.reshape(-1, *[1] * (value.ndim - 1)), value, 0)
+
+        for key, value in carried.items():
+            if key in self._actions:
+                continue
+            if isinstance(value, torch.Tensor):
+                carried[key] = clear(value)
+            elif isinstance(value, TensorDictBase):
+                carried[key] = value.apply(clear)
+        return carried
