@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <tuple>
+#include <utility>
 
 #include "errors.h"
 #include "module.h"
@@ -46,10 +47,10 @@ class PoolHandle {
     std::vector<core::EnvRequest> envs;
     for (std::size_t i = 0; i < configs.size(); ++i) envs.push_back({configs[i], max_episode_steps.at(i)});
     core::PoolOptions options;
-    options.num_threads = num_threads;
-    options.thread_affinity = std::move(thread_affinity);
+    options.crew.num_threads = num_threads;
+    options.crew.thread_affinity = std::move(thread_affinity);
+    options.crew.step_timeout = ToDuration(step_timeout);
     options.layout = layout;
-    options.step_timeout = ToDuration(step_timeout);
     try {
       py::gil_scoped_release release;
       pool_ = Pool::Open(std::move(envs), options, Interrupted);
@@ -116,18 +117,20 @@ std::shared_ptr<void> Share(const py::object& object) {
           }};
 }
 
-// One call of the pool, without the GIL: `fill` completes the ticket. `owner` keeps the memory behind it
-// alive: the caller does so while it waits, and the ticket itself after an interrupt.
+// One call of the pool, without the GIL: `fill` completes the ticket, and `owner` keeps the memory behind it
+// alive until no thread can touch it.
 template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
                   const std::function<void()>& meanwhile = nullptr) {
-  const std::shared_ptr<void> shared = Share(owner);
+  const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
   try {
     py::gil_scoped_release release;
-    Ticket& ticket = pool->Begin(op, Interrupted);
+    Ticket& ticket = pool->Begin(op);
+    ticket.owner = shared;
     fill(ticket);
-    pool->Submit(ticket, reinterpret_cast<const std::uint8_t*>(mask));
-    return pool->Wait(ticket, Interrupted, shared, meanwhile);
+    if (mask != 0) pool->Select(ticket, reinterpret_cast<const std::uint8_t*>(mask));
+    pool->Submit(ticket, Pool::Await::kAtOnce, Interrupted);
+    return pool->Wait(ticket, Interrupted, meanwhile);
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
@@ -222,25 +225,37 @@ std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py:
              FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets));
 }
 
-void SubmitInto(PoolHandle& pool, const RolloutLayout& rollout, std::uint32_t group, std::uint32_t first,
-                std::uint32_t count, const py::list& actions, const py::list& out, const py::list& root,
-                const py::list& sources, const py::list& targets, const py::object& owner) {
+// A ticket in flight, for Python to wait for once.
+struct Flight {
+  Ticket* ticket;
+};
+
+Flight SubmitInto(PoolHandle& pool, const RolloutLayout& rollout, std::uint32_t first, std::uint32_t count,
+                  const py::list& actions, const py::list& out, const py::list& root, const py::list& sources,
+                  const py::list& targets, const py::object& owner) {
   auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets);
   auto shared = Share(owner);
   try {
     py::gil_scoped_release release;
-    fill(pool->BeginGroup(group, Op::kStepAndReset, Interrupted));
-    pool->SubmitGroup(group, {first, count}, std::move(shared));
+    Ticket& ticket = pool->Begin(Op::kStepAndReset);
+    ticket.owner = std::move(shared);
+    fill(ticket);
+    pool->Select(ticket, core::Run{first, count});
+    pool->Submit(ticket, Pool::Await::kLater, Interrupted);
+    return {&ticket};
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
 }
 
-std::uint32_t WaitGroup(PoolHandle& pool, std::uint32_t group) {
+std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
+  if (!flight.ticket) throw core::PoolError("this step has been waited for already");
+  Ticket& ticket = *std::exchange(flight.ticket, nullptr);
   try {
     py::gil_scoped_release release;
-    return pool->WaitGroup(group, Interrupted);
+    return pool->Wait(ticket, Interrupted);
   } catch (const core::Interrupted&) {
+    flight.ticket = &ticket;  // it is still in flight
     throw py::error_already_set();
   }
 }
@@ -272,33 +287,52 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
   }
 }
 
-// What `call` has received, or None where the time was over.
-template <class Call>
-py::object Received(const std::optional<double>& timeout, const Call& call) {
+// Waits for results, as `wait` does, and copies their rows to the memory that Python's `allocate` gives for
+// them: (their envs, how many of them have begun an episode) -> (addresses of `out`, of the root, of the envs'
+// numbers). Returns whether there were any in time. Whatever `allocate` throws, the results wait for the next
+// receiver then: no interrupt loses any.
+template <class WaitForResults>
+bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const py::function& allocate,
+                 const WaitForResults& wait) {
   const auto limit = ToDuration(timeout);
   std::optional<core::Outbox::Received> received;
   try {
     py::gil_scoped_release release;
-    received = call(limit);
+    received = wait(limit);
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
-  if (!received) return py::none();
-  return py::cast(std::move(*received));
+  if (!received) return false;
+  try {
+    const core::Layout& layout = pool->layout();
+    const auto resets = std::count(received->resets.begin(), received->resets.end(), std::uint8_t{1});
+    const py::tuple memory = allocate(received->envs, resets);
+    const auto out = memory[0].cast<py::list>(), root = memory[1].cast<py::list>();
+    const Addresses outputs = received->op == Op::kReset ? FromRoot("out", out, layout)
+                                                         : FromList("out", out, layout.outputs.size());
+    const Addresses roots = root.empty() ? Addresses(layout.outputs.size()) : FromRoot("root", root, layout);
+    auto* numbers = reinterpret_cast<std::int64_t*>(memory[2].cast<std::uintptr_t>());
+    py::gil_scoped_release release;
+    std::copy(received->envs.begin(), received->envs.end(), numbers);
+    pool->Take(*received, outputs.data(), roots.data());
+  } catch (...) {
+    pool->PutBack(*received);
+    throw;
+  }
+  return true;
 }
 
-// Rows of what was received, and the numbers of its envs, to fresh memory for so many rows.
-void Take(PoolHandle& pool, Op op, const core::Outbox::Received& received, const py::list& out,
-          const py::list& root, std::uintptr_t env_index) {
-  const core::Layout& layout = pool->layout();
-  const bool is_reset = op == Op::kReset;
-  const Addresses outputs =
-      is_reset ? FromRoot("out", out, layout) : FromList("out", out, layout.outputs.size());
-  const Addresses roots = root.empty() ? Addresses(layout.outputs.size()) : FromRoot("root", root, layout);
-  py::gil_scoped_release release;
-  auto* numbers = reinterpret_cast<std::int64_t*>(env_index);
-  std::copy(received.envs.begin(), received.envs.end(), numbers);
-  pool->Take(op, received, outputs.data(), roots.data());
+bool Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
+             const std::optional<double>& timeout, const py::function& allocate) {
+  return ReceiveInto(pool, timeout, allocate, [&](const auto& limit) {
+    return pool->Receive(op, least, most, limit, Interrupted);
+  });
+}
+
+bool ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optional<double>& timeout,
+                  const py::function& allocate) {
+  return ReceiveInto(pool, timeout, allocate,
+                     [&](const auto& limit) { return pool->ReceiveAlone(op, env, limit, Interrupted); });
 }
 
 // dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
@@ -315,17 +349,6 @@ void GatherRows(
   }
 }
 
-py::object Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
-                   const std::optional<double>& timeout) {
-  return Received(timeout,
-                  [&](const auto& limit) { return pool->Receive(op, least, most, limit, Interrupted); });
-}
-
-py::object ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optional<double>& timeout) {
-  return Received(timeout,
-                  [&](const auto& limit) { return pool->ReceiveAlone(op, env, limit, Interrupted); });
-}
-
 }  // namespace
 
 void InitPool(py::module_& m) {
@@ -337,11 +360,7 @@ void InitPool(py::module_& m) {
   py::class_<RolloutLayout>(m, "RolloutLayout", "Strides of a rollout's batch, in bytes.")
       .def(py::init<std::vector<std::size_t>, std::vector<std::size_t>, std::vector<std::size_t>>(),
            py::kw_only(), py::arg("out_strides"), py::arg("recorded_bytes"), py::arg("recorded_strides"));
-  py::class_<core::Outbox::Received>(m, "Received", "Envs whose results are there, ascending.")
-      .def_readonly("envs", &core::Outbox::Received::envs)
-      .def_property_readonly("num_resets", [](const core::Outbox::Received& received) {
-        return std::count(received.resets.begin(), received.resets.end(), std::uint8_t{1});
-      });
+  py::class_<Flight>(m, "Flight", "A step that has been submitted and not yet waited for.");
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
@@ -363,21 +382,24 @@ void InitPool(py::module_& m) {
            py::arg("owner"), py::arg("meanwhile") = py::none())
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("sources"), py::arg("targets"), py::arg("owner"))
-      .def("submit_into", &SubmitInto, py::arg("layout"), py::arg("group"), py::arg("first"),
-           py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
-           py::arg("targets"), py::arg("owner"))
-      .def("wait_group", &WaitGroup, py::arg("group"))
-      .def_property_readonly_static("max_groups", [](const py::object&) { return Pool::kMaxGroups; })
+      .def("submit_into", &SubmitInto, py::arg("layout"), py::arg("first"), py::arg("count"),
+           py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"), py::arg("targets"),
+           py::arg("owner"))
+      .def("wait", &Wait, py::arg("flight"))
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
-      .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"))
-      .def("take", &Take, py::arg("op"), py::arg("received"), py::arg("out"), py::arg("root"),
-           py::arg("env_index"))
-      .def("receive_alone", &ReceiveAlone, py::arg("op"), py::arg("env"), py::arg("timeout"))
+      .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"),
+           py::arg("allocate"))
+      .def("receive_alone", &ReceiveAlone, py::arg("op"), py::arg("env"), py::arg("timeout"),
+           py::arg("allocate"))
       .def(
           "save",
           [](PoolHandle& pool, std::uint32_t env_index) {
-            const auto bytes = pool->Save(env_index);
+            std::vector<std::uint8_t> bytes;
+            {
+              py::gil_scoped_release release;  // another thread may be drawing a picture
+              bytes = pool->Save(env_index);
+            }
             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           },
           py::arg("env_index"))
@@ -385,13 +407,14 @@ void InitPool(py::module_& m) {
           "load",
           [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
             const std::string_view view = state;
-            pool->Load(env_index, {view.begin(), view.end()});
+            py::gil_scoped_release release;
+            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()});
           },
           py::arg("env_index"), py::arg("state"))
       .def(
           "render_size",
           [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
-          py::arg("env_index"))
+          py::arg("env_index"), py::call_guard<py::gil_scoped_release>())
       .def(
           "render",
           [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "cache_line.h"
 #include "errors.h"
-#include "home_queue.h"
 
 namespace torchrl_pool::core {
 

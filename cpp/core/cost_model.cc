@@ -20,32 +20,32 @@ constexpr double kChunkNs = 5'000;
 
 }  // namespace
 
-Plan CostModel::PlanFor(Op op, std::uint32_t num_envs) const {
-  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+Plan CostModel::PlanFor(Work work, std::uint32_t num_envs) const {
+  const double cost = CostOf(work);
   const int most = std::min(num_threads_, static_cast<int>(std::max(1u, num_envs)));
   if (cost <= 0 || cost > kSlowNs) return {most, false};
   // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
   const int useful = cost < kQuickNs ? std::min(most, num_cpus_) : most;
   // Whoever calls in a tight loop finds the threads awake, from the second call on.
-  const bool awake = Clock::now() - call_ended_at_ < kAwake;
+  const bool awake = Clock::now() - call_ended_at_.load(std::memory_order_relaxed) < kAwake;
   const double shares = cost * num_envs / (awake ? kGrainNs : kWakeGrainNs);
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
 
-bool CostModel::IsWorthWaking(Op op, std::uint32_t num_envs) const {
-  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+bool CostModel::IsWorthWaking(Work work, std::uint32_t num_envs) const {
+  const double cost = CostOf(work);
   return num_envs > 0 && (cost <= 0 || cost * num_envs >= kWakeGrainNs);
 }
 
-std::uint32_t CostModel::ChunkSize(Op op) const {
-  const double cost = cost_ns_[static_cast<std::size_t>(op)].load(std::memory_order_relaxed);
+std::uint32_t CostModel::ChunkSize(Work work) const {
+  const double cost = CostOf(work);
   if (cost <= 0) return 1;
   return static_cast<std::uint32_t>(std::clamp(kChunkNs / cost, 1.0, 1024.0));
 }
 
 // A running mean. One long chunk (the thread was not running, say) may at most double it.
-void CostModel::Measure(Op op, std::uint32_t num_envs, Clock::duration time) {
-  auto& cost = cost_ns_[static_cast<std::size_t>(op)];
+void CostModel::Measure(Work work, std::uint32_t num_envs, Clock::duration time) {
+  auto& cost = cost_ns_[static_cast<std::size_t>(work)];
   const double old = cost.load(std::memory_order_relaxed);
   const double sample = std::max(1.0, std::chrono::duration<double, std::nano>(time).count() / num_envs);
   cost.store(old <= 0 ? sample : old + (std::min(sample, 5 * old) - old) / 4, std::memory_order_relaxed);

@@ -3,9 +3,9 @@
 #define TORCHRL_POOL_CORE_ERRORS_H_
 
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,10 +26,11 @@ class StatusError : public std::runtime_error {
   const trp_status status;
 };
 
-// The message of a plugin, which may have filled it to the brim.
-inline std::string MessageOf(const trp_error& error) {
-  return {error.message, strnlen(error.message, sizeof error.message)};
-}
+// What of these bytes is UTF-8, with a question mark for what is not.
+std::string ToUtf8(std::string_view bytes);
+
+// The message of a plugin, which may have filled it to the brim, in the middle of a character.
+std::string MessageOf(const trp_error& error);
 
 struct EnvFault {
   static constexpr std::int64_t kInReset = 0, kInCreation = -1;

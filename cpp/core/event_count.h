@@ -42,6 +42,9 @@ class EventCount {
     CancelWait();
   }
 
+  // Whether somebody sleeps, or is about to: by now it may have changed.
+  bool HasSleepers() const { return sleepers_.load(std::memory_order_relaxed) > 0; }
+
   // Returns whether somebody slept, or was about to.
   bool Notify() {
     Perturb();

@@ -4,50 +4,59 @@
 
 #include <atomic>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
+#include "cache_line.h"
 #include "perturb.h"
 
 namespace torchrl_pool::core {
 
-constexpr std::size_t kCacheLine = 64;
+struct Ticket;
 
-// A run of consecutive envs that one thread steps in one go, for one ticket.
+// What one thread takes of a ticket's work in one go: `count` envs, from the `first` of its list on.
 struct Chunk {
-  std::uint32_t ticket;  // 16 bits
-  std::uint32_t first;   // 24 bits
-  std::uint32_t count;   // 24 bits
+  Ticket* ticket = nullptr;
+  std::uint32_t first = 0, count = 0;
+  bool stays_home = false;  // not for other threads
 };
-constexpr std::uint32_t kMaxTickets = 1u << 16;
-constexpr std::uint32_t kMaxEnvs = (1u << 24) - 1;
+constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;
 
-// A bounded ring. Push: one thread at a time. Pop: any thread.
+// A bounded ring. All methods are safe from any thread.
 //
-// An env is in at most one chunk at a time, so a ring with a slot per env never overflows. head_ and
-// tail_ only grow, which is what makes Pop's compare-and-swap safe: an entry can be overwritten only
-// after head_ has passed it, and then the swap of whoever read it fails.
+// An env is in at most one chunk at a time and no chunk is empty, so a ring with a slot per env never
+// overflows. head_ and tail_ only grow, which is what makes Pop's compare-and-swap safe: an entry can be
+// overwritten only after head_ has passed it, and then the swap of whoever read it fails.
 class HomeQueue {
  public:
   explicit HomeQueue(std::uint32_t num_envs)
-      : mask_(std::bit_ceil(std::uint64_t{num_envs}) - 1),
-        entries_(std::make_unique<std::atomic<std::uint64_t>[]>(mask_ + 1)) {}
+      : mask_(std::bit_ceil(std::uint64_t{num_envs}) - 1), entries_(std::make_unique<Entry[]>(mask_ + 1)) {}
 
-  void Push(const Chunk& chunk) {
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    entries_[tail & mask_].store(Pack(chunk), std::memory_order_relaxed);
-    Perturb();
-    tail_.store(tail + 1, std::memory_order_release);
+  // Cuts `count` envs of a ticket, from the `first` of its list on, into chunks.
+  void Push(Chunk rest, std::uint32_t chunk_size) {
+    std::lock_guard lock(push_mutex_);
+    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    while (rest.count > 0) {
+      Chunk chunk = rest;
+      chunk.count = rest.count < chunk_size ? rest.count : chunk_size;
+      entries_[tail & mask_].Store(chunk);
+      rest.first += chunk.count;
+      rest.count -= chunk.count;
+      Perturb();
+      tail_.store(++tail, std::memory_order_release);
+    }
   }
 
-  bool Pop(Chunk* chunk) {
+  // The oldest chunk. A thief is a thread with another home.
+  bool Pop(Chunk* chunk, bool is_thief) {
     std::uint64_t head = head_.load(std::memory_order_acquire);
     while (head < tail_.load(std::memory_order_acquire)) {
-      const std::uint64_t entry = entries_[head & mask_].load(std::memory_order_relaxed);
+      const Chunk entry = entries_[head & mask_].Load();
       Perturb();
+      if (is_thief && entry.stays_home && head == head_.load(std::memory_order_acquire)) return false;
       if (head_.compare_exchange_weak(head, head + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
-        *chunk = Unpack(entry);
+        *chunk = entry;
         return true;
       }
     }
@@ -59,17 +68,28 @@ class HomeQueue {
   }
 
  private:
-  static std::uint64_t Pack(const Chunk& chunk) {
-    return static_cast<std::uint64_t>(chunk.ticket) << 48 | static_cast<std::uint64_t>(chunk.first) << 24 |
-           chunk.count;
-  }
-  static Chunk Unpack(std::uint64_t entry) {
-    return {static_cast<std::uint32_t>(entry >> 48), static_cast<std::uint32_t>(entry >> 24) & kMaxEnvs,
-            static_cast<std::uint32_t>(entry) & kMaxEnvs};
-  }
+  // Read while it may be overwritten: then what was read is thrown away.
+  struct Entry {
+    static constexpr std::uint64_t kStaysHome = 1u << 31;
+
+    void Store(const Chunk& chunk) {
+      ticket.store(chunk.ticket, std::memory_order_relaxed);
+      envs.store(std::uint64_t{chunk.first} << 32 | (chunk.stays_home ? kStaysHome : 0) | chunk.count,
+                 std::memory_order_relaxed);
+    }
+    Chunk Load() const {
+      const std::uint64_t bits = envs.load(std::memory_order_relaxed);
+      return {ticket.load(std::memory_order_relaxed), static_cast<std::uint32_t>(bits >> 32),
+              static_cast<std::uint32_t>(bits & (kStaysHome - 1)), (bits & kStaysHome) != 0};
+    }
+
+    std::atomic<Ticket*> ticket{nullptr};
+    std::atomic<std::uint64_t> envs{0};
+  };
 
   const std::uint64_t mask_;
-  const std::unique_ptr<std::atomic<std::uint64_t>[]> entries_;
+  const std::unique_ptr<Entry[]> entries_;
+  std::mutex push_mutex_;
   alignas(kCacheLine) std::atomic<std::uint64_t> head_{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};
 };

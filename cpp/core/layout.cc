@@ -1,23 +1,20 @@
 #include "layout.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <utility>
 
+#include "cache_line.h"
 #include "errors.h"
+#include "stages/convert.h"
+#include "stages/episode.h"
+#include "stages/one_hot.h"
+#include "stages/picture.h"
+#include "stages/refuse_nan.h"
 
 namespace torchrl_pool::core {
 namespace {
-
-template <class From, class To>
-void Convert(const void* from, void* to, std::size_t count) {
-  std::copy_n(static_cast<const From*>(from), count, static_cast<To*>(to));
-}
-
-Converter FloatConverter(trp_dtype from, trp_dtype to) {
-  if (from == TRP_FLOAT64 && to == TRP_FLOAT32) return Convert<double, float>;
-  if (from == TRP_FLOAT32 && to == TRP_FLOAT64) return Convert<float, double>;
-  throw StatusError(TRP_INVALID_ARGUMENT, "obs_dtype must be float32 or float64");
-}
 
 bool IsFloat(trp_dtype dtype) { return dtype == TRP_FLOAT32 || dtype == TRP_FLOAT64; }
 
@@ -36,11 +33,21 @@ Spec Flag(const char* name, const char* help, trp_role role) {
   return {name, help, role, TRP_BOOL, {1}, {}, {}, {}, false};
 }
 
-// Whatever an env writes must be aligned for its dtype.
-std::size_t Reserve(std::size_t* total, std::size_t bytes) {
+// Whatever is written must be aligned.
+std::size_t Reserve(std::size_t* total, std::size_t bytes, std::size_t alignment) {
   const std::size_t offset = *total;
-  *total += (bytes + 63) / 64 * 64;
+  *total += (bytes + alignment - 1) / alignment * alignment;
   return offset;
+}
+
+[[noreturn]] void RefuseInfoKey(const Config& config, const std::string& key) {
+  std::string known;
+  for (const auto& native : NativeKeys(config)) known += (known.empty() ? "" : ", ") + native;
+  for (const Spec& spec : config.specs()) {
+    if (spec.role == TRP_INFO) known += ", " + spec.name;
+  }
+  throw StatusError(TRP_INVALID_ARGUMENT, std::string("task '") + config.task().id + "' has no info key '" +
+                                              key + "'; it has: " + known);
 }
 
 }  // namespace
@@ -53,99 +60,112 @@ std::vector<std::string> NativeKeys(const Config& config) {
   return keys;
 }
 
+std::size_t Layout::AddColumn(Spec spec) {
+  const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
+  outputs.push_back({std::move(spec), bytes});
+  return outputs.size() - 1;
+}
+
+template <class Kind, class... Args>
+void Layout::AddStage(Args&&... args) {
+  auto stage = std::make_unique<Kind>(std::forward<Args>(args)...);
+  stage->state_offset = Reserve(&state_bytes, stage->state_bytes(), alignof(std::max_align_t));
+  stages.push_back(std::move(stage));
+}
+
+void Layout::AddAction(const Spec& spec, bool one_hot) {
+  ActionColumn column{spec, one_hot && !spec.categories.empty(), spec.size() * ItemSize(spec.dtype)};
+  column.scratch = Reserve(&scratch_bytes, column.row_bytes, kCacheLine);
+  if (column.one_hot) {
+    const auto width = std::accumulate(spec.categories.begin(), spec.categories.end(), std::int64_t{0});
+    column.row_bytes = static_cast<std::size_t>(width) * sizeof(std::int64_t);
+  }
+  actions.push_back(std::move(column));
+}
+
+void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_wanted) {
+  if (spec.role == TRP_INFO && !is_wanted) {
+    targets.push_back({Target::kNoColumn, Target::kNoScratch});
+    return;
+  }
+  const std::size_t output = targets.size();
+  const std::size_t scratch = Reserve(&scratch_bytes, spec.size() * ItemSize(spec.dtype), kCacheLine);
+  targets.push_back({Target::kNoColumn, scratch});
+  const bool is_observation = spec.role == TRP_OBSERVATION;
+  if (is_observation && options.from_pixels && options.pixels_only) return;  // written, and seen by nobody
+
+  if (options.refuse_nan && spec.dtype == TRP_FLOAT32) {
+    AddStage<RefuseNan<float>>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
+  } else if (options.refuse_nan && spec.dtype == TRP_FLOAT64) {
+    AddStage<RefuseNan<double>>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
+  }
+  Spec seen = spec;
+  if (is_observation && options.one_hot && !spec.categories.empty()) {
+    seen.shape = spec.OneHotShape();
+    seen.categories = spec.Choices();
+    seen.one_hot = true;
+    AddStage<EncodeOneHot>(output, AddColumn(std::move(seen)), spec.name, spec.categories);
+    return;
+  }
+  if (is_observation && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
+      options.float_dtype != spec.dtype) {
+    seen.dtype = static_cast<trp_dtype>(options.float_dtype);
+    const std::size_t column = AddColumn(std::move(seen));
+    if (spec.dtype == TRP_FLOAT64) {
+      AddStage<Convert<double, float>>(output, column, spec.size());
+    } else {
+      AddStage<Convert<float, double>>(output, column, spec.size());
+    }
+    return;
+  }
+  targets.back().column = static_cast<int>(AddColumn(std::move(seen)));
+}
+
 Layout::Layout(const Config& config, const LayoutOptions& options) {
+  if (options.float_dtype >= 0 && !IsFloat(static_cast<trp_dtype>(options.float_dtype))) {
+    throw StatusError(TRP_INVALID_ARGUMENT, "obs_dtype must be float32 or float64");
+  }
   auto unknown = options.info_keys;
   const auto wanted = [&](const std::string& key) {
     std::erase(unknown, key);
     return std::find(options.info_keys.begin(), options.info_keys.end(), key) != options.info_keys.end();
   };
-  const auto add = [&](Spec spec) {
-    const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
-    outputs.push_back({std::move(spec), bytes});
-    return outputs.size() - 1;
-  };
 
   for (const Spec& spec : config.specs()) {
-    const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
     if (spec.role == TRP_ACTION) {
-      ActionColumn column{spec, options.one_hot && !spec.categories.empty(), bytes};
-      column.scratch_offset = Reserve(&scratch_bytes, bytes);
-      if (column.one_hot) {
-        const auto width = std::accumulate(spec.categories.begin(), spec.categories.end(), std::int64_t{0});
-        column.row_bytes = static_cast<std::size_t>(width) * sizeof(std::int64_t);
-      }
-      actions.push_back(std::move(column));
-      continue;
+      AddAction(spec, options.one_hot);
+    } else {
+      AddOutput(spec, options, spec.role == TRP_INFO && wanted(spec.name));
     }
-    task_scratch.push_back(Reserve(&scratch_bytes, bytes));
-    if (spec.role == TRP_INFO && !wanted(spec.name)) {
-      task_columns.push_back(kUnwanted);
-      continue;
-    }
-    if (spec.role == TRP_OBSERVATION && options.from_pixels && options.pixels_only) {
-      task_columns.push_back(kHidden);
-      continue;
-    }
-    if (options.refuse_nan && IsFloat(spec.dtype)) {
-      numbers.push_back(
-          {task_columns.size(), spec.size(), spec.dtype == TRP_FLOAT64, spec.role == TRP_REWARD, spec.name});
-    }
-    Spec seen = spec;
-    if (spec.role == TRP_OBSERVATION && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
-        options.float_dtype != spec.dtype) {
-      seen.dtype = static_cast<trp_dtype>(options.float_dtype);
-      converted.push_back({outputs.size(), task_columns.size(), task_scratch.back(), spec.size(),
-                           FloatConverter(spec.dtype, seen.dtype)});
-    }
-    if (spec.role == TRP_OBSERVATION && options.one_hot && !spec.categories.empty()) {
-      seen.shape = spec.OneHotShape();
-      seen.categories = spec.Choices();
-      seen.one_hot = true;
-      one_hot.push_back({outputs.size(), task_columns.size(), task_scratch.back(), spec.categories});
-    }
-    task_columns.push_back(static_cast<int>(add(std::move(seen))));
   }
-
   if (options.from_pixels) {
     const auto [height, width] = config.RenderSize();
-    pixels = static_cast<int>(
-        add({kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}}));
+    AddStage<Picture>(AddColumn(
+        {kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}}));
+    shows_pictures = true;
   }
-  terminated = add(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
-  truncated = add(Flag("truncated", "the episode was cut off", TRP_DONE));
-  done = add(Flag("done", "terminated or truncated", TRP_DONE));
+  terminated = AddColumn(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
+  truncated = AddColumn(Flag("truncated", "the episode was cut off", TRP_DONE));
+  done = AddColumn(Flag("done", "terminated or truncated", TRP_DONE));
   if (wanted(kStepCount)) {
-    step_count = static_cast<int>(
-        add({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}}));
+    AddStage<StepCount>(
+        AddColumn({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}}));
   }
-  for (std::size_t i = 0; i < task_columns.size(); ++i) {
-    if (task_columns[i] < 0) continue;
-    const Spec reward = outputs[static_cast<std::size_t>(task_columns[i])].spec;
-    if (reward.role != TRP_REWARD || !wanted(EpisodeKey(reward.name))) continue;
-    const std::size_t column = add({EpisodeKey(reward.name),
-                                    "sum of rewards since the last reset",
-                                    TRP_INFO,
-                                    TRP_FLOAT32,
-                                    reward.shape,
-                                    {},
-                                    {},
-                                    {}});
-    episode_rewards.push_back({column, i, reward_size, reward.size()});
-    reward_size += reward.size();
+  std::size_t output = 0;
+  for (const Spec& spec : config.specs()) {
+    if (spec.role == TRP_ACTION) continue;
+    if (spec.role == TRP_REWARD && wanted(EpisodeKey(spec.name))) {
+      const std::string key = EpisodeKey(spec.name);
+      const char* help = "sum of rewards since the last reset";
+      const std::size_t column = AddColumn({key, help, TRP_INFO, TRP_FLOAT32, spec.shape, {}, {}, {}});
+      AddStage<EpisodeReward>(output, column, key, spec.size());
+    }
+    ++output;
   }
   if (wanted(kIsInit)) {
-    is_init = static_cast<int>(add(Flag(kIsInit, "whether an episode begins here", TRP_INFO)));
+    AddStage<IsInit>(AddColumn(Flag(kIsInit, "whether an episode begins here", TRP_INFO)));
   }
-
-  if (!unknown.empty()) {
-    std::string known;
-    for (const auto& key : NativeKeys(config)) known += (known.empty() ? "" : ", ") + key;
-    for (const Spec& spec : config.specs()) {
-      if (spec.role == TRP_INFO) known += ", " + spec.name;
-    }
-    throw StatusError(TRP_INVALID_ARGUMENT, std::string("task '") + config.task().id + "' has no info key '" +
-                                                unknown.front() + "'; it has: " + known);
-  }
+  if (!unknown.empty()) RefuseInfoKey(config, unknown.front());
 }
 
 std::string Mismatch(const Config& a, const Config& b) {

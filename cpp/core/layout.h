@@ -21,10 +21,9 @@
 
 #include "plugin.h"
 #include "rows.h"
+#include "stages/stage.h"
 
 namespace torchrl_pool::core {
-
-using Converter = void (*)(const void* from, void* to, std::size_t count);
 
 // A tensor of a batch that an env or the executor writes.
 struct OutputColumn {
@@ -32,45 +31,20 @@ struct OutputColumn {
   std::size_t row_bytes;
 };
 
-// An output of the env that the caller wants in another dtype: it passes through scratch.
-struct ConvertedOutput {
-  std::size_t column;
-  std::size_t task_output;
-  std::size_t scratch_offset;
-  std::size_t size;  // elements
-  Converter convert;
-};
+// Where an env writes one of its outputs.
+struct Target {
+  static constexpr int kNoColumn = -1;
+  static constexpr std::size_t kNoScratch = static_cast<std::size_t>(-1);
 
-// A discrete observation that the caller wants one-hot: the env writes its numbers to scratch.
-struct OneHotOutput {
-  std::size_t column;
-  std::size_t task_output;
-  std::size_t scratch_offset;
-  std::vector<std::int64_t> categories;  // one for each element
-};
-
-// An output of the env that must not be NaN.
-struct NumberOutput {
-  std::size_t task_output;
-  std::size_t size;  // elements
-  bool is_double;
-  bool is_reward;  // written by steps only
-  std::string name;
-};
-
-// The running sum of a reward since reset, as TorchRL's RewardSum.
-struct EpisodeReward {
-  std::size_t column;
-  std::size_t task_output;  // the reward
-  std::size_t offset;       // into an env's running sums
-  std::size_t size;         // elements
+  int column;           // straight into the batch, where the caller wants that column
+  std::size_t scratch;  // else here; kNoScratch: it need not be written
 };
 
 struct ActionColumn {
   Spec spec;
   bool one_hot;  // the caller's rows are one-hot: int64 [sum of categories]
   std::size_t row_bytes;
-  std::size_t scratch_offset = 0;  // of the decoded categories
+  std::size_t scratch = 0;  // of the decoded categories
 };
 
 struct LayoutOptions {
@@ -82,30 +56,29 @@ struct LayoutOptions {
   bool refuse_nan = false;   // an env that writes NaN has failed
 };
 
+// The columns of a pool's batches, and the program that turns what an env writes into them. An output that no
+// stage has to see goes straight into the batch.
 struct Layout {
   // Throws StatusError for an unknown info key.
   Layout(const Config& config, const LayoutOptions& options);
 
   std::vector<ActionColumn> actions;
   std::vector<OutputColumn> outputs;  // in the order in which batches list them
+  std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]: columns that the executor writes
 
-  // The env's own outputs, in its order: the column, and where it writes what must not go into the batch.
-  static constexpr int kUnwanted = -1;  // need not be written
-  static constexpr int kHidden = -2;    // must be written, but nobody sees it
-  std::vector<int> task_columns;
-  std::vector<std::size_t> task_scratch;
-  std::vector<ConvertedOutput> converted;
-  std::vector<OneHotOutput> one_hot;
-  std::vector<NumberOutput> numbers;  // empty unless NaN is refused
-  std::size_t scratch_bytes = 0;      // of one thread
+  std::vector<Target> targets;                 // of the env's outputs, in its order
+  std::vector<std::unique_ptr<Stage>> stages;  // in the order in which they run
+  std::size_t scratch_bytes = 0;               // of one thread
+  std::size_t state_bytes = 0;                 // of one env, for all stages
 
-  // The executor's own outputs, by column; -1: not asked for.
-  std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]
-  int step_count = -1;                                  // int64 [1]: steps since reset, as StepCounter
-  int is_init = -1;                                     // bool [1]: first observation, as InitTracker
-  int pixels = -1;                                      // uint8 [height, width, 3]
-  std::vector<EpisodeReward> episode_rewards;
-  std::size_t reward_size = 0;  // floats that an env's running sums take
+  bool shows_pictures = false;  // there is a column of the envs' pictures
+
+ private:
+  std::size_t AddColumn(Spec spec);
+  void AddAction(const Spec& spec, bool one_hot);
+  void AddOutput(const Spec& spec, const LayoutOptions& options, bool is_wanted);
+  template <class Kind, class... Args>
+  void AddStage(Args&&... args);
 };
 
 // The names of the executor's own info keys.

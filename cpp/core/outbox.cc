@@ -1,6 +1,9 @@
 #include "outbox.h"
 
 #include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
 
 #include "cpu.h"
 #include "perturb.h"
@@ -33,20 +36,23 @@ class Awaited {
   const std::size_t count_;
 };
 
+// Without the lock while it lives.
+class Unlocked {
+ public:
+  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+};
+
 std::optional<Outbox::Clock::time_point> DeadlineOf(std::optional<Outbox::Clock::duration> timeout) {
   if (!timeout) return std::nullopt;
   return Outbox::Clock::now() + *timeout;
 }
 
 }  // namespace
-
-std::size_t Outbox::outstanding() const {
-  Perturb();
-  std::lock_guard lock(mutex_);
-  std::size_t count = 0;
-  for (const Queue& queue : queues_) count += queue.outstanding + queue.alone.size();
-  return count;
-}
 
 void Outbox::Close() {
   {
@@ -69,24 +75,43 @@ void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone) {
   if (!alone) queue.outstanding += envs.size();
 }
 
-void Outbox::Deliver(Op op, std::uint32_t first, std::span<const Result> results) {
+void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
+                     std::vector<EnvFault>& faults) {
   bool wake = false;
   {
     Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const std::uint32_t env = first + static_cast<std::uint32_t>(i);
+    auto fault = faults.begin();
+    for (std::size_t i = 0; i < envs.size(); ++i) {
+      const std::uint32_t env = envs[i];
       results_[env] = results[i];
-      if (alone_[env]) {
-        ready_alone_[env] = true;
-      } else if (results[i] != Result::kFailed) {
+      if (alone_[env]) ready_alone_[env] = true;
+      if (results[i] == Result::kFailed) {
+        (alone_[env] ? queue.faults_alone : queue.faults).push_back(std::move(*fault++));
+      } else if (!alone_[env]) {
         queue.ready.push_back(env);
       }
     }
     wake = WakesSomebody(queue);
   }
+  faults.clear();
   if (wake) delivered_.notify_all();
+}
+
+void Outbox::PutBack(const Received& received) {
+  {
+    Perturb();
+    std::lock_guard lock(mutex_);
+    Queue& queue = queues_[static_cast<std::size_t>(received.op)];
+    if (received.alone) {
+      queue.alone.insert(queue.alone.end(), received.envs.begin(), received.envs.end());
+    } else {
+      queue.ready.insert(queue.ready.begin(), received.envs.begin(), received.envs.end());
+      queue.outstanding += received.envs.size();
+    }
+  }
+  delivered_.notify_all();
 }
 
 bool Outbox::WakesSomebody(const Queue& queue) {
@@ -95,14 +120,6 @@ bool Outbox::WakesSomebody(const Queue& queue) {
     return queue.ready.size() >= count || !queue.faults.empty();
   };
   return std::any_of(queue.awaited.begin(), queue.awaited.end(), goes_on);
-}
-
-void Outbox::Fail(Op op, EnvFault fault) {
-  Perturb();
-  std::lock_guard lock(mutex_);
-  Queue& queue = queues_[static_cast<std::size_t>(op)];
-  auto& faults = alone_[static_cast<std::size_t>(fault.env_index)] ? queue.faults_alone : queue.faults;
-  faults.push_back(std::move(fault));
 }
 
 template <class Enough>
@@ -115,31 +132,48 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
     if (deadline && Clock::now() >= *deadline) return false;
     delivered_.wait_until(lock, deadline ? std::min(next_check, *deadline) : next_check);
     if (Clock::now() < next_check) continue;
-    lock.unlock();
-    const bool stop = interrupted();  // may take a lock of its own
-    Perturb();
-    lock.lock();
+    bool stop = false;
+    {
+      const Unlocked unlocked(lock);
+      stop = interrupted();  // may take a lock of its own, or throw
+      Perturb();
+    }
     if (stop) throw Interrupted();
     next_check = Clock::now() + kInterruptPeriod;
   }
   return true;
 }
 
-Outbox::Received Outbox::Take(Queue& queue, std::size_t count) {
+Outbox::Received Outbox::Take(Op op, std::size_t count) {
+  Queue& queue = queues_[static_cast<std::size_t>(op)];
   Received received;
+  received.op = op;
   if (!queue.faults.empty()) {
     received.faults.swap(queue.faults);
     queue.outstanding -= received.faults.size();
     return received;
   }
   count = std::min(count, queue.ready.size());
+  received.resets.reserve(count);
   const auto end = queue.ready.begin() + static_cast<std::ptrdiff_t>(count);
   received.envs.assign(queue.ready.begin(), end);
   queue.ready.erase(queue.ready.begin(), end);
   queue.outstanding -= count;
-  std::sort(received.envs.begin(), received.envs.end());
+  Sort(received.envs);
   for (const std::uint32_t env : received.envs) received.resets.push_back(results_[env] == Result::kReset);
   return received;
+}
+
+// Many numbers of a limited range are sorted by marking them and looking for the marks.
+void Outbox::Sort(std::vector<std::uint32_t>& envs) {
+  if (envs.size() < is_taken_.size()) return std::sort(envs.begin(), envs.end());
+  for (const std::uint32_t env : envs) is_taken_[env / 64] |= std::uint64_t{1} << env % 64;
+  auto next = envs.begin();
+  for (std::size_t word = 0; word < is_taken_.size(); ++word) {
+    for (std::uint64_t bits = std::exchange(is_taken_[word], 0); bits != 0; bits &= bits - 1) {
+      *next++ = static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(bits));
+    }
+  }
 }
 
 std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::size_t most,
@@ -173,7 +207,7 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
     check_outstanding();
     if (queue.faults.empty() && queue.ready.size() < least) return std::nullopt;
   }
-  return Take(queue, limit);
+  return Take(op, limit);
 }
 
 std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
@@ -204,6 +238,8 @@ std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
   }
   queue.alone.erase(sent);
   Received received;
+  received.op = op;
+  received.alone = true;
   for (auto fault = queue.faults_alone.begin(); fault != queue.faults_alone.end(); ++fault) {
     if (static_cast<std::uint32_t>(fault->env_index) != env) continue;
     received.faults.push_back(std::move(*fault));

@@ -6,20 +6,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "errors.h"
 #include "ticket.h"
-#include "visit.h"
 
 namespace torchrl_pool::core {
 
-// Every result is received exactly once. Methods are safe from any thread.
+// Every result is received exactly once, unless it is put back. Methods are safe from any thread.
 //
 // An env is sent either as one of many, and then received with whichever are ready first, or by itself, and
 // then received by its index alone: the two kinds do not mix, and each is counted per operation.
@@ -30,14 +29,15 @@ class Outbox {
   using Clock = std::chrono::steady_clock;
 
   struct Received {
+    Op op = Op::kReset;
+    bool alone = false;
     std::vector<std::uint32_t> envs;   // ascending
     std::vector<std::uint8_t> resets;  // per env: whether kStepAndReset has started a new episode
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  explicit Outbox(std::uint32_t num_envs) : results_(num_envs), alone_(num_envs), ready_alone_(num_envs) {}
-
-  std::size_t outstanding() const;
+  explicit Outbox(std::uint32_t num_envs)
+      : results_(num_envs), alone_(num_envs), ready_alone_(num_envs), is_taken_((num_envs + 63) / 64) {}
 
   // Ends all waiting, now and from now on, with a PoolError.
   void Close();
@@ -45,9 +45,13 @@ class Outbox {
   // Before the work of these envs is published.
   void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
 
-  // By the thread that has done the work of these consecutive envs.
-  void Deliver(Op op, std::uint32_t first, std::span<const Result> results);
-  void Fail(Op op, EnvFault fault);
+  // By the thread that has visited these envs: all that there is to say about them, in one go. The faults are
+  // those of the results kFailed, in their order.
+  void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
+               std::vector<EnvFault>& faults);
+
+  // Received and not taken after all: as if they had just been delivered.
+  void PutBack(const Received& received);
 
   // Waits for at least `least` results, until `timeout` if there is one, and takes what is ready, up to
   // `most` (0: no limit); with a timeout it goes on waiting for more until then. Takes nothing and returns no
@@ -62,7 +66,7 @@ class Outbox {
  private:
   struct Queue {
     std::size_t outstanding = 0;  // sent with others and not yet received
-    std::vector<std::uint32_t> ready;
+    std::deque<std::uint32_t> ready;
     std::vector<EnvFault> faults;
     std::vector<std::uint32_t> alone;  // sent by themselves and not yet received
     std::vector<EnvFault> faults_alone;
@@ -77,7 +81,8 @@ class Outbox {
   template <class Enough>
   bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
                  const InterruptCheck& interrupted, const Enough& enough);
-  Received Take(Queue& queue, std::size_t count);
+  Received Take(Op op, std::size_t count);
+  void Sort(std::vector<std::uint32_t>& envs);
 
   mutable std::mutex mutex_;
   std::condition_variable delivered_;
@@ -86,6 +91,7 @@ class Outbox {
   std::vector<Result> results_;            // per env
   std::vector<std::uint8_t> alone_;        // per env: how it was sent
   std::vector<std::uint8_t> ready_alone_;  // per env: sent by itself, and done
+  std::vector<std::uint64_t> is_taken_;    // scratch of Sort: a bit per env
 };
 
 }  // namespace torchrl_pool::core

@@ -3,17 +3,16 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
+#include <string>
 
 #include "cpu.h"
 #include "errors.h"
 #include "perturb.h"
-#include "validate.h"
+#include "saved_state.h"
 
 namespace torchrl_pool::core {
 namespace {
-
-using Clock = EventCount::Clock;
 
 std::atomic<unsigned> fork_generation{0};
 
@@ -24,48 +23,14 @@ unsigned ForkGeneration() {
   return fork_generation.load(std::memory_order_relaxed);
 }
 
-const Config* FirstConfig(const std::vector<EnvRequest>& envs) {
-  if (envs.empty()) throw StatusError(TRP_INVALID_ARGUMENT, "a pool has at least one env");
-  return envs[0].config.get();
-}
-
-std::string Plural(std::size_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
-    : layout_(*FirstConfig(envs), options.layout),
-      num_threads_(
-          std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::size_t>(envs.size(), 4096)))),
-      thread_affinity_(options.thread_affinity),
-      step_timeout_(options.step_timeout),
-      fork_generation_(ForkGeneration()),
-      slots_(envs.size()),
-      episode_rewards_(envs.size() * layout_.reward_size),
-      states_(envs.size(), EnvState::kUnset),
-      is_sent_(envs.size()),
-      ticket_(std::make_shared<Ticket>()),
-      scratch_(layout_),
-      cost_(num_threads_, AvailableCpus()),
-      last_check_(Clock::now()),
-      outbox_(static_cast<std::uint32_t>(envs.size())) {
-  if (envs.size() > kMaxEnvs) {
-    throw StatusError(TRP_INVALID_ARGUMENT, "a pool holds at most " + std::to_string(kMaxEnvs) + " envs");
-  }
-  for (std::size_t i = 0; i < envs.size(); ++i) {
-    configs_.push_back(envs[i].config);
-    const std::string mismatch = Mismatch(*configs_[0], *configs_[i]);
-    if (!mismatch.empty()) throw StatusError(TRP_INVALID_ARGUMENT, mismatch);
-    one_config_ = one_config_ && configs_[i] == configs_[0];
-    slots_[i].config = configs_[i];
-    slots_[i].max_episode_steps = envs[i].max_episode_steps;
-    slots_[i].episode_rewards = {episode_rewards_.data() + i * layout_.reward_size, layout_.reward_size};
-  }
-  ticket_->runs.reserve(envs.size());
-  for (int i = 0; i < num_threads_; ++i) workers_.push_back(std::make_unique<Worker>(num_envs()));
-}
+    : fork_generation_(ForkGeneration()),
+      envs_(std::move(envs), options.layout),
+      tickets_(envs_.layout()),
+      outbox_(envs_.size()),
+      crew_(envs_, tickets_, options.crew) {}
 
 std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                  InterruptCheck interrupted) {
@@ -80,18 +45,17 @@ std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions
 }
 
 void Pool::Start(InterruptCheck interrupted) {
-  for (int i = 0; i < num_threads_; ++i) StartWorker(i);
-  Ticket& ticket = Begin(Op::kCreate, interrupted);
-  Submit(ticket, nullptr);
+  crew_.Start();
+  Ticket& ticket = Begin(Op::kCreate);
+  Submit(ticket, Await::kAtOnce, interrupted);
   Wait(ticket, interrupted);
-  std::fill(states_.begin(), states_.end(), EnvState::kUnset);
+  const auto lock = Lock();
+  envs_.SetState(envs_.all(), EnvState::kUnset);
 }
 
 Pool::~Pool() { Close(); }
 
 bool Pool::forked() const { return fork_generation_ != fork_generation.load(std::memory_order_relaxed); }
-
-// ---- the rules ----------------------------------------------------------------------------------
 
 std::unique_lock<std::mutex> Pool::Lock() const {
   if (forked()) {
@@ -100,230 +64,293 @@ std::unique_lock<std::mutex> Pool::Lock() const {
         "pool in the child, or use the 'spawn' start method");
   }
   Perturb();
-  return std::unique_lock(mutex_);
-}
-
-void Pool::CheckUsable() const {
+  std::unique_lock lock(mutex_);
   if (closing_) throw PoolError("this pool is closed");
-  if (in_call_) throw PoolError("another thread is in a call of this pool; one call at a time");
+  return lock;
 }
 
-void Pool::CheckState(Op op, const Ticket& ticket) const {
-  if (op == Op::kCreate) return;
-  for (const Run& run : ticket.runs) {
-    for (std::uint32_t env = run.first; env < run.first + run.count; ++env) CheckEnvState(op, env);
+// ---- tickets ------------------------------------------------------------------------------------
+
+Ticket& Pool::Begin(Op op) {
+  if (forked()) (void)Lock();  // throws
+  Ticket& ticket = tickets_.Take(op);
+  ticket.envs = envs_.all();
+  return ticket;
+}
+
+void Pool::Select(Ticket& ticket, const std::uint8_t* mask) {
+  const std::uint32_t count = envs_.size();
+  ticket.chosen.resize(count);
+  std::uint32_t chosen = 0;
+  for (std::uint32_t env = 0; env < count; ++env) {  // without branches
+    ticket.chosen[chosen] = env;
+    chosen += mask[env] != 0;
+  }
+  ticket.chosen.resize(chosen);
+  ticket.envs = ticket.chosen;
+}
+
+void Pool::Select(Ticket& ticket, Run envs) {
+  if (envs.count > envs_.size() || envs.first > envs_.size() - envs.count) {
+    const std::uint64_t last = std::uint64_t{envs.first} + envs.count - 1;
+    tickets_.Drop(ticket);
+    throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(last) + " is out of range for " +
+                                                std::to_string(envs_.size()) + " envs");
+  }
+  ticket.envs = envs_.all().subspan(envs.first, envs.count);
+}
+
+void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
+  if (const auto env = crew_.FindHung(envs)) {
+    throw PoolError("env " + std::to_string(*env) +
+                    " hangs: it can be reset once it has come back; until then leave it out by a mask");
   }
 }
 
-void Pool::CheckEnvState(Op op, std::uint32_t env) const {
-  const EnvState state = states_[env];
-  const std::string name = "env " + std::to_string(env);
-  if (state == EnvState::kInFlight) throw PoolError(name + " is in flight: receive it first");
-  if (state == EnvState::kReady) return;
-  if (op == Op::kReset) return CheckNotHung(env);
-  if (state == EnvState::kUnset) {
-    throw PoolError(name + " has not been reset: call reset() before the first step");
-  }
-  if (state == EnvState::kFailed) {
-    throw PoolError(
-        name + " has failed and must be reset before it can be stepped again: " + fault_messages_.at(env));
-  }
-  throw PoolError("a call was interrupted while " + name +
-                  " was at work, so its state is unknown: reset it before the next step");
-}
-
-void Pool::CheckIndex(std::uint32_t env) const {
-  if (env < num_envs()) return;
-  throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
-                                              std::to_string(num_envs()) + " envs");
-}
-
-void Pool::SetState(const Ticket& ticket, EnvState state) {
-  for (const Run& run : ticket.runs) {
-    std::fill_n(states_.begin() + run.first, run.count, state);
-  }
-}
-
-void Pool::MarkFailed(const std::vector<EnvFault>& faults) {
-  for (const EnvFault& fault : faults) {
-    const auto env = static_cast<std::uint32_t>(fault.env_index);
-    states_[env] = EnvState::kFailed;
-    fault_messages_[env] = fault.message;
-  }
-}
-
-void Pool::SelectRuns(Ticket& ticket, const std::uint8_t* mask) const {
-  ticket.runs.clear();
-  ticket.num_envs = 0;
-  if (!mask) {
-    ticket.runs.push_back({0, num_envs()});
-    ticket.num_envs = num_envs();
-    return;
-  }
-  for (std::uint32_t env = 0; env < num_envs(); ++env) {
-    if (!mask[env]) continue;
-    ++ticket.num_envs;
-    if (!ticket.runs.empty() && ticket.runs.back().first + ticket.runs.back().count == env) {
-      ++ticket.runs.back().count;
-    } else {
-      ticket.runs.push_back({env, 1});
+void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
+  try {
+    if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout().done]) {
+      throw PoolError("a step that resets writes the column 'done'");
     }
-  }
-}
-
-// From here to EndCall this thread alone uses the pool. What an interrupted call has left behind is done.
-void Pool::BeginCall(InterruptCheck interrupted) {
-  {
+    crew_.FreeHung();
+    SettleAbandoned(interrupted);
     const auto lock = Lock();
-    CheckUsable();
-    if (const std::size_t count = outbox_.outstanding(); count > 0) {
-      throw PoolError(Plural(count, "env") + " in flight: receive them before a call for all envs");
-    }
-    StartCall();
-  }
-  if (abandoned_) {
-    try {
-      HelpUntilDone(*ticket_, interrupted);
-    } catch (...) {
-      EndCall();
-      throw;
-    }
-    abandoned_ = false;
-    {
-      const auto lock = Lock();
-      RenewTicket(ticket_);
-    }
-    ticket_->keepalive.reset();
-    ticket_->faults.clear();  // their envs have to be reset anyway
-  }
-  FreeHung();
-}
-
-Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
-  BeginCall(interrupted);
-  Prepare(*ticket_, op);
-  return *ticket_;
-}
-
-void Pool::Prepare(Ticket& ticket, Op op) const {
-  ticket.op = op;
-  ticket.entropy.clear();
-  ticket.completes_root = false;
-  ticket.recorded.clear();
-  const auto prepare = [](Batch& batch, const auto& columns) {
-    batch.base.assign(columns.size(), nullptr);
-    batch.stride.resize(columns.size());
-    for (std::size_t i = 0; i < columns.size(); ++i) batch.stride[i] = columns[i].row_bytes;
-  };
-  prepare(ticket.actions, layout_.actions);
-  prepare(ticket.out, layout_.outputs);
-  prepare(ticket.root, layout_.outputs);
-}
-
-// Under mutex_.
-void Pool::StartCall() {
-  in_call_ = true;
-  caller_ = std::this_thread::get_id();
-}
-
-void Pool::EndCall() {
-  Perturb();
-  std::lock_guard lock(mutex_);
-  in_call_ = false;
-  call_ended_.notify_all();  // locked: once the lock is free, Close may go on and the pool may be gone
-}
-
-void Pool::Submit(Ticket& ticket, const std::uint8_t* mask) {
-  try {
-    SelectRuns(ticket, mask);
-    plan_ = cost_.PlanFor(ticket.op, ticket.num_envs);
-    if (step_timeout_) plan_.caller_helps = false;  // nobody could give up what it does
-    Perturb();
-    std::lock_guard lock(mutex_);
-    Launch(ticket);
-    if (!RunsInline()) Publish(kCallTicket, ticket, {0, num_envs()});
+    const bool at_once = ticket.at_once = await == Await::kAtOnce;
+    if (ticket.op == Op::kReset) CheckNotHung(ticket.envs);
+    if (at_once) waiting_.reserve(waiting_.size() + 1);  // or fails now
+    envs_.Launch(ticket);
+    if (at_once) waiting_.push_back(std::this_thread::get_id());
+    ticket.plan = crew_.PlanFor(ticket, at_once);
+    crew_.Begin(ticket);
   } catch (...) {
-    EndCall();
+    tickets_.Drop(ticket);
     throw;
   }
 }
 
-// Everything that can be wrong with the ticket, and then its counters. Under mutex_.
-void Pool::Launch(Ticket& ticket) {
-  if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout_.done]) {
-    throw PoolError("a step that resets writes the column 'done'");
+std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::function<void()>& meanwhile) {
+  const bool at_once = ticket.at_once;
+  if (!at_once) {
+    const auto lock = Lock();
+    waiting_.push_back(std::this_thread::get_id());
   }
-  CheckState(ticket.op, ticket);
-  if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) {
-    for (const Run& run : ticket.runs) {
-      if (one_config_) {
-        CheckActions(layout_, *configs_[0], ticket.actions, run.first, run.count);
-        continue;
-      }
-      for (std::uint32_t env = run.first; env < run.first + run.count; ++env) {
-        CheckActions(layout_, *configs_[env], ticket.actions, env, 1);
-      }
-    }
-  }
-  SetState(ticket, EnvState::kInFlight);
-  ticket.resets.store(0, std::memory_order_relaxed);
-  ticket.remaining.store(ticket.num_envs, std::memory_order_relaxed);
-}
-
-std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::shared_ptr<void>& owner,
-                         const std::function<void()>& meanwhile) {
   try {
-    if (RunsInline()) {
-      RunInline(ticket, interrupted);
-    } else if (meanwhile) {
-      meanwhile();
-    }
-    HelpUntilDone(ticket, interrupted);
+    if (meanwhile && !ticket.plan.IsInline()) meanwhile();
+    crew_.WaitFor(ticket, interrupted);
   } catch (...) {
-    Abandon(ticket);
-    ticket.keepalive = owner;
-    EndCall();
+    GiveUp(ticket, at_once);
     throw;
   }
-  return Finish(ticket_, owner);
+  return Finish(ticket);
 }
 
-// The call is over, and with it the ticket. `owner` owns its batches.
-std::uint32_t Pool::Finish(std::shared_ptr<Ticket>& shared, const std::shared_ptr<void>& owner) {
-  Ticket& ticket = *shared;
+std::uint32_t Pool::Finish(Ticket& ticket) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
-  std::vector<EnvFault> faults;
-  faults.swap(ticket.faults);
-  cost_.CallEnded();
-  if (resets > 0 && faults.empty() && !ticket.completes_root) {
-    for (const Run& run : ticket.runs) CompleteRoot(ticket, run);
-  }
+  std::optional<EnvFailure> failure;
+  if (!ticket.faults.empty()) failure.emplace(envs_.FailureOf(std::move(ticket.faults)));
+  std::shared_ptr<void> owner;  // let go of without the lock
   {
     Perturb();
     std::lock_guard lock(mutex_);
-    SetState(ticket, EnvState::kReady);
-    MarkFailed(faults);
-    const auto is_hung = [](const EnvFault& fault) { return fault.hung; };
-    if (std::any_of(faults.begin(), faults.end(), is_hung)) ticket.keepalive = owner;
-    RenewTicket(shared);
+    envs_.SetState(ticket.envs, EnvState::kReady);
+    if (failure) envs_.MarkFailed(failure->faults);
+    owner = tickets_.Drop(ticket);
+    Leave();
   }
-  EndCall();
-  if (!faults.empty()) ThrowFailure(std::move(faults));
+  if (failure) throw *failure;
   return resets;
 }
 
-void Pool::ThrowFailure(std::vector<EnvFault> faults) const {
-  std::sort(faults.begin(), faults.end(),
-            [](const EnvFault& a, const EnvFault& b) { return a.env_index < b.env_index; });
-  const EnvFault& first = faults[0];
-  std::string message = "env " + std::to_string(first.env_index) + " (" +
-                        configs_[static_cast<std::size_t>(first.env_index)]->task().id + ") failed " +
-                        (first.step == EnvFault::kInCreation ? "when it was created"
-                         : first.step == EnvFault::kInReset  ? "in a reset"
-                                                             : "in step " + std::to_string(first.step)) +
-                        ": " + first.message;
-  if (faults.size() > 1) message += " (and " + Plural(faults.size() - 1, "more env") + " failed too)";
-  throw EnvFailure(message, std::move(faults));
+// Nobody waits for the ticket any longer. One that is abandoned goes on only with what has begun, into memory
+// that it keeps alive, and is settled by the next call.
+void Pool::GiveUp(Ticket& ticket, bool is_abandoned) {
+  Perturb();
+  std::lock_guard lock(mutex_);
+  if (is_abandoned) {
+    ticket.cancelled.store(true, std::memory_order_relaxed);
+    abandoned_.push_back(&ticket);
+  }
+  Leave();
+}
+
+// Under mutex_, and last: once that is free, Close may go on and the pool may be gone.
+void Pool::Leave() {
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), std::this_thread::get_id()));
+  if (closing_) left_.notify_all();
+}
+
+// Waits for what interrupted calls have left behind.
+void Pool::SettleAbandoned(InterruptCheck interrupted) {
+  while (true) {
+    Ticket* ticket = nullptr;
+    {
+      const auto lock = Lock();
+      if (abandoned_.empty()) return;
+      ticket = abandoned_.back();
+      ticket->users.fetch_add(1, std::memory_order_relaxed);
+    }
+    try {
+      crew_.WaitFor(*ticket, interrupted);
+    } catch (...) {
+      tickets_.Drop(*ticket);
+      throw;
+    }
+    tickets_.Drop(*ticket);
+    SettleFinished();
+  }
+}
+
+// What the envs of an abandoned ticket have done nobody has seen.
+void Pool::SettleFinished() {
+  std::vector<std::shared_ptr<void>> owners;  // let go of without the lock
+  const auto lock = Lock();
+  std::erase_if(abandoned_, [&](Ticket* ticket) {
+    if (!ticket->finished.load(std::memory_order_acquire)) return false;
+    envs_.SetState(ticket->envs, EnvState::kUnknown);
+    owners.push_back(tickets_.Drop(*ticket));
+    return true;
+  });
+}
+
+// ---- results one by one -------------------------------------------------------------------------
+
+void Pool::PrepareAsync(const Batch& out, const Batch& root) {
+  const auto lock = Lock();
+  if (!async_out_.base.empty()) throw PoolError("async calls are prepared already");
+  for (const ActionColumn& column : layout().actions) {
+    async_actions_.emplace_back(num_envs() * column.row_bytes);
+  }
+  async_out_ = out;
+  async_root_ = root;
+}
+
+void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
+                InterruptCheck interrupted) {
+  crew_.FreeHung();
+  SettleAbandoned(interrupted);
+  for (const std::uint32_t env : envs) envs_.CheckIndex(env);
+  if (envs.empty()) return;
+  Ticket& ticket = tickets_.Take(op);
+  try {
+    ticket.chosen.assign(envs.begin(), envs.end());
+    if (!std::is_sorted(envs.begin(), envs.end())) std::sort(ticket.chosen.begin(), ticket.chosen.end());
+    if (std::adjacent_find(ticket.chosen.begin(), ticket.chosen.end()) != ticket.chosen.end()) {
+      throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
+    }
+    ticket.envs = ticket.chosen;
+    const auto lock = Lock();
+    if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
+    ticket.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
+    ticket.root = async_root_;
+    ticket.outbox = &outbox_;
+    if (op == Op::kReset) CheckNotHung(ticket.envs);
+    envs_.CheckStates(op, ticket.envs);
+    for (std::size_t i = 0; op != Op::kReset && i < async_actions_.size(); ++i) {
+      const std::size_t bytes = layout().actions[i].row_bytes;
+      ticket.actions.base[i] = async_actions_[i].data();  // rows of envs at rest, which nobody reads
+      ScatterRows(actions[i], envs, ticket.actions.RowsFrom(i, 0), bytes);
+    }
+    if (op != Op::kReset) envs_.CheckActions(ticket.actions, ticket.envs);
+    envs_.SetState(ticket.envs, EnvState::kInFlight);
+    outbox_.Expect(op, envs, alone);
+    ticket.plan = crew_.PlanFor(ticket, false);
+    crew_.Begin(ticket);
+  } catch (...) {
+    tickets_.Drop(ticket);
+    throw;
+  }
+}
+
+std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::size_t most,
+                                              std::optional<Outbox::Clock::duration> timeout,
+                                              InterruptCheck interrupted) {
+  (void)Lock();
+  return Checked(outbox_.Receive(op, least, most, timeout, LookingAfterWork(interrupted)));
+}
+
+std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
+                                                   std::optional<Outbox::Clock::duration> timeout,
+                                                   InterruptCheck interrupted) {
+  (void)Lock();
+  envs_.CheckIndex(env);
+  return Checked(outbox_.ReceiveAlone(op, env, timeout, LookingAfterWork(interrupted)));
+}
+
+Outbox::InterruptCheck Pool::LookingAfterWork(InterruptCheck interrupted) {
+  return [this, interrupted] {
+    crew_.LookAfterWork();
+    return interrupted();
+  };
+}
+
+std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
+  if (!received) crew_.LookAfterWork();
+  if (!received || received->faults.empty()) return received;
+  const auto lock = Lock();
+  envs_.MarkFailed(received->faults);
+  throw envs_.FailureOf(std::move(received->faults));
+}
+
+void Pool::Take(const Outbox::Received& received, const std::byte* const* out, const std::byte* const* root) {
+  const Batch& stepped = received.op == Op::kReset ? async_root_ : async_out_;
+  for (std::size_t i = 0; i < layout().outputs.size(); ++i) {
+    const std::size_t bytes = layout().outputs[i].row_bytes;
+    if (out[i]) GatherRows(stepped.RowsFrom(i, 0), received.envs, const_cast<std::byte*>(out[i]), bytes);
+    if (!root[i]) continue;
+    auto* to = const_cast<std::byte*>(root[i]);
+    GatherRows(stepped.RowsFrom(i, 0), received.envs, to, bytes);
+    for (std::size_t k = 0; k < received.envs.size(); ++k) {
+      if (received.resets[k]) std::memcpy(to + k * bytes, async_root_.Row(i, received.envs[k]), bytes);
+    }
+  }
+  const auto lock = Lock();
+  envs_.SetState(received.envs, EnvState::kReady);
+}
+
+// ---- state and pictures -------------------------------------------------------------------------
+
+std::unique_lock<std::mutex> Pool::LockAtRest(std::uint32_t env_index) {
+  SettleFinished();
+  auto lock = Lock();
+  envs_.CheckIndex(env_index);
+  if (envs_.state(env_index) == EnvState::kInFlight) {
+    throw PoolError(abandoned_.empty() ? "env " + std::to_string(env_index) + " is in flight: receive it first"
+                                       : "envs are still at work after an interrupted call");
+  }
+  CheckNotHung(std::span(&env_index, 1));
+  return lock;
+}
+
+std::vector<std::uint8_t> Pool::Save(std::uint32_t env_index) {
+  const auto lock = LockAtRest(env_index);
+  if (envs_.state(env_index) != EnvState::kReady) {
+    throw PoolError("env " + std::to_string(env_index) + " has no state to save: reset it first");
+  }
+  return SaveState(layout(), envs_.slot(env_index), env_index);
+}
+
+void Pool::Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes) {
+  const auto lock = LockAtRest(env_index);
+  LoadState(layout(), envs_.slot(env_index), env_index, envs_.state(env_index) == EnvState::kReady, bytes);
+  envs_.SetState(std::span(&env_index, 1), EnvState::kReady);
+}
+
+std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) {
+  const auto lock = LockAtRest(env_index);
+  return envs_.slot(env_index).config->RenderSize();
+}
+
+void Pool::Render(std::uint32_t env_index, std::uint8_t* rgb) {
+  const auto lock = LockAtRest(env_index);
+  const EnvSlot& slot = envs_.slot(env_index);
+  if (!slot.task->render) {
+    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + slot.task->id + "' cannot be rendered");
+  }
+  if (envs_.state(env_index) != EnvState::kReady) {
+    throw PoolError("env " + std::to_string(env_index) + " has nothing to show: reset it first");
+  }
+  trp_error error{};
+  ThrowUnlessOk(slot.task->render(slot.env, rgb, &error), slot, env_index, error);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
@@ -332,12 +359,12 @@ void Pool::Close(InterruptCheck interrupted) {
   if (forked()) return;
   {
     std::unique_lock lock(mutex_);
-    if (in_call_ && caller_ == std::this_thread::get_id()) {
+    if (std::find(waiting_.begin(), waiting_.end(), std::this_thread::get_id()) != waiting_.end()) {
       throw PoolError("this pool cannot be closed from within a call of it");
     }
     // Waiting for other threads' calls: an interrupt leaves everything as it is.
     const auto wait_until = [&](const auto& condition) {
-      while (!call_ended_.wait_for(lock, kInterruptPeriod, condition)) {
+      while (!left_.wait_for(lock, kInterruptPeriod, condition)) {
         lock.unlock();
         const bool stop = interrupted();  // may take a lock of its own
         lock.lock();
@@ -350,26 +377,60 @@ void Pool::Close(InterruptCheck interrupted) {
       return;
     }
     closing_ = true;
-    if (!wait_until([this] { return !in_call_; })) {
+    if (!wait_until([this] { return waiting_.empty(); })) {
       closing_ = false;
       throw Interrupted();
     }
   }
-  stop_.store(true, std::memory_order_release);
   outbox_.Close();
-  for (const auto& worker : workers_) worker->parked.Notify();
-  const bool in_time = WaitForThreads(interrupted);
-  if (FreeAll()) {
-    ticket_->keepalive.reset();
-    for (Group& group : groups_) group.ticket->keepalive.reset();
-  }
+  crew_.Stop();
+  const bool in_time = crew_.WaitForThreads(interrupted);
+  FreeAll();
   {
     Perturb();
     std::lock_guard lock(mutex_);
     closed_ = true;
-    call_ended_.notify_all();
+    left_.notify_all();
   }
   if (!in_time) throw Interrupted();
+}
+
+// Frees what no thread uses any more, after Stop. Whether that is everything. One thread at a time.
+bool Pool::FreeAll() {
+  if (!crew_.Join()) return false;
+  for (const std::uint32_t env : envs_.all()) {
+    if (!crew_.FindHung(std::span(&env, 1))) envs_.Destroy(env);
+  }
+  if (crew_.AnyHung()) return false;
+  tickets_.ReleaseOwners();
+  return true;
+}
+
+bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
+  // Never freed: threads that hang may outlive everything.
+  static std::mutex& mutex = *new std::mutex;
+  static auto& remains = *new std::vector<std::unique_ptr<Pool>>;
+  if (!pool) return true;
+  if (pool->forked()) {
+    (void)pool.release();
+    return false;
+  }
+  bool in_time = true;
+  try {
+    pool->Close(interrupted);
+  } catch (const Interrupted&) {
+    in_time = false;
+  }
+  bool freed = false;
+  {
+    std::lock_guard lock(mutex);
+    std::erase_if(remains,
+                  [](const auto& remaining) { return !remaining->forked() && remaining->FreeAll(); });
+    freed = pool->FreeAll();
+    if (!freed) remains.push_back(std::move(pool));
+  }
+  if (!in_time) throw Interrupted();
+  return freed;
 }
 
 }  // namespace torchrl_pool::core

@@ -2,15 +2,28 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace torchrl_pool::core {
 namespace {
 
-// Rows of a known size: a move each, instead of a call.
-template <class T>
-void CopyScalars(Rows from, Rows to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(to.base + i * to.stride, from.base + i * from.stride, sizeof(T));
+// Calls `copy(to, from)`, a move of a known size where rows are small, for as many rows as the loop asks.
+template <class Loop>
+void WithCopier(std::size_t row_bytes, const Loop& loop) {
+  const auto of_size = [&]<std::size_t size>(std::integral_constant<std::size_t, size>) {
+    loop([](std::byte* to, const std::byte* from) { std::memcpy(to, from, size); });
+  };
+  switch (row_bytes) {
+    case 1:
+      return of_size(std::integral_constant<std::size_t, 1>());
+    case 4:
+      return of_size(std::integral_constant<std::size_t, 4>());
+    case 8:
+      return of_size(std::integral_constant<std::size_t, 8>());
+    case 16:
+      return of_size(std::integral_constant<std::size_t, 16>());
+    default:
+      loop([row_bytes](std::byte* to, const std::byte* from) { std::memcpy(to, from, row_bytes); });
   }
 }
 
@@ -31,18 +44,9 @@ void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count) {
     std::memcpy(to.base, from.base, row_bytes * count);
     return;
   }
-  switch (row_bytes) {
-    case 1:
-      return CopyScalars<std::uint8_t>(from, to, count);
-    case 4:
-      return CopyScalars<std::uint32_t>(from, to, count);
-    case 8:
-      return CopyScalars<std::uint64_t>(from, to, count);
-    default:
-      for (std::size_t i = 0; i < count; ++i) {
-        std::memcpy(to.base + i * to.stride, from.base + i * from.stride, row_bytes);
-      }
-  }
+  WithCopier(row_bytes, [&](const auto& copy) {
+    for (std::size_t i = 0; i < count; ++i) copy(to.base + i * to.stride, from.base + i * from.stride);
+  });
 }
 
 void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std::size_t count) {
@@ -50,10 +54,27 @@ void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std:
   if (packed && row_bytes == 1) return SelectScalars<std::uint8_t>(mask, from, to, count);
   if (packed && row_bytes == 4) return SelectScalars<std::uint32_t>(mask, from, to, count);
   if (packed && row_bytes == 8) return SelectScalars<std::uint64_t>(mask, from, to, count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (mask.base[i * mask.stride] != std::byte{0}) continue;
-    std::memcpy(to.base + i * to.stride, from.base + i * from.stride, row_bytes);
-  }
+  WithCopier(row_bytes, [&](const auto& copy) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (mask.base[i * mask.stride] == std::byte{0}) copy(to.base + i * to.stride, from.base + i * from.stride);
+    }
+  });
+}
+
+void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to, std::size_t row_bytes) {
+  WithCopier(row_bytes, [&](const auto& copy) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      copy(to + i * row_bytes, from.base + numbers[i] * from.stride);
+    }
+  });
+}
+
+void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to, std::size_t row_bytes) {
+  WithCopier(row_bytes, [&](const auto& copy) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      copy(to.base + numbers[i] * to.stride, from + i * row_bytes);
+    }
+  });
 }
 
 }  // namespace torchrl_pool::core

@@ -3,6 +3,8 @@
 #define TORCHRL_POOL_CORE_ROWS_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 namespace torchrl_pool::core {
 
@@ -14,10 +16,28 @@ struct Rows {
   Rows From(std::size_t row) const { return {base + row * stride, stride}; }
 };
 
+// Calls `act(first, count)` for each stretch of consecutive numbers; `envs` ascends.
+template <class Act>
+void ForEachRun(std::span<const std::uint32_t> envs, Act&& act) {
+  for (std::size_t begin = 0; begin < envs.size();) {
+    std::size_t end = envs.size();
+    if (envs[end - 1] - envs[begin] != end - 1 - begin) {
+      end = begin + 1;
+      while (end < envs.size() && envs[end] == envs[end - 1] + 1) ++end;
+    }
+    act(envs[begin], static_cast<std::uint32_t>(end - begin));
+    begin = end;
+  }
+}
+
 void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count);
 
 // Leaves out the rows where `mask`, a column of bytes, is not zero.
 void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std::size_t count);
+
+// Rows with these numbers become consecutive ones, and the other way round.
+void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to, std::size_t row_bytes);
+void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to, std::size_t row_bytes);
 
 }  // namespace torchrl_pool::core
 

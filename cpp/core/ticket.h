@@ -6,21 +6,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
+#include "cache_line.h"
 #include "errors.h"
-#include "home_queue.h"
+#include "event_count.h"
 #include "layout.h"
+#include "plan.h"
 
 namespace torchrl_pool::core {
 
-enum class Op {
-  kCreate,        // make the simulator
-  kReset,         // start an episode, after seeding if there is entropy: writes `out`
-  kStep,          // writes `out`
-  kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
-};
-constexpr int kNumOps = 4;
+class Outbox;
 
 struct Run {
   std::uint32_t first, count;  // consecutive envs
@@ -32,27 +29,48 @@ struct RecordedColumn {
   std::size_t row_bytes;
 };
 
+// What one visit of an env has led to.
+enum class Result : std::uint8_t {
+  kOk,
+  kReset,   // kStepAndReset has started a new episode
+  kFailed,  // the fault says why
+  kSkipped  // the ticket had been cancelled
+};
+
+// A ticket goes   filled in -> in flight -> finished   and is then used again. In flight it is in its first
+// phase, in which every env is visited, or in its second, which begins when all visits are over.
 struct Ticket {
-  // Set by the submitter, constant while in flight.
+  // ---- Set by the submitter, constant while in flight.
   Op op = Op::kReset;
+  std::span<const std::uint32_t> envs;  // ascending; never empty in flight
   Batch actions;
   Batch out;
+  // The root is what the next step begins with: the first observation of a new episode where this step has
+  // ended one, and what `out` holds elsewhere. Visits write the former. The latter are copied in the second
+  // phase, if any env has begun an episode; or by each visit, if `completes_root` asks for all rows at once.
   Batch root;
-  bool completes_root = false;           // rows of `root` where the episode goes on are copied from `out`
-  std::vector<RecordedColumn> recorded;  // kStepAndReset
+  bool completes_root = false;
+  std::vector<RecordedColumn> recorded;             // kStepAndReset, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool; empty: none
-  std::vector<Run> runs;                            // the envs, ascending
-  std::uint32_t num_envs = 0;                       // in all runs
+  std::shared_ptr<void> owner;  // of the memory of the batches: kept until no thread can touch it
+  bool at_once = true;           // somebody waits for it from the beginning
+  Plan plan;                     // changed only by who waits, before the work is published
+  Outbox* outbox = nullptr;  // takes the results one by one; null: somebody waits for all of them
 
-  // Whatever owns the memory of the batches, where nobody waits until the last thread is done: after an
-  // interrupted wait, for an env that hangs, and for a group.
-  std::shared_ptr<void> keepalive;
-
-  // Written by the threads that run it.
-  alignas(kCacheLine) std::atomic<std::uint32_t> remaining{0};
-  std::atomic<std::uint32_t> resets{0};  // kStepAndReset: rows of `root` written
+  // ---- Written by the threads that work on it.
+  enum class Phase : std::uint8_t { kVisits, kRoot };
+  Phase phase = Phase::kVisits;  // changed while nobody works on it
+  alignas(kCacheLine) std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
+  std::atomic<std::uint32_t> resets{0};                         // results of kind kReset
+  std::atomic<bool> cancelled{false};                           // by whoever waited: no env is visited any more
+  std::atomic<bool> finished{false};
+  EventCount done;  // notified when finished
   std::mutex faults_mutex;
   std::vector<EnvFault> faults;
+
+  // ---- TicketBox's.
+  std::atomic<int> users{0};  // its submitter, and threads that hang in it
+  std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
 };
 
 }  // namespace torchrl_pool::core

@@ -1,3 +1,5 @@
+// Every action of a call is looked at by the calling thread alone, so all is done for whole columns, and words
+// are found only for what is wrong.
 #include "validate.h"
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <sstream>
+#include <type_traits>
 
 #include "errors.h"
 
@@ -24,7 +27,7 @@ std::string Shortest(double value, trp_dtype dtype) {
 }
 
 template <class Got>
-[[noreturn]] void Refuse(const Spec& spec, std::uint32_t env, std::size_t element, Got got,
+[[noreturn]] void Refuse(const Spec& spec, std::uint32_t env, std::size_t element, const Got& got,
                          const std::string& expected) {
   std::ostringstream message;
   message << "'" << spec.name << "' of env " << env;
@@ -33,104 +36,160 @@ template <class Got>
   throw StatusError(TRP_INVALID_ARGUMENT, message.str());
 }
 
-void CheckOneHot(const Spec& spec, const std::int64_t* row, std::uint32_t env) {
-  for (std::size_t i = 0; i < spec.categories.size(); ++i) {
-    const std::int64_t count = spec.categories[i];
-    std::int64_t ones = 0, others = 0;
-    for (std::int64_t k = 0; k < count; ++k) {
-      ones += row[k] == 1;
-      others += row[k] != 0 && row[k] != 1;
-    }
-    if (ones != 1 || others != 0) {
-      std::ostringstream got;
-      got << "[";
-      for (std::int64_t k = 0; k < count; ++k) got << (k ? ", " : "") << row[k];
-      got << "]";
-      Refuse(spec, env, i, got.str(), "a one-hot vector of " + std::to_string(count) + " entries");
-    }
-    row += count;
-  }
-}
+// What an element may be. Infinities are refused as NaN is, which no comparison admits.
+template <class T>
+struct Range {
+  T least, most;
 
-void CheckCategories(const Spec& spec, const std::int64_t* row, std::uint32_t env) {
-  for (std::size_t i = 0; i < spec.categories.size(); ++i) {
-    if (row[i] < 0 || row[i] >= spec.categories[i]) {
-      Refuse(spec, env, i, row[i], "one of 0 to " + std::to_string(spec.categories[i] - 1));
-    }
+  bool Admits(T value) const { return (value >= least) & (value <= most); }
+  bool operator==(const Range&) const = default;
+};
+
+template <class T>
+Range<T> RangeOf(const Spec& spec, std::size_t element) {
+  constexpr T kLowest = std::numeric_limits<T>::lowest(), kMax = std::numeric_limits<T>::max();
+  if (spec.dtype == TRP_BOOL) return {T{0}, T{1}};
+  if (!spec.categories.empty()) return {T{0}, static_cast<T>(spec.categories[element] - 1)};
+  const double low = spec.low.empty() ? -INFINITY : spec.low[element];
+  const double high = spec.high.empty() ? INFINITY : spec.high[element];
+  // Bounds are compared as doubles, values as what they are: doubles do not tell large integers apart.
+  Range<T> range{kLowest, kMax};
+  if (low > static_cast<double>(kLowest)) {
+    range.least = static_cast<T>(std::is_integral_v<T> ? std::ceil(low) : low);
   }
+  if (high < static_cast<double>(kMax)) {
+    range.most = static_cast<T>(std::is_integral_v<T> ? std::floor(high) : high);
+  }
+  return range;
 }
 
 template <class T>
-void CheckNumbers(const Spec& spec, std::size_t size, const T* row, std::uint32_t env) {
-  // Largest finite values where there is no bound: infinities are refused as NaN is.
-  constexpr auto kMax = static_cast<double>(std::numeric_limits<T>::max());
-  constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
-  for (std::size_t i = 0; i < size; ++i) {
-    const double low = spec.low.empty() ? kLowest : std::max(spec.low[i], kLowest);
-    const double high = spec.high.empty() ? kMax : std::min(spec.high[i], kMax);
-    const auto value = static_cast<double>(row[i]);
-    if constexpr (std::is_integral_v<T>) {
-      // Compared as integers: doubles do not tell large ones apart.
-      const T least = low <= kLowest ? std::numeric_limits<T>::min() : static_cast<T>(std::ceil(low));
-      const T most = high >= kMax ? std::numeric_limits<T>::max() : static_cast<T>(std::floor(high));
-      if (row[i] >= least && row[i] <= most) continue;
-    } else {
-      if (value >= low && value <= high) continue;  // false for NaN
+[[noreturn]] void RefuseNumber(const Spec& spec, std::uint32_t env, std::size_t element, T value) {
+  if (spec.dtype == TRP_BOOL) Refuse(spec, env, element, static_cast<int>(value), "a bool");
+  if (!spec.categories.empty()) {
+    Refuse(spec, env, element, value, "one of 0 to " + std::to_string(spec.categories[element] - 1));
+  }
+  const auto show = [&](T number) {
+    return std::is_integral_v<T> ? std::to_string(number)
+                                 : Shortest(static_cast<double>(number), spec.dtype);
+  };
+  if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, element, show(value), "a finite number");
+  // The bounds as they were given, a missing one as the largest number there is.
+  const auto bound = [&](const std::vector<double>& bounds, T missing) {
+    return Shortest(bounds.empty() || std::isinf(bounds[element]) ? static_cast<double>(missing) : bounds[element],
+                    spec.dtype);
+  };
+  Refuse(spec, env, element, show(value),
+         "a number in [" + bound(spec.low, std::numeric_limits<T>::lowest()) + ", " +
+             bound(spec.high, std::numeric_limits<T>::max()) + "]");
+}
+
+// Consecutive rows of a column, one after the other or `stride` bytes apart.
+struct RowBlock {
+  const std::byte* base;
+  std::size_t stride;
+  std::uint32_t first_env, count;
+
+  template <class T>
+  const T* Row(std::uint32_t i) const {
+    return reinterpret_cast<const T*>(base + i * stride);
+  }
+};
+
+template <class T>
+void CheckNumbers(const Spec& spec, std::size_t size, const RowBlock& rows) {
+  bool is_one_range = true;
+  const Range<T> range = RangeOf<T>(spec, 0);
+  for (std::size_t i = 1; i < size; ++i) is_one_range = is_one_range && RangeOf<T>(spec, i) == range;
+  bool all_right = true;
+  if (is_one_range && rows.stride == size * sizeof(T)) {
+    const T* values = rows.Row<T>(0);
+    for (std::size_t i = 0; i < rows.count * size; ++i) all_right &= range.Admits(values[i]);
+    if (all_right) return;
+  }
+  for (std::uint32_t row = 0; row < rows.count; ++row) {
+    for (std::size_t i = 0; i < size; ++i) {
+      const T value = rows.Row<T>(row)[i];
+      if (!(is_one_range ? range : RangeOf<T>(spec, i)).Admits(value)) {
+        RefuseNumber(spec, rows.first_env + row, i, value);
+      }
     }
-    const std::string got = std::is_integral_v<T> ? std::to_string(row[i]) : Shortest(value, spec.dtype);
-    if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, i, got, "a finite number");
-    Refuse(spec, env, i, got,
-           "a number in [" + Shortest(low, spec.dtype) + ", " + Shortest(high, spec.dtype) + "]");
   }
 }
 
-template <class T>
-const T* As(const std::byte* row) {
-  return reinterpret_cast<const T*>(row);
+// All elements are 0 or 1, and one is 1: then, and only then, their bits together make a 1.
+bool IsOneHot(const std::int64_t* vector, std::int64_t count) {
+  std::int64_t bits = 0;
+  for (std::int64_t k = 0; k < count; ++k) bits |= vector[k];
+  return bits == 1;
 }
 
-void CheckRow(const ActionColumn& column, const Spec& spec, std::size_t size, const std::byte* row,
-              std::uint32_t env) {
-  if (column.one_hot) return CheckOneHot(spec, As<std::int64_t>(row), env);
-  if (!spec.categories.empty()) return CheckCategories(spec, As<std::int64_t>(row), env);
+[[noreturn]] void RefuseOneHot(const Spec& spec, std::uint32_t env, std::size_t element,
+                               const std::int64_t* vector, std::int64_t count) {
+  std::ostringstream got;
+  got << "[";
+  for (std::int64_t k = 0; k < count; ++k) got << (k ? ", " : "") << vector[k];
+  got << "]";
+  Refuse(spec, env, element, got.str(), "a one-hot vector of " + std::to_string(count) + " entries");
+}
+
+void CheckOneHot(const Spec& spec, const RowBlock& rows) {
+  const std::int64_t count = spec.categories[0];
+  if (spec.categories.size() == 1 && count == 2) {  // a case of its own for two choices, so common and so cheap
+    std::int64_t wrong = 0;
+    for (std::uint32_t row = 0; row < rows.count; ++row) {
+      const std::int64_t* vector = rows.Row<std::int64_t>(row);
+      wrong |= (vector[0] | vector[1]) ^ 1;
+    }
+    if (wrong == 0) return;
+  }
+  for (std::uint32_t row = 0; row < rows.count; ++row) {
+    const auto* vector = rows.Row<std::int64_t>(row);
+    for (std::size_t i = 0; i < spec.categories.size(); ++i) {
+      if (!IsOneHot(vector, spec.categories[i])) {
+        RefuseOneHot(spec, rows.first_env + row, i, vector, spec.categories[i]);
+      }
+      vector += spec.categories[i];
+    }
+  }
+}
+
+void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
+  const std::size_t size = spec.size();
+  if (size == 0) return;
+  if (column.one_hot) return CheckOneHot(spec, rows);
   switch (spec.dtype) {
     case TRP_BOOL:
-      for (std::size_t i = 0; i < size; ++i) {
-        const auto value = std::to_integer<int>(row[i]);
-        if (value > 1) Refuse(spec, env, i, value, "a bool");
-      }
-      return;
     case TRP_UINT8:
-      return CheckNumbers(spec, size, As<std::uint8_t>(row), env);
+      return CheckNumbers<std::uint8_t>(spec, size, rows);
     case TRP_INT8:
-      return CheckNumbers(spec, size, As<std::int8_t>(row), env);
+      return CheckNumbers<std::int8_t>(spec, size, rows);
     case TRP_INT16:
-      return CheckNumbers(spec, size, As<std::int16_t>(row), env);
+      return CheckNumbers<std::int16_t>(spec, size, rows);
     case TRP_INT32:
-      return CheckNumbers(spec, size, As<std::int32_t>(row), env);
+      return CheckNumbers<std::int32_t>(spec, size, rows);
     case TRP_INT64:
-      return CheckNumbers(spec, size, As<std::int64_t>(row), env);
+      return CheckNumbers<std::int64_t>(spec, size, rows);
     case TRP_FLOAT32:
-      return CheckNumbers(spec, size, As<float>(row), env);
+      return CheckNumbers<float>(spec, size, rows);
     case TRP_FLOAT64:
-      return CheckNumbers(spec, size, As<double>(row), env);
+      return CheckNumbers<double>(spec, size, rows);
   }
 }
 
 }  // namespace
 
-void CheckActions(const Layout& layout, const Config& config, const Batch& actions, std::uint32_t first,
-                  std::uint32_t count) {
-  std::size_t index = 0;
-  for (const Spec& spec : config.specs()) {
-    if (spec.role != TRP_ACTION) continue;
-    const ActionColumn& column = layout.actions[index];
-    const std::size_t size = spec.size();
-    for (std::uint32_t env = first; env < first + count; ++env) {
-      CheckRow(column, spec, size, actions.Row(index, env), env);
+void CheckActions(const Layout& layout, const Config& config, const Batch& actions,
+                  std::span<const std::uint32_t> envs) {
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    std::size_t index = 0;
+    for (const Spec& spec : config.specs()) {
+      if (spec.role != TRP_ACTION) continue;
+      const RowBlock rows{actions.Row(index, first), actions.stride[index], first, count};
+      CheckColumn(layout.actions[index], spec, rows);
+      ++index;
     }
-    ++index;
-  }
+  });
 }
 
 }  // namespace torchrl_pool::core

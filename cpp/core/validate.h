@@ -3,15 +3,17 @@
 #define TORCHRL_POOL_CORE_VALIDATE_H_
 
 #include <cstdint>
+#include <span>
 
 #include "layout.h"
 
 namespace torchrl_pool::core {
 
-// Checks the actions of envs [first, first + count), which share `config`: categories exist, one-hot rows
-// hold exactly one 1, numbers are finite and within their bounds. Throws StatusError naming env and element.
-void CheckActions(const Layout& layout, const Config& config, const Batch& actions, std::uint32_t first,
-                  std::uint32_t count);
+// Checks the actions of these envs, which share `config`; the row of an env is the one with its index.
+// Categories exist, one-hot vectors hold zeros and at least one 1, numbers are finite and within their bounds.
+// Throws StatusError naming env and element.
+void CheckActions(const Layout& layout, const Config& config, const Batch& actions,
+                  std::span<const std::uint32_t> envs);
 
 }  // namespace torchrl_pool::core
 

@@ -11,6 +11,8 @@
 
 namespace torchrl_pool::core {
 
+struct Ticket;
+
 // One thread's: it says when a visit of an env begins and ends; any other thread may give the visit up. Of
 // End and GiveUp exactly one succeeds for each visit, and whoever succeeds reports its result.
 class VisitWatch {
@@ -18,7 +20,7 @@ class VisitWatch {
   using Clock = std::chrono::steady_clock;
 
   struct Visit {
-    std::uint32_t ticket;  // as Chunk's
+    Ticket* ticket;
     std::uint32_t env;
     std::int64_t step;  // as EnvFault's
   };
@@ -61,7 +63,8 @@ class VisitWatch {
 
   std::uint64_t visit_ = 0;  // the thread's own: twice the number of the visit
   std::atomic<std::uint64_t> state_{0};
-  std::atomic<std::uint32_t> ticket_{0}, env_{0};
+  std::atomic<Ticket*> ticket_{nullptr};
+  std::atomic<std::uint32_t> env_{0};
   std::atomic<std::int64_t> step_{0};
   std::atomic<Clock::rep> began_{0};
 };

@@ -50,7 +50,7 @@ class AsyncClient : public Client {
   // The rows have been read where they were written.
   void Take(const Outbox::Received& received) {
     const std::vector<std::byte*> nowhere(pool().layout().outputs.size());
-    pool().Take(Op::kStepAndReset, received, nowhere.data(), nowhere.data());
+    pool().Take(received, nowhere.data(), nowhere.data());
   }
 };
 
@@ -109,7 +109,9 @@ TEST(ARefusedSendChangesNothing) {
   CHECK_THROWS(StatusError, "env 2", client.Send({1, 2}, {1, 99}));
   client.Send({3}, {1});
   CHECK_THROWS(PoolError, "env 3 is in flight", client.Send({1, 3}, {1, 1}));
-  CHECK_THROWS(PoolError, "1 env in flight", client.Step(SomeActions(4, 0)));
+  CHECK_THROWS(PoolError, "env 3 is in flight", client.Step(SomeActions(4, 0)));
+  const test::Mask others = {1, 1, 1, 0};
+  client.CheckedStep(Op::kStep, SomeActions(4, 0), &others);
   CHECK_THROWS(PoolError, "env 3 is in flight", client.pool().Save(3));
   client.pool().Save(1);
   CHECK_THROWS(PoolError, "only 1 are outstanding", client.Receive(2));

@@ -73,7 +73,7 @@ class Client {
   // ---- raw calls ------------------------------------------------------------------------------
 
   void Reset(const Mask* mask = nullptr, bool seed = true) {
-    core::Ticket& ticket = pool_->Begin(core::Op::kReset, interrupted);
+    core::Ticket& ticket = pool_->Begin(core::Op::kReset);
     if (seed) {
       for (std::uint32_t env = 0; env < size(); ++env) ticket.entropy.push_back({kFirstSeed + env});
     }
@@ -174,16 +174,16 @@ class Client {
     std::vector<core::EnvRequest> envs;
     for (const auto& config : configs) envs.push_back({config, options.max_episode_steps});
     core::PoolOptions pool_options;
-    pool_options.num_threads = options.num_threads;
+    pool_options.crew.num_threads = options.num_threads;
     pool_options.layout.info_keys = options.info_keys;
-    pool_options.step_timeout = options.step_timeout;
+    pool_options.crew.step_timeout = options.step_timeout;
     return core::Pool::Open(std::move(envs), pool_options, NeverInterrupted);
   }
 
   static bool Selected(const Mask* mask, std::uint32_t env) { return !mask || (*mask)[env] != 0; }
 
   std::uint32_t Act(core::Op op, const std::vector<std::int64_t>& chosen, const Mask* mask) {
-    core::Ticket& ticket = pool_->Begin(op, interrupted);
+    core::Ticket& ticket = pool_->Begin(op);
     for (std::uint32_t env = 0; env < size(); ++env) actions->Set("action", env, 0, chosen[env]);
     actions->BindTo(ticket.actions);
     if (op == core::Op::kStepAndReset) root->BindTo(ticket.root);
@@ -196,8 +196,10 @@ class Client {
     const auto owner = std::make_shared<std::vector<std::shared_ptr<Tensors>>>(
         std::vector<std::shared_ptr<Tensors>>{actions, out, root});
     try {
-      pool_->Submit(ticket, mask ? mask->data() : nullptr);
-      return pool_->Wait(ticket, interrupted, owner, meanwhile);
+      ticket.owner = owner;
+      if (mask) pool_->Select(ticket, mask->data());
+      pool_->Submit(ticket, core::Pool::Await::kAtOnce, interrupted);
+      return pool_->Wait(ticket, interrupted, meanwhile);
     } catch (const core::Interrupted&) {
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());
       out = std::make_shared<Tensors>(pool_->layout().outputs, size());

@@ -16,26 +16,28 @@ namespace {
 using test::Scaled;
 using test::Threads;
 
-// Chunks carry 24 + 16 bits of numbering here, so that each is one of a kind.
-Chunk Numbered(std::uint32_t number) { return {number >> 24, number & kMaxEnvs, number % 1000 + 1}; }
+// Pointers that only tell chunks apart.
+Ticket* TicketNumber(std::uintptr_t number) { return reinterpret_cast<Ticket*>(number); }
 
-std::uint32_t NumberOf(const Chunk& chunk) { return chunk.ticket << 24 | chunk.first; }
+Chunk Numbered(std::uint32_t number) { return {TicketNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1}; }
+
+void PushOne(HomeQueue& queue, const Chunk& chunk) { queue.Push(chunk, chunk.count); }
 
 TEST(IsEmptyAtFirst) {
   HomeQueue queue(4);
   Chunk chunk;
   CHECK(queue.empty());
-  CHECK(!queue.Pop(&chunk));
+  CHECK(!queue.Pop(&chunk, false));
 }
 
 TEST(GivesChunksBackInOrder) {
   HomeQueue queue(5);
-  for (std::uint32_t i = 0; i < 5; ++i) queue.Push({i, 10 * i, i + 1});
+  for (std::uint32_t i = 0; i < 5; ++i) PushOne(queue, {TicketNumber(i), 10 * i, i + 1});
   for (std::uint32_t i = 0; i < 5; ++i) {
     CHECK(!queue.empty());
     Chunk chunk;
-    CHECK(queue.Pop(&chunk));
-    CHECK_EQ(chunk.ticket, i);
+    CHECK(queue.Pop(&chunk, i % 2 != 0));
+    CHECK(chunk.ticket == TicketNumber(i));
     CHECK_EQ(chunk.first, 10 * i);
     CHECK_EQ(chunk.count, i + 1);
   }
@@ -44,12 +46,37 @@ TEST(GivesChunksBackInOrder) {
 
 TEST(KeepsTheLargestValues) {
   HomeQueue queue(1);
-  queue.Push({kMaxTickets - 1, kMaxEnvs, kMaxEnvs});
+  PushOne(queue, {TicketNumber(UINTPTR_MAX), kMaxEnvs, kMaxEnvs, true});
   Chunk chunk;
-  CHECK(queue.Pop(&chunk));
-  CHECK_EQ(chunk.ticket, kMaxTickets - 1);
+  CHECK(queue.Pop(&chunk, false));
+  CHECK(chunk.ticket == TicketNumber(UINTPTR_MAX));
   CHECK_EQ(chunk.first, kMaxEnvs);
   CHECK_EQ(chunk.count, kMaxEnvs);
+  CHECK(chunk.stays_home);
+}
+
+TEST(CutsWorkIntoChunks) {
+  HomeQueue queue(8);
+  queue.Push({TicketNumber(1), 3, 8}, 3);
+  Chunk chunk;
+  for (const std::uint32_t first : {3u, 6u, 9u}) {
+    CHECK(queue.Pop(&chunk, false));
+    CHECK_EQ(chunk.first, first);
+    CHECK_EQ(chunk.count, first == 9 ? 2u : 3u);
+  }
+  CHECK(queue.empty());
+}
+
+TEST(ThievesLeaveWhatStaysHome) {
+  HomeQueue queue(4);
+  PushOne(queue, {TicketNumber(1), 0, 1, true});
+  PushOne(queue, {TicketNumber(1), 1, 1});
+  Chunk chunk;
+  CHECK(!queue.Pop(&chunk, true));  // nor do they look behind it
+  CHECK(queue.Pop(&chunk, false));
+  CHECK(chunk.stays_home);
+  CHECK(queue.Pop(&chunk, true));
+  CHECK(!chunk.stays_home);
 }
 
 TEST(WrapsAroundFarBeyondItsCapacity) {
@@ -58,9 +85,9 @@ TEST(WrapsAroundFarBeyondItsCapacity) {
     std::uint32_t pushed = 0, popped = 0;
     for (int round = 0; round < Scaled(20'000); ++round) {
       const std::uint32_t count = 1 + static_cast<std::uint32_t>(round) % capacity;
-      for (std::uint32_t i = 0; i < count; ++i) queue.Push(Numbered(pushed++));
+      for (std::uint32_t i = 0; i < count; ++i) PushOne(queue, Numbered(pushed++));
       Chunk chunk;
-      while (queue.Pop(&chunk)) CHECK_EQ(NumberOf(chunk), popped++);
+      while (queue.Pop(&chunk, false)) CHECK_EQ(chunk.first, popped++);
       CHECK_EQ(popped, pushed);
     }
   }
@@ -85,7 +112,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
         for (std::uint32_t k = 0; k < 50 && pushed < total; ++k) {
           if (pushed - popped.load(std::memory_order_acquire) == capacity) break;
           tickets[pushed] = pushed * 3;
-          queue.Push(Numbered(pushed++));
+          PushOne(queue, Numbered(pushed++));
         }
       }
     });
@@ -95,14 +122,15 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
       std::int64_t last = -1;
       Chunk chunk;
       while (popped.load(std::memory_order_relaxed) < total) {
-        if (!queue.Pop(&chunk)) {
+        if (!queue.Pop(&chunk, true)) {
           std::this_thread::yield();
           continue;
         }
-        const std::uint32_t number = NumberOf(chunk);
+        const std::uint32_t number = chunk.first;
         popped.fetch_add(1, std::memory_order_release);
         CHECK(number < total);
         CHECK_EQ(chunk.count, number % 1000 + 1);
+        CHECK(chunk.ticket == TicketNumber(std::uintptr_t{number} * 16));
         CHECK_EQ(tickets[number], number * 3);
         CHECK(number > last);  // each consumer sees them in order
         last = number;

@@ -23,7 +23,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 PoolOptions OneThread() {
   PoolOptions options;
-  options.num_threads = 1;
+  options.crew.num_threads = 1;
   return options;
 }
 
@@ -41,13 +41,13 @@ class Stepped {
         std::fill_n(bytes, pool_->layout().actions[column].row_bytes, std::byte{0});
       }
     }
-    Run(pool_->Begin(Op::kReset, NeverInterrupted));
+    Run(pool_->Begin(Op::kReset));
   }
 
   Pool& pool() { return *pool_; }
 
   void Step() {
-    Ticket& ticket = pool_->Begin(Op::kStepAndReset, NeverInterrupted);
+    Ticket& ticket = pool_->Begin(Op::kStepAndReset);
     actions_.BindTo(ticket.actions);
     root_.BindTo(ticket.root);
     Run(ticket);
@@ -56,7 +56,7 @@ class Stepped {
  private:
   void Run(Ticket& ticket) {
     out_.BindTo(ticket.out);
-    pool_->Submit(ticket, nullptr);
+    pool_->Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
     pool_->Wait(ticket, NeverInterrupted);
   }
 

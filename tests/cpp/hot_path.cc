@@ -78,7 +78,8 @@ class Visited : public Subject {
         out_(layout_.outputs, 1),
         root_(layout_.outputs, 1),
         scratch_(layout_) {
-    slot_.config = config;
+    slot_.config = config.get();
+    slot_.task = &config->task();
     slot_.max_episode_steps = kMaxEpisodeSteps;
     for (core::Batch* batch : {&ticket_.out, &ticket_.root}) *batch = test::MakeBatch(layout_.outputs.size());
     ticket_.actions = test::MakeBatch(layout_.actions.size());
@@ -89,7 +90,7 @@ class Visited : public Subject {
     ticket_.entropy = {{0}};
     Run(core::Op::kReset);
   }
-  ~Visited() override { slot_.config->task().destroy(slot_.env); }
+  ~Visited() override { slot_.task->destroy(slot_.env); }
 
   void Step(std::int64_t steps) override {
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -101,7 +102,7 @@ class Visited : public Subject {
  private:
   void Run(core::Op op) {
     ticket_.op = op;
-    if (core::Visit(layout_, ticket_, 0, slot_, scratch_) == core::Result::kFailed) std::abort();
+    if (core::Visitor(layout_, ticket_, scratch_).Visit(0, slot_) == core::Result::kFailed) std::abort();
   }
 
   const core::Layout layout_;
@@ -109,12 +110,12 @@ class Visited : public Subject {
   std::int64_t* const action_ = FirstAction(actions_);
   core::Scratch scratch_;
   core::Ticket ticket_;
-  core::EnvSlot slot_;
+  core::EnvSlot slot_{};
 };
 
 core::PoolOptions OneThread() {
   core::PoolOptions options;
-  options.num_threads = 1;
+  options.crew.num_threads = 1;
   return options;
 }
 
@@ -125,7 +126,7 @@ class Called : public Subject {
         actions_(pool_->layout().actions, 1),
         out_(pool_->layout().outputs, 1),
         root_(pool_->layout().outputs, 1) {
-    core::Ticket& ticket = pool_->Begin(core::Op::kReset, NeverInterrupted);
+    core::Ticket& ticket = pool_->Begin(core::Op::kReset);
     ticket.entropy = {{0}};
     Run(ticket);
   }
@@ -133,7 +134,7 @@ class Called : public Subject {
   void Step(std::int64_t steps) override {
     for (std::int64_t i = 0; i < steps; ++i) {
       *action_ = i % 2;
-      core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset, NeverInterrupted);
+      core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset);
       actions_.BindTo(ticket.actions);
       root_.BindTo(ticket.root);
       Run(ticket);
@@ -145,7 +146,7 @@ class Called : public Subject {
 
   void Run(core::Ticket& ticket) {
     out_.BindTo(ticket.out);
-    pool_->Submit(ticket, nullptr);
+    pool_->Submit(ticket, core::Pool::Await::kAtOnce, NeverInterrupted);
     pool_->Wait(ticket, NeverInterrupted);
   }
 

@@ -61,8 +61,12 @@ TEST(InfoKeysSelectColumns) {
            (std::vector<std::string>{"nested/float64", "vector", "pixels", "info64", "agents/reward",
                                      "agents/done", "terminated", "truncated", "done", "step_count",
                                      "agents/episode_reward", "is_init"}));
-  CHECK_EQ(layout.task_columns, (std::vector<int>{0, 1, 2, -1, 3, 4, 5}));
-  CHECK_EQ(layout.reward_size, 2u);
+  std::vector<int> columns;
+  for (const Target& target : layout.targets) columns.push_back(target.column);
+  CHECK_EQ(columns, (std::vector<int>{0, 1, 2, Target::kNoColumn, 3, 4, 5}));
+  CHECK(layout.targets[3].scratch == Target::kNoScratch);  // nobody asked for it
+  CHECK_EQ(layout.stages.size(), 3u);
+  CHECK(layout.state_bytes >= 2 * sizeof(float));
   CHECK_EQ(Find(layout, "step_count").spec.dtype, TRP_INT64);
   CHECK_EQ(Find(layout, "step_count").row_bytes, 8u);
   CHECK_EQ(Find(layout, "agents/episode_reward").spec.shape, std::vector<std::int64_t>{2});
@@ -93,7 +97,8 @@ TEST(FloatDtypeConvertsObservationsOnly) {
   CHECK_EQ(Find(f32, "vector").spec.dtype, TRP_FLOAT32);
   CHECK_EQ(Find(f32, "pixels").spec.dtype, TRP_UINT8);
   CHECK_EQ(Find(f32, "info64").spec.dtype, TRP_FLOAT64);
-  CHECK_EQ(f32.converted.size(), 1u);
+  CHECK_EQ(f32.stages.size(), 1u);
+  CHECK_EQ(f32.targets[0].column, Target::kNoColumn);  // through scratch
   const Layout f64(*KindsConfig(), {.info_keys = keys, .one_hot = false, .float_dtype = TRP_FLOAT64});
   CHECK_EQ(Find(f64, "vector").spec.dtype, TRP_FLOAT64);
   CHECK_EQ(Find(f64, "vector").row_bytes, 16u);
@@ -123,10 +128,10 @@ TEST(OneHotObservationsPassThroughScratch) {
   CHECK_EQ(column.spec.Choices(), (std::vector<std::int64_t>{2, 3}));
   CHECK_EQ(column.spec.OneHotShape(), column.spec.shape);
   CHECK_EQ(column.row_bytes, 10 * sizeof(std::int64_t));
-  CHECK_EQ(layout.one_hot.size(), 1u);
-  CHECK_EQ(layout.one_hot[0].categories, (std::vector<std::int64_t>{2, 3, 2, 3}));
+  CHECK_EQ(layout.stages.size(), 1u);
+  CHECK_EQ(layout.targets[0].column, Target::kNoColumn);
   const Layout numbers(*config, {.info_keys = {}, .one_hot = false, .float_dtype = -1});
-  CHECK(numbers.one_hot.empty());
+  CHECK(numbers.stages.empty());
   CHECK_EQ(numbers.outputs[0].row_bytes, 4 * sizeof(std::int64_t));
 }
 
@@ -137,11 +142,14 @@ TEST(ScratchSlotsAreAlignedAndDisjoint) {
   const auto bytes = [](const Spec& spec) { return spec.size() * ItemSize(spec.dtype); };
   std::size_t output = 0;
   for (const Spec& spec : config->specs()) {
-    if (spec.role != TRP_ACTION) slots.emplace_back(layout.task_scratch[output++], bytes(spec));
+    if (spec.role != TRP_ACTION) {
+      const std::size_t scratch = layout.targets[output++].scratch;
+      if (scratch != Target::kNoScratch) slots.emplace_back(scratch, bytes(spec));
+    }
   }
-  CHECK_EQ(output, layout.task_scratch.size());
+  CHECK_EQ(output, layout.targets.size());
   for (const ActionColumn& column : layout.actions) {
-    slots.emplace_back(column.scratch_offset, bytes(column.spec));
+    slots.emplace_back(column.scratch, bytes(column.spec));
   }
   std::sort(slots.begin(), slots.end());
   for (std::size_t i = 0; i < slots.size(); ++i) {

@@ -224,15 +224,16 @@ std::string Shown(const test::Options& options) {
   const auto config = MakeConfig("options_plugin", "Options-v0", options);
   const Layout layout(*config, {});
   Scratch scratch(layout);
-  EnvSlot slot;
-  slot.config = config;
+  EnvSlot slot{};
+  slot.config = config.get();
+  slot.task = &config->task();
   Ticket ticket;
   test::Tensors out(layout.outputs, 1);
   ticket.out = test::MakeBatch(layout.outputs.size());
   out.BindTo(ticket.out);
   for (const Op op : {Op::kCreate, Op::kReset}) {
     ticket.op = op;
-    CHECK_EQ(Visit(layout, ticket, 0, slot, scratch), Result::kOk);
+    CHECK_EQ(Visitor(layout, ticket, scratch).Visit(0, slot), Result::kOk);
   }
   config->task().destroy(slot.env);
   std::string text = test::Show(out.Values<std::int64_t>("ints", 0)) +

@@ -22,8 +22,8 @@ using test::SomeActions;
 
 void CheckClosed(Client& client) {
   std::uint8_t rgb[6];
-  CHECK_THROWS(PoolError, "closed", client.pool().Begin(Op::kReset, test::NeverInterrupted));
-  CHECK_THROWS(PoolError, "closed", client.pool().Begin(Op::kStep, test::NeverInterrupted));
+  CHECK_THROWS(PoolError, "closed", client.Reset());
+  CHECK_THROWS(PoolError, "closed", client.Step(SomeActions(client.size(), 0)));
   CHECK_THROWS(PoolError, "closed", client.pool().Save(0));
   CHECK_THROWS(PoolError, "closed", client.pool().Load(0, {}));
   CHECK_THROWS(PoolError, "closed", client.pool().Render(0, rgb));
@@ -138,7 +138,7 @@ int UseParentsPool(Client& client) {
   std::uint8_t rgb[6];
   CHECK(client.pool().forked());
   CHECK_THROWS(PoolError, "before the process forked",
-               client.pool().Begin(Op::kReset, test::NeverInterrupted));
+               client.pool().Begin(Op::kReset));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Save(0));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Load(0, {}));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Render(0, rgb));

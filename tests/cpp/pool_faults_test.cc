@@ -143,8 +143,8 @@ TEST(EachFaultHasItsOwnMessage) {
   const auto owned = Pool::Open(envs, {}, test::NeverInterrupted);
   Pool& pool = *owned;
   for (int step = 0; step < 3; ++step) {
-    Ticket& ticket = pool.Begin(step == 0 ? Op::kReset : Op::kStep, test::NeverInterrupted);
-    pool.Submit(ticket, nullptr);
+    Ticket& ticket = pool.Begin(step == 0 ? Op::kReset : Op::kStep);
+    pool.Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
     try {
       pool.Wait(ticket, test::NeverInterrupted);
       CHECK(step < 2);

@@ -199,7 +199,7 @@ TEST(AHungEnvInFlightIsReceivedAsAFailure) {
       const auto received = alone ? client.pool().ReceiveAlone(Op::kStep, env, {}, NeverInterrupted)
                                   : client.pool().Receive(Op::kStep, 1, 1, {}, NeverInterrupted);
       const std::vector<const std::byte*> nowhere(client.pool().layout().outputs.size());
-      client.pool().Take(Op::kStep, *received, nowhere.data(), nowhere.data());
+      client.pool().Take(*received, nowhere.data(), nowhere.data());
     };
     {
       const ClosedGate gate;

@@ -100,7 +100,8 @@ TEST(TheNextCallWaitsForTheOldOneAndCanBeInterruptedToo) {
     InterruptAStep(client);
     const std::weak_ptr<Tensors> out = client.out;
     for (int i = 0; i < 3; ++i) {
-      CHECK(IsInterrupted([&] { client.pool().Begin(Op::kReset, Always); }));
+      CHECK(IsInterrupted([&] { client.interrupted = Always;
+        client.Reset(); }));
       CHECK_THROWS(PoolError, "still at work", client.pool().Save(0));
       CHECK_THROWS(PoolError, "still at work", client.pool().Load(0, {}));
       CHECK_THROWS(PoolError, "still at work", client.pool().Render(0, rgb));
@@ -200,7 +201,7 @@ TEST(APoolIsInterruptedWhileItIsCreated) {
   std::vector<EnvRequest> envs(20, EnvRequest{test::CounterConfig({{"create_us", 30'000}}), 0});
   for (const int threads : {1, 3}) {
     PoolOptions options;
-    options.num_threads = threads;
+    options.crew.num_threads = threads;
     static std::atomic<int> asked;
     asked.store(0);  // a second interrupt would end the wait for the threads too
     CHECK(IsInterrupted([&] { Pool::Open(envs, options, [] { return asked.fetch_add(1) == 0; }); }));
@@ -222,8 +223,9 @@ TEST(AnotherThreadMayTakeOverFromAnInterruptedCall) {
       }
       while (true) {
         try {
-          Ticket& ticket = client.pool().Begin(Op::kStep, test::NeverInterrupted);
-          client.pool().Submit(ticket, none.data());
+          Ticket& ticket = client.pool().Begin(Op::kStep);
+          client.pool().Select(ticket, none.data());
+          client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
           client.pool().Wait(ticket, test::NeverInterrupted);
           return;
         } catch (const PoolError&) {  // the other one is still running

@@ -24,7 +24,7 @@ std::unique_ptr<Pool> MakePool(const std::vector<std::shared_ptr<const Config>>&
   std::vector<EnvRequest> envs;
   for (const auto& config : configs) envs.push_back({config, 0});
   PoolOptions options;
-  options.num_threads = num_threads;
+  options.crew.num_threads = num_threads;
   return Pool::Open(std::move(envs), options, test::NeverInterrupted);
 }
 
@@ -75,9 +75,9 @@ TEST(ARefusedActionChangesNothing) {
 TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
   const auto pool = MakePool({test::KindsConfig(), test::KindsConfig({{"high", 2.0}})});
   test::Tensors actions(pool->layout().actions, 2), out(pool->layout().outputs, 2);
-  Ticket* ticket = &pool->Begin(Op::kReset, test::NeverInterrupted);
+  Ticket* ticket = &pool->Begin(Op::kReset);
   out.BindTo(ticket->out);
-  pool->Submit(*ticket, nullptr);
+  pool->Submit(*ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
   pool->Wait(*ticket, test::NeverInterrupted);
   for (std::uint32_t env = 0; env < 2; ++env) {
     for (std::size_t i = 0; i < pool->layout().actions.size(); ++i) {
@@ -86,10 +86,10 @@ TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
     actions.Set<std::uint8_t>("uint8", env, 0, 1);
   }
   const auto step = [&] {
-    ticket = &pool->Begin(Op::kStep, test::NeverInterrupted);
+    ticket = &pool->Begin(Op::kStep);
     actions.BindTo(ticket->actions);
     out.BindTo(ticket->out);
-    pool->Submit(*ticket, nullptr);
+    pool->Submit(*ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
     pool->Wait(*ticket, test::NeverInterrupted);
   };
   step();
@@ -109,7 +109,7 @@ TEST(RefusesUnknownEnvs) {
   CHECK_THROWS(StatusError, "env_index 3", client.pool().RenderSize(3));
 }
 
-TEST(RefusesASecondCallWhileOneIsRunning) {
+TEST(RefusesASecondCallForAnEnvThatIsAtWork) {
   Client client(4, {.options = {{"gate", true}}});
   client.CheckedReset();
   const auto state = client.pool().Save(0);
@@ -118,12 +118,16 @@ TEST(RefusesASecondCallWhileOneIsRunning) {
     const test::HeldUpStep held(client, threads);
     std::uint8_t rgb[6];
     for (int i = 0; i < 3; ++i) {
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().Begin(Op::kStep, test::NeverInterrupted));
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().Begin(Op::kReset, test::NeverInterrupted));
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().Save(0));
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().Load(0, state));
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().RenderSize(0));
-      CHECK_THROWS(PoolError, "one call at a time", client.pool().Render(0, rgb));
+      for (const Op op : {Op::kStep, Op::kReset}) {
+        Ticket& ticket = client.pool().Begin(op);
+        client.actions->BindTo(ticket.actions);
+        CHECK_THROWS(PoolError, "env 0 is in flight",
+                     client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted));
+      }
+      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
+      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Load(0, state));
+      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().RenderSize(0));
+      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Render(0, rgb));
     }
   }
   threads.Join();
@@ -131,7 +135,7 @@ TEST(RefusesASecondCallWhileOneIsRunning) {
   client.CheckedStep(Op::kStep, SomeActions(4, 1));
 }
 
-TEST(ThreadsThatRaceForAPoolGetItOrAnError) {
+TEST(ThreadsThatRaceForEnvsGetThemOrAnError) {
   Client client(16, {.options = {{"cost_ns", 2'000}}, .num_threads = 3});
   client.CheckedReset();
   std::atomic<int> done{0}, refused{0};
@@ -140,11 +144,11 @@ TEST(ThreadsThatRaceForAPoolGetItOrAnError) {
     threads.Start([&] {
       for (int step = 0; step < test::Scaled(2'000); ++step) {
         try {
-          Ticket& ticket = client.pool().Begin(Op::kStep, test::NeverInterrupted);
+          Ticket& ticket = client.pool().Begin(Op::kStep);
           for (std::uint32_t env = 0; env < 16; ++env) client.actions->Set<std::int64_t>("action", env, 0, 1);
           client.actions->BindTo(ticket.actions);
           client.out->BindTo(ticket.out);
-          client.pool().Submit(ticket, nullptr);
+          client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
           client.pool().Wait(ticket, test::NeverInterrupted);
           done.fetch_add(1);
           if (step % 16 == 0) client.pool().Save(3);

@@ -40,7 +40,9 @@ class Actions {
   }
 
   void Check(std::uint32_t first = 0, std::uint32_t count = kRows) const {
-    CheckActions(layout, *config, batch_, first, count);
+    std::vector<std::uint32_t> envs;
+    for (std::uint32_t env = first; env < first + count; ++env) envs.push_back(env);
+    CheckActions(layout, *config, batch_, envs);
   }
 
   template <class T>

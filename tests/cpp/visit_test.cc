@@ -29,11 +29,12 @@ class Visited {
         actions(layout.actions, 3),
         out(layout.outputs, 3, 8),
         root(layout.outputs, 3, 16),
+        config_(config),
         scratch_(layout) {
-    slot.config = config;
+    slot.config = config.get();
+    slot.task = &config->task();
     slot.max_episode_steps = max_episode_steps;
-    episode_rewards.resize(layout.reward_size);
-    slot.episode_rewards = episode_rewards;
+    slot.state = state.data();
     for (Batch* batch : {&ticket.out, &ticket.root}) *batch = test::MakeBatch(layout.outputs.size());
     ticket.actions = test::MakeBatch(layout.actions.size());
     actions.BindTo(ticket.actions);
@@ -45,14 +46,14 @@ class Visited {
     CHECK_EQ(Run(Op::kCreate), Result::kOk);
   }
   ~Visited() {
-    if (slot.env) slot.config->task().destroy(slot.env);
+    if (slot.env) slot.task->destroy(slot.env);
   }
 
   Result Run(Op op) {
     out.Clear();
     root.Clear();
     ticket.op = op;
-    const Result result = Visit(layout, ticket, 1, slot, scratch_);
+    const Result result = Visitor(layout, ticket, scratch_).Visit(1, slot);
     for (const Tensors* tensors : {&out, &root}) {
       CHECK(tensors->IsUntouched(0) && tensors->IsUntouched(2) && tensors->PaddingIsUntouched());
     }
@@ -60,9 +61,11 @@ class Visited {
   }
   // Puts an env of another configuration, of the same layout, in the env's place.
   Result Recreate(std::shared_ptr<const Config> config) {
-    slot.config->task().destroy(slot.env);
+    slot.task->destroy(slot.env);
     slot.env = nullptr;
-    slot.config = std::move(config);
+    config_ = std::move(config);
+    slot.config = config_.get();
+    slot.task = &config_->task();
     return Run(Op::kCreate);
   }
   Result Reset(std::uint32_t seed) {
@@ -88,12 +91,13 @@ class Visited {
   }
 
   const Layout layout;
-  std::vector<float> episode_rewards;
-  EnvSlot slot;
+  ZeroedBytes state{layout.state_bytes};
+  EnvSlot slot{};
   Ticket ticket;
   Tensors actions, out, root;
 
  private:
+  std::shared_ptr<const Config> config_;
   Scratch scratch_;
 };
 
@@ -221,7 +225,7 @@ TEST(PicturesShowTheObservationBesideThem) {
                                                          .from_pixels = true,
                                                          .pixels_only = pixels_only});
     CHECK_EQ(env.layout.outputs[env.out.Column("pixels")].spec.shape, (Longs{1, 2, 3}));
-    CHECK_EQ(env.layout.task_columns[0] == Layout::kHidden, pixels_only);
+    CHECK_EQ(env.layout.targets[0].column == Target::kNoColumn, pixels_only);
     env.Reset(0);
     for (int step = 1; step <= 3; ++step) {
       CHECK_EQ(env.Step(1, Op::kStepAndReset), step < 3 ? Result::kOk : Result::kReset);

@@ -1,0 +1,153 @@
+#include "env_table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "home_queue.h"
+#include "validate.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+const Config& FirstConfig(const std::vector<EnvRequest>& envs) {
+  if (envs.empty()) throw StatusError(TRP_INVALID_ARGUMENT, "a pool has at least one env");
+  if (envs.size() > kMaxEnvs) {
+    throw StatusError(TRP_INVALID_ARGUMENT, "a pool holds at most " + std::to_string(kMaxEnvs) + " envs");
+  }
+  return *envs[0].config;
+}
+
+bool HaveOneConfig(const std::vector<EnvRequest>& envs) {
+  const auto is_first = [&](const EnvRequest& env) { return env.config == envs[0].config; };
+  return std::all_of(envs.begin(), envs.end(), is_first);
+}
+
+}  // namespace
+
+EnvTable::EnvTable(std::vector<EnvRequest> envs, const LayoutOptions& options)
+    : requests_(std::move(envs)),
+      layout_(FirstConfig(requests_), options),
+      one_config_(HaveOneConfig(requests_)),
+      all_(requests_.size()),
+      slot_memory_(requests_.size() * sizeof(EnvSlot)),
+      stage_states_(requests_.size() * layout_.state_bytes),
+      slots_(reinterpret_cast<EnvSlot*>(slot_memory_.data())),
+      states_(requests_.size(), EnvState::kUnset) {
+  std::iota(all_.begin(), all_.end(), 0u);
+  for (const EnvRequest& env : requests_) {
+    if (one_config_) break;
+    const Config& first = *requests_[0].config;
+    std::string mismatch = Mismatch(first, *env.config);
+    if (mismatch.empty() && layout_.shows_pictures && first.RenderSize() != env.config->RenderSize()) {
+      mismatch = std::string("the pictures of '") + first.task().id + "' and '" + env.config->task().id +
+                 "' differ in size";
+    }
+    if (!mismatch.empty()) throw StatusError(TRP_INVALID_ARGUMENT, mismatch);
+  }
+}
+
+EnvTable::~EnvTable() {
+  for (std::uint32_t env = 0; env < size(); ++env) Destroy(env);
+}
+
+EnvSlot& EnvTable::NewSlot(std::uint32_t env) {
+  const EnvRequest& request = requests_[env];
+  return *new (&slots_[env])
+      EnvSlot{request.config.get(),      &request.config->task(), nullptr,
+              request.max_episode_steps, 0,                       stage_states_.data() + env * layout_.state_bytes};
+}
+
+void EnvTable::Destroy(std::uint32_t env) {
+  EnvSlot& slot = slots_[env];
+  if (slot.env) slot.task->destroy(slot.env);
+  slot.env = nullptr;
+}
+
+// ---- the rules ----------------------------------------------------------------------------------
+
+void EnvTable::Launch(const Ticket& ticket) {
+  CheckStates(ticket.op, ticket.envs);
+  if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) CheckActions(ticket.actions, ticket.envs);
+  SetState(ticket.envs, EnvState::kInFlight);
+}
+
+void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {
+  if (op == Op::kCreate) return;
+  const bool must_be_ready = op != Op::kReset;
+  bool all_may = true;
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    const EnvState* states = states_.data() + first;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      all_may &= states[i] == EnvState::kReady || (!must_be_ready && states[i] != EnvState::kInFlight);
+    }
+  });
+  if (all_may) return;
+  for (const std::uint32_t env : envs) {
+    const EnvState state = states_[env];
+    if (state == EnvState::kInFlight || (must_be_ready && state != EnvState::kReady)) Refuse(op, env);
+  }
+}
+
+void EnvTable::Refuse(Op op, std::uint32_t env) const {
+  const std::string name = "env " + std::to_string(env);
+  switch (states_[env]) {
+    case EnvState::kUnset:
+      throw PoolError(name + " has not been reset: call reset() before the first step");
+    case EnvState::kFailed:
+      throw PoolError(name + " has failed and must be reset before it can be stepped again: " +
+                      fault_messages_.at(env));
+    case EnvState::kUnknown:
+      throw PoolError("a call was interrupted while " + name +
+                      " was at work, so its state is unknown: reset it before the next step");
+    default:
+      throw PoolError(name + " is in flight: receive it before it is " +
+                      (op == Op::kReset ? "reset" : "stepped") + " again");
+  }
+}
+
+void EnvTable::CheckActions(const Batch& actions, std::span<const std::uint32_t> envs) const {
+  if (one_config_) return core::CheckActions(layout_, *requests_[0].config, actions, envs);
+  for (const std::uint32_t& env : envs) {
+    core::CheckActions(layout_, *requests_[env].config, actions, std::span(&env, 1));
+  }
+}
+
+void EnvTable::CheckIndex(std::uint32_t env) const {
+  if (env < size()) return;
+  throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
+                                              std::to_string(size()) + " envs");
+}
+
+void EnvTable::SetState(std::span<const std::uint32_t> envs, EnvState state) {
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    std::fill_n(states_.begin() + first, count, state);
+  });
+}
+
+void EnvTable::MarkFailed(std::span<const EnvFault> faults) {
+  for (const EnvFault& fault : faults) {
+    const auto env = static_cast<std::uint32_t>(fault.env_index);
+    states_[env] = EnvState::kFailed;
+    fault_messages_[env] = fault.message;
+  }
+}
+
+EnvFailure EnvTable::FailureOf(std::vector<EnvFault> faults) const {
+  const auto by_env = [](const EnvFault& a, const EnvFault& b) { return a.env_index < b.env_index; };
+  std::sort(faults.begin(), faults.end(), by_env);
+  const EnvFault& first = faults[0];
+  const std::size_t others = faults.size() - 1;
+  std::string message = "env " + std::to_string(first.env_index) + " (" +
+                        requests_[static_cast<std::size_t>(first.env_index)].config->task().id + ") failed " +
+                        (first.step == EnvFault::kInCreation ? "when it was created"
+                         : first.step == EnvFault::kInReset  ? "in a reset"
+                                                             : "in step " + std::to_string(first.step)) +
+                        ": " + first.message;
+  if (others > 0) {
+    message += " (and " + std::to_string(others) + " more env" + (others == 1 ? "" : "s") + " failed too)";
+  }
+  return EnvFailure(message, std::move(faults));
+}
+
+}  // namespace torchrl_pool::core

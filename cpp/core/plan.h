@@ -1,0 +1,26 @@
+// What an env can be asked to do, and how a ticket's work is shared out.
+#ifndef TORCHRL_POOL_CORE_PLAN_H_
+#define TORCHRL_POOL_CORE_PLAN_H_
+
+namespace torchrl_pool::core {
+
+enum class Op {
+  kCreate,        // make the simulator
+  kReset,         // start an episode, after seeding if there is entropy: writes `out`
+  kStep,          // writes `out`
+  kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
+};
+constexpr int kNumOps = 4;
+
+struct Plan {
+  int threads = 1;           // that it is worth having, the caller included if it helps
+  bool caller_helps = true;  // whoever waits works too
+  bool at_once = true;       // and waits from the beginning
+
+  // The caller then does all of it, without any queue.
+  bool IsInline() const { return threads == 1 && caller_helps && at_once; }
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_PLAN_H_

@@ -1,0 +1,177 @@
+#include "saved_state.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "errors.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+constexpr std::string_view kMagic = "torchrl_pool state ";
+constexpr std::string_view kVersion = "2";
+// More steps than any episode has; well below what could overflow.
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;
+
+class Writer {
+ public:
+  void Bytes(const void* data, std::size_t size) {
+    const std::size_t end = bytes.size();
+    bytes.resize(end + size);
+    if (size > 0) std::memcpy(bytes.data() + end, data, size);  // null where there is nothing
+  }
+  template <class T>
+  void Number(T number) {
+    Bytes(&number, sizeof number);
+  }
+  void Text(std::string_view text) {
+    Number<std::uint64_t>(text.size());
+    Bytes(text.data(), text.size());
+  }
+
+  std::vector<std::uint8_t> bytes;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::uint8_t> bytes) : rest(bytes) {}
+
+  std::span<const std::uint8_t> Bytes(std::uint64_t size) {
+    if (rest.size() < size) throw StatusError(TRP_INVALID_ARGUMENT, "the saved state is truncated");
+    const auto bytes = rest.first(size);
+    rest = rest.subspan(size);
+    return bytes;
+  }
+  template <class T>
+  T Number() {
+    T number;
+    std::memcpy(&number, Bytes(sizeof number).data(), sizeof number);
+    return number;
+  }
+  std::string Text(std::uint64_t size) {
+    const auto bytes = Bytes(size);
+    return {bytes.begin(), bytes.end()};
+  }
+  std::string Text() { return Text(Number<std::uint64_t>()); }
+
+  std::span<const std::uint8_t> rest;
+};
+
+// The words may quote what was read.
+[[noreturn]] void Refuse(const std::string& why) { throw StatusError(TRP_INVALID_ARGUMENT, ToUtf8(why)); }
+
+void CheckHeader(Reader& reader, const EnvSlot& slot, std::uint32_t env_index) {
+  if (reader.rest.size() < kMagic.size() || reader.Text(kMagic.size()) != kMagic) {
+    Refuse("these bytes are no state that get_state returned");
+  }
+  const std::string version = reader.Text(kVersion.size());
+  if (version != kVersion) {
+    Refuse("this state was saved by another version of torchrl_pool, in format " + version +
+           "; this one reads format " + std::string(kVersion));
+  }
+  const std::string id = reader.Text();
+  if (id != slot.task->id) {
+    Refuse("this state is of task '" + id + "', env " + std::to_string(env_index) + " runs '" +
+           slot.task->id + "'");
+  }
+}
+
+std::vector<const Stage*> StagesWithState(const Layout& layout) {
+  std::vector<const Stage*> stages;
+  for (const auto& stage : layout.stages) {
+    if (stage->state_bytes() > 0) stages.push_back(stage.get());
+  }
+  return stages;
+}
+
+// What the stages keep, in their order.
+std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layout& layout) {
+  std::vector<std::span<const std::uint8_t>> states;
+  const auto refuse = [](const std::string& name) {
+    Refuse("this state was saved with another choice of the info key '" + name + "'");
+  };
+  const auto stages = StagesWithState(layout);
+  const auto count = reader.Number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string name = reader.Text();
+    const auto size = reader.Number<std::uint64_t>();
+    if (i >= stages.size() || stages[i]->state_name() != name || stages[i]->state_bytes() != size) refuse(name);
+    states.push_back(reader.Bytes(size));
+  }
+  if (count < stages.size()) refuse(stages[count]->state_name());
+  return states;
+}
+
+// An episode of which nobody sees anything: a plugin may only be asked to load what has begun one.
+void BeginEpisode(const Layout& layout, EnvSlot& slot, std::uint32_t env_index) {
+  Scratch scratch(layout);
+  Ticket ticket;
+  ticket.op = Op::kReset;
+  ticket.out.base.assign(layout.outputs.size(), nullptr);
+  ticket.out.stride.assign(layout.outputs.size(), 0);
+  if (Visitor(layout, ticket, scratch).Visit(env_index, slot) == Result::kFailed) {
+    ThrowUnlessOk(TRP_RUNTIME_ERROR, slot, env_index, scratch.error);
+  }
+}
+
+}  // namespace
+
+void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) {
+  if (status == TRP_OK) return;
+  throw StatusError(static_cast<trp_status>(status), "env " + std::to_string(env_index) + " (" +
+                                                         slot.task->id + "): " + MessageOf(error));
+}
+
+std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index) {
+  const trp_task& task = *slot.task;
+  if (!task.save) {
+    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id + "' cannot save its state");
+  }
+  Writer writer;
+  writer.Bytes(kMagic.data(), kMagic.size());
+  writer.Bytes(kVersion.data(), kVersion.size());
+  writer.Text(task.id);
+  writer.Number(slot.elapsed_steps);
+  const auto stages = StagesWithState(layout);
+  writer.Number<std::uint64_t>(stages.size());
+  for (const Stage* stage : stages) {
+    writer.Text(stage->state_name());
+    writer.Number<std::uint64_t>(stage->state_bytes());
+    writer.Bytes(slot.state + stage->state_offset, stage->state_bytes());
+  }
+  trp_error error{};
+  std::size_t size = 0;
+  ThrowUnlessOk(task.save(slot.env, nullptr, &size, &error), slot, env_index, error);
+  const std::size_t header = writer.bytes.size();
+  writer.bytes.resize(header + size);
+  ThrowUnlessOk(task.save(slot.env, writer.bytes.data() + header, &size, &error), slot, env_index, error);
+  writer.bytes.resize(header + size);
+  return std::move(writer.bytes);
+}
+
+void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, bool is_ready,
+               std::span<const std::uint8_t> bytes) {
+  const trp_task& task = *slot.task;
+  if (!task.load) {
+    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id + "' cannot load a state");
+  }
+  Reader reader(bytes);
+  CheckHeader(reader, slot, env_index);
+  const auto elapsed_steps = reader.Number<std::int64_t>();
+  if (elapsed_steps < 0 || elapsed_steps > kMostSteps) {
+    Refuse("this state is damaged: it counts " + std::to_string(elapsed_steps) + " steps");
+  }
+  const auto states = ReadStages(reader, layout);
+  if (!is_ready) BeginEpisode(layout, slot, env_index);
+  trp_error error{};
+  ThrowUnlessOk(task.load(slot.env, reader.rest.data(), reader.rest.size(), &error), slot, env_index, error);
+  slot.elapsed_steps = elapsed_steps;
+  const auto stages = StagesWithState(layout);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    std::memcpy(slot.state + stages[i]->state_offset, states[i].data(), states[i].size());
+  }
+}
+
+}  // namespace torchrl_pool::core

@@ -1,0 +1,63 @@
+// Discrete entries as one-hot vectors: numbers become vectors on the way out, vectors numbers on the way in.
+#ifndef TORCHRL_POOL_CORE_STAGES_ONE_HOT_H_
+#define TORCHRL_POOL_CORE_STAGES_ONE_HOT_H_
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stages/stage.h"
+
+namespace torchrl_pool::core {
+
+// categories: of each element, in the order in which their vectors lie one after the other.
+class EncodeOneHot : public Stage {
+ public:
+  EncodeOneHot(std::size_t output, std::size_t column, std::string name, std::vector<std::int64_t> categories)
+      : output_(output),
+        column_(column),
+        name_(std::move(name)),
+        categories_(std::move(categories)),
+        width_(std::accumulate(categories_.begin(), categories_.end(), std::int64_t{0})) {}
+
+  bool Run(const StageRow& row) const override {
+    auto* to = reinterpret_cast<std::int64_t*>(row.columns[column_]);
+    if (!to) return true;
+    std::memset(to, 0, static_cast<std::size_t>(width_) * sizeof *to);
+    const auto* category = static_cast<const std::int64_t*>(row.written[output_]);
+    for (const std::int64_t count : categories_) {
+      if (*category < 0 || *category >= count) {
+        return row.Fail("the env wrote %lld to '%s', expected one of 0 to %lld",
+                        static_cast<long long>(*category), name_.c_str(), static_cast<long long>(count - 1));
+      }
+      to[*category++] = 1;
+      to += count;
+    }
+    return true;
+  }
+
+ private:
+  const std::size_t output_, column_;
+  const std::string name_;
+  const std::vector<std::int64_t> categories_;
+  const std::int64_t width_;
+};
+
+// Of several hot entries the first one counts, as torch's argmax has it. Rows have been checked before: each
+// vector has a hot one.
+inline void DecodeOneHot(const std::vector<std::int64_t>& categories, const std::int64_t* hot,
+                         std::int64_t* numbers) {
+  for (const std::int64_t count : categories) {
+    std::int64_t category = 0;
+    while (category + 1 < count && hot[category] == 0) ++category;
+    *numbers++ = category;
+    hot += count;
+  }
+}
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_STAGES_ONE_HOT_H_

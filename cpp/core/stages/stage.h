@@ -1,0 +1,53 @@
+// What happens to an env's row after the env has written it: an ordered list of small steps, each over one row
+// at a time, by the thread that still has the row in its cache.
+#ifndef TORCHRL_POOL_CORE_STAGES_STAGE_H_
+#define TORCHRL_POOL_CORE_STAGES_STAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "torchrl_pool/abi.h"
+
+namespace torchrl_pool::core {
+
+// What a stage sees of one visit.
+struct StageRow {
+  std::byte* const* columns;  // the env's row of each column of the batch; null: nobody wants it
+  void* const* written;       // where the env has written each of its outputs; null: it has not
+  std::byte* state;           // the env's bytes of all stages
+  std::int64_t elapsed_steps; // of the episode; 0: a reset has just begun it
+  const trp_task* task;
+  trp_env* env;
+  trp_error* error;
+
+  bool is_first() const { return elapsed_steps == 0; }
+
+  // So that a stage that finds the env at fault can return Fail(...).
+  template <class... Args>
+  bool Fail(const char* format, Args... args) const {
+    std::snprintf(error->message, sizeof error->message, format, args...);
+    return false;
+  }
+};
+
+// No threads here: different envs' rows may be run at the same time, one env's never are.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  // False: the env has failed, and the row's error says why.
+  virtual bool Run(const StageRow& row) const = 0;
+
+  // What it keeps about each env from one visit to the next: zeros at first, part of a saved state under this
+  // name.
+  virtual std::size_t state_bytes() const { return 0; }
+  virtual std::string state_name() const { return {}; }
+
+  std::size_t state_offset = 0;  // the program's choice
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_STAGES_STAGE_H_

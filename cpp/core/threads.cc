@@ -1,0 +1,199 @@
+// The life of a crew's threads.
+//
+// A simulator that does not come back cannot be ended from outside, so its thread is left to itself. Whatever
+// it may still touch stays alive and is used for nothing else: its env's slot, the ticket (which keeps the
+// caller's memory), and, once the pool is closed, the pool. Should it come back it finds that its visit was
+// given up, and ends; the env may then be reset.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cpu.h"
+#include "crew.h"
+#include "errors.h"
+#include "perturb.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using Clock = EventCount::Clock;
+
+// Signals are the caller's business, but for those that say what this very thread has done: a handler that
+// reports crashes must see them.
+void BlockSignals() {
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    sigdelset(&blocked, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+}
+
+std::string Seconds(Clock::duration time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+}  // namespace
+
+void Crew::Start() {
+  std::lock_guard lock(mutex_);
+  for (int home = 0; home < num_threads(); ++home) {
+    if (!StartThread(home)) {
+      throw PoolError("cannot start thread " + std::to_string(home) + " of " + std::to_string(num_threads()));
+    }
+  }
+}
+
+bool Crew::StartThread(int home) {
+  auto thread = std::make_unique<Thread>();
+  try {
+    thread->thread = std::thread(&Crew::ThreadMain, this, home, std::ref(*thread));
+  } catch (const std::system_error&) {
+    return false;  // the system has no more of them
+  }
+  worker(home).thread = std::move(thread);
+  return true;
+}
+
+void Crew::ThreadMain(int home, Thread& thread) {
+  BlockSignals();
+  if (!options_.thread_affinity.empty()) {
+    // The first processor is for thread 1, since thread 0 mostly sleeps.
+    const int index = (home + num_threads() - 1) % num_threads();
+    PinThisThread(options_.thread_affinity[static_cast<std::size_t>(index) % options_.thread_affinity.size()]);
+  }
+  Scratch scratch(envs_.layout());
+  Worker& me = worker(home);
+  VisitWatch* watch = options_.step_timeout ? &thread.watch : nullptr;
+  while (WorkUntilNone(home, scratch, watch)) {
+    const std::uint32_t key = me.parked.PrepareWait();
+    if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
+      me.parked.CancelWait();
+    } else {
+      me.parked.Wait(key, std::chrono::hours(1));
+    }
+    Perturb();
+    if (const std::uint64_t others = me.to_wake.exchange(0)) Wake(WakeSpan::Unpack(others));
+  }
+  thread.ended.store(true, std::memory_order_release);
+  ended_.Notify();
+}
+
+// ---- those that hang ----------------------------------------------------------------------------
+
+// Visits that have taken too long have failed; others take the places of their threads.
+void Crew::GiveUpHung() {
+  if (!options_.step_timeout) return;
+  std::vector<VisitWatch::Visit> given_up;
+  {
+    Perturb();
+    std::lock_guard lock(mutex_);
+    const auto too_early = Clock::now() - *options_.step_timeout;
+    for (int home = 0; home < num_threads(); ++home) {
+      std::unique_ptr<Thread>& thread = worker(home).thread;
+      if (thread) {
+        const auto visit = thread->watch.GiveUp(too_early);
+        if (!visit) continue;
+        visit->ticket->users.fetch_add(1, std::memory_order_relaxed);
+        hung_.push_back({visit->env, std::move(thread), visit->ticket});
+        given_up.push_back(*visit);
+      }
+      // Where that fails, the next one who waits tries again.
+      if (!stop_.load(std::memory_order_relaxed)) StartThread(home);
+    }
+  }
+  for (const VisitWatch::Visit& visit : given_up) {
+    const Result failed[] = {Result::kFailed};
+    std::vector<EnvFault> faults = {
+        {visit.env, "it has not come back within " + Seconds(*options_.step_timeout), visit.step, true}};
+    Deliver(*visit.ticket, std::span(&visit.env, 1), failed, faults);
+  }
+}
+
+void Crew::FreeHung() {
+  if (!options_.step_timeout) return;
+  std::vector<Hung> ended;
+  {
+    Perturb();
+    std::lock_guard lock(mutex_);
+    const auto first = std::partition(hung_.begin(), hung_.end(), [](const Hung& hung) {
+      return !hung.thread->ended.load(std::memory_order_acquire);
+    });
+    ended.assign(std::make_move_iterator(first), std::make_move_iterator(hung_.end()));
+    hung_.erase(first, hung_.end());
+  }
+  // Without the lock: the caller's memory, which goes with a ticket, may have locks of its own.
+  for (Hung& hung : ended) {
+    hung.thread->thread.join();
+    tickets_.Drop(*hung.ticket);
+  }
+}
+
+std::optional<std::uint32_t> Crew::FindHung(std::span<const std::uint32_t> envs) const {
+  if (!options_.step_timeout) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  for (const Hung& hung : hung_) {
+    if (std::binary_search(envs.begin(), envs.end(), hung.env)) return hung.env;
+  }
+  return std::nullopt;
+}
+
+bool Crew::AnyHung() const {
+  std::lock_guard lock(mutex_);
+  return !hung_.empty();
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+void Crew::Stop() {
+  stop_.store(true, std::memory_order_release);
+  for (const auto& worker : workers_) worker->parked.Notify();
+}
+
+bool Crew::AllEnded() const {
+  std::lock_guard lock(mutex_);
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return !worker->thread || worker->thread->ended.load(std::memory_order_acquire);
+  });
+}
+
+bool Crew::WaitForThreads(InterruptCheck interrupted) {
+  while (true) {
+    const std::uint32_t key = ended_.PrepareWait();
+    if (AllEnded()) {
+      ended_.CancelWait();
+      return true;
+    }
+    ended_.Wait(key, kInterruptPeriod);
+    GiveUpHung();
+    if (interrupted()) return AllEnded();
+  }
+}
+
+bool Crew::Join() {
+  FreeHung();
+  std::vector<std::unique_ptr<Thread>> ended;
+  bool all = true;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& worker : workers_) {
+      if (!worker->thread) continue;
+      if (worker->thread->ended.load(std::memory_order_acquire)) {
+        ended.push_back(std::move(worker->thread));
+      } else {
+        all = false;
+      }
+    }
+  }
+  for (const auto& thread : ended) thread->thread.join();
+  return all;
+}
+
+}  // namespace torchrl_pool::core

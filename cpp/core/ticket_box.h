@@ -1,0 +1,87 @@
+// The tickets of a pool, used again and again: never freed while the pool lives, so that a thread may still
+// notify one that it has finished.
+#ifndef TORCHRL_POOL_CORE_TICKET_BOX_H_
+#define TORCHRL_POOL_CORE_TICKET_BOX_H_
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "perturb.h"
+#include "ticket.h"
+
+namespace torchrl_pool::core {
+
+// All methods are safe from any thread.
+class TicketBox {
+ public:
+  explicit TicketBox(const Layout& layout) : layout_(layout) {}
+
+  // To be filled in: batches have the layout's columns, null bases and contiguous strides. Has one user.
+  Ticket& Take(Op op) {
+    Ticket* ticket = nullptr;
+    {
+      Perturb();
+      std::lock_guard lock(mutex_);
+      if (free_.empty()) {
+        free_.reserve(tickets_.size() + 1);  // so that Drop cannot fail
+        free_.push_back(&tickets_.emplace_back());
+      }
+      ticket = free_.back();
+      free_.pop_back();
+    }
+    Prepare(*ticket, op);
+    return *ticket;
+  }
+
+  // One user less. With the last one the ticket is free again, and gives the caller's memory away: letting go
+  // of that may take locks of its own.
+  std::shared_ptr<void> Drop(Ticket& ticket) {
+    if (ticket.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return nullptr;
+    std::shared_ptr<void> owner = std::move(ticket.owner);
+    Perturb();
+    std::lock_guard lock(mutex_);
+    free_.push_back(&ticket);
+    return owner;
+  }
+
+  // When no thread is left that could work on one.
+  void ReleaseOwners() {
+    for (Ticket& ticket : tickets_) ticket.owner.reset();
+  }
+
+ private:
+  void Prepare(Ticket& ticket, Op op) const {
+    ticket.op = op;
+    ticket.envs = {};
+    ticket.completes_root = false;
+    ticket.recorded.clear();
+    ticket.entropy.clear();
+    ticket.outbox = nullptr;
+    ticket.phase = Ticket::Phase::kVisits;
+    ticket.resets.store(0, std::memory_order_relaxed);
+    ticket.cancelled.store(false, std::memory_order_relaxed);
+    ticket.finished.store(false, std::memory_order_relaxed);
+    ticket.faults.clear();
+    ticket.users.store(1, std::memory_order_relaxed);
+    const auto prepare = [](Batch& batch, const auto& columns) {
+      batch.base.assign(columns.size(), nullptr);
+      batch.stride.resize(columns.size());
+      for (std::size_t i = 0; i < columns.size(); ++i) batch.stride[i] = columns[i].row_bytes;
+    };
+    prepare(ticket.actions, layout_.actions);
+    prepare(ticket.out, layout_.outputs);
+    prepare(ticket.root, layout_.outputs);
+  }
+
+  const Layout& layout_;
+  std::mutex mutex_;
+  std::deque<Ticket> tickets_;
+  std::vector<Ticket*> free_;
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_TICKET_BOX_H_

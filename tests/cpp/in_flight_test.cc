@@ -1,0 +1,238 @@
+// Tickets in flight while the caller does something else.
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "held_up.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::ClosedGate;
+using test::IsInterrupted;
+using test::Mask;
+using test::NeverInterrupted;
+using test::SomeActions;
+using test::Tensors;
+
+bool Always() { return true; }
+
+// A client with several tickets in flight, each for a run of its envs.
+class TicketClient : public Client {
+ public:
+  // envs: how many, or the configuration of each.
+  template <class Simulators>
+  TicketClient(const Simulators& envs, const test::ClientOptions& options)
+      : Client(envs, options), recorded(pool().layout().actions, size(), 16) {
+    CheckedReset();
+    Clear();
+  }
+
+  Ticket& Submit(core::Run envs, const std::vector<std::int64_t>& chosen) {
+    Ticket& ticket = pool().Begin(Op::kStepAndReset);
+    // Rows of its own: others' may be in use.
+    const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
+    for (std::uint32_t env = 0; env < size(); ++env) rows->Set("action", env, 0, chosen[env]);
+    rows->BindTo(ticket.actions);
+    out->BindTo(ticket.out);
+    root->BindTo(ticket.root);
+    Batch copies = test::MakeBatch(1);
+    recorded.BindTo(copies);
+    ticket.recorded = {
+        {ticket.actions.RowsFrom(0, 0), copies.RowsFrom(0, 0), pool().layout().actions[0].row_bytes}};
+    ticket.completes_root = true;
+    using Owner = std::vector<std::shared_ptr<Tensors>>;
+    ticket.owner = std::make_shared<Owner>(Owner{rows, out, root});
+    pool().Select(ticket, envs);
+    pool().Submit(ticket, Pool::Await::kLater, NeverInterrupted);
+    return ticket;
+  }
+  std::uint32_t Wait(Ticket& ticket) { return pool().Wait(ticket, NeverInterrupted); }
+
+  // Every number of a step of these envs, which end an episode after `length` steps.
+  void CheckGroup(core::Run envs, const std::vector<std::int64_t>& chosen, std::int64_t length,
+                  std::uint32_t resets) {
+    std::uint32_t expected_resets = 0;
+    for (std::uint32_t env = envs.first; env < envs.first + envs.count; ++env) {
+      CHECK_EQ(recorded.Get<std::int64_t>("action", env), chosen[env]);
+      models[env].Step(chosen[env]);
+      const bool done = models[env].steps == length;
+      CheckRow(*out, env, true, done, false);
+      if (done) {
+        models[env].Reset();
+        ++expected_resets;
+      }
+      CheckRow(*root, env, !done, false, false);  // completed where the episode goes on
+    }
+    CHECK_EQ(resets, expected_resets);
+  }
+
+  Tensors recorded;
+};
+
+TEST(TicketsInTurnGiveWhatOneCallGives) {
+  for (const int num_threads : {1, 2, 4}) {
+    TicketClient client(
+        13, {.options = {{"episode_length", std::int64_t{5}}}, .num_threads = num_threads, .padding = 8});
+    const std::vector<core::Run> groups = {{0, 4}, {4, 1}, {5, 8}};
+    std::vector<Ticket*> tickets(groups.size());
+    const auto finish = [&](std::uint32_t group, int step) {
+      const std::uint32_t resets = client.Wait(*tickets[group]);
+      client.CheckGroup(groups[group], SomeActions(13, step), 5, resets);
+    };
+    for (int step = 0; step < 200; ++step) {
+      for (std::uint32_t group = 0; group < groups.size(); ++group) {
+        if (step > 0) finish(group, step - 1);
+        tickets[group] = &client.Submit(groups[group], SomeActions(13, step));
+      }
+    }
+    for (std::uint32_t group = 0; group < groups.size(); ++group) finish(group, 199);
+    CHECK(client.out->PaddingIsUntouched() && client.root->PaddingIsUntouched() &&
+          client.recorded.PaddingIsUntouched());
+    client.CheckedStep(Op::kStepAndReset, SomeActions(13, 200), nullptr, 5);
+  }
+}
+
+TEST(TheRulesOfTickets) {
+  TicketClient client(4, {.options = {{"gate", true}}});
+  const auto chosen = SomeActions(4, 0);
+  CHECK_THROWS(StatusError, "env_index 4 is out of range", client.Submit({2, 3}, chosen));
+  CHECK_THROWS(StatusError, "is out of range", client.Submit({4294967295u, 2}, chosen));
+  CHECK_THROWS(StatusError, "is out of range", client.Submit({1, 4294967295u}, chosen));
+  CHECK_THROWS(StatusError, "expected", client.Submit({0, 2}, {0, 99, 0, 0}));
+  Ticket* ticket = nullptr;
+  {
+    const ClosedGate gate;
+    ticket = &client.Submit({0, 2}, chosen);
+    CHECK_THROWS(PoolError, "env 1 is in flight", client.Submit({1, 2}, chosen));
+    CHECK_THROWS(PoolError, "env 0 is in flight", client.Step(chosen));
+    CHECK_THROWS(PoolError, "env 0 is in flight", client.Reset());
+    CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
+  }
+  client.CheckGroup({0, 2}, chosen, 0, client.Wait(*ticket));
+  const Mask others = {0, 0, 1, 1};
+  client.CheckedStep(Op::kStep, chosen, &others);
+}
+
+TEST(NoEnvsAreDoneAtOnce) {
+  TicketClient client(4, {});
+  CHECK_EQ(client.Wait(client.Submit({4, 0}, SomeActions(4, 0))), 0u);
+}
+
+TEST(AnInterruptedWaitLosesNothing) {
+  TicketClient client(4, {.options = {{"gate", true}}});
+  const auto chosen = SomeActions(4, 0);
+  Ticket* ticket = nullptr;
+  {
+    const ClosedGate gate;
+    ticket = &client.Submit({0, 4}, chosen);
+    CHECK(IsInterrupted([&] { client.pool().Wait(*ticket, Always); }));
+  }
+  client.CheckGroup({0, 4}, chosen, 0, client.Wait(*ticket));
+}
+
+TEST(AnInterruptedCallLeavesOthersTheirWork) {
+  TicketClient client(8, {.options = {{"gate", true}}, .num_threads = 3});
+  const auto chosen = SomeActions(8, 0);
+  const Mask others = {0, 0, 0, 0, 1, 1, 1, 1};
+  Ticket* ticket = nullptr;
+  {
+    const ClosedGate gate;
+    ticket = &client.Submit({0, 4}, chosen);
+    CHECK(test::Eventually(ClosedGate::HoldsAThread));
+    client.interrupted = Always;
+    while (!IsInterrupted([&] { client.Step(chosen, &others); })) {
+    }
+    client.interrupted = NeverInterrupted;
+  }
+  CHECK_EQ(client.Wait(*ticket), 0u);
+  client.CheckedReset();
+  client.CheckedStep(Op::kStep, chosen);
+}
+
+// An interrupted call says nothing about the envs of another ticket.
+TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
+  for (const bool while_it_goes_on : {true, false}) {
+    std::vector configs(4, test::CounterConfig());
+    configs[3] = test::CounterConfig({{"gate", true}});
+    if (while_it_goes_on) configs[0] = configs[3];
+    TicketClient client(configs, {});
+    const auto state = client.pool().Save(3);
+    const auto chosen = SomeActions(4, 0);
+    Ticket* ticket = nullptr;
+    {
+      const ClosedGate gate;
+      ticket = &client.Submit({3, 1}, chosen);
+      CHECK(test::Eventually(ClosedGate::HoldsAThread));
+      client.interrupted = Always;
+      const Mask others = {1, 1, 1, 0};
+      while (!IsInterrupted([&] {
+        client.Step(chosen, &others);
+        client.Reset(&others);
+      })) {
+      }
+      client.interrupted = NeverInterrupted;
+      CHECK_THROWS(PoolError, while_it_goes_on ? "still at work" : "in flight", client.pool().Load(3, state));
+    }
+    client.CheckGroup({3, 1}, chosen, 0, client.Wait(*ticket));
+    client.CheckedReset();
+  }
+}
+
+TEST(AFailureIsReportedByTheWait) {
+  TicketClient client(6, {.options = {{"fail_at_step", std::int64_t{2}}}});
+  for (int step = 0; step < 2; ++step) {
+    Ticket& ticket = client.Submit({0, 3}, SomeActions(6, step));
+    if (step == 0) {
+      client.Wait(ticket);
+    } else {
+      CHECK_THROWS(EnvFailure, "env 0", client.Wait(ticket));
+    }
+  }
+  CHECK_THROWS(PoolError, "env 0 has failed", client.Submit({0, 3}, SomeActions(6, 2)));
+  client.Wait(client.Submit({3, 3}, SomeActions(6, 0)));
+  client.CheckedReset();
+}
+
+// A home whose thread is held up, and threads that sleep: who waits does the work, or has it done.
+TEST(CheapEnvsAtHomeWithAThreadThatIsHeldUpDoNotWaitForIt) {
+  std::vector configs(8, test::CounterConfig());
+  configs[0] = test::CounterConfig({{"gate", true}});
+  TicketClient client(configs, {.num_threads = 4});
+  for (int step = 0; step < 300; ++step) client.StepAndReset(SomeActions(8, step));  // cheap: one thread will do
+  ClosedGate gate;
+  test::SleepMs(20);
+  Ticket& held = client.Submit({0, 1}, SomeActions(8, 0));
+  CHECK(test::Eventually(ClosedGate::HoldsAThread));
+  for (const core::Run envs : {core::Run{1, 1}, core::Run{4, 4}}) {
+    test::SleepMs(20);  // the others sleep
+    client.Wait(client.Submit(envs, SomeActions(8, 1)));
+  }
+  gate.Open();
+  client.Wait(held);
+}
+
+TEST(APoolWithATicketInFlightCanBeClosed) {
+  const std::weak_ptr<Tensors> owner = [] {
+    TicketClient client(4, {.options = {{"gate", true}}});
+    auto gate = std::make_unique<ClosedGate>();
+    Ticket& ticket = client.Submit({0, 4}, SomeActions(4, 0));
+    CHECK(test::Eventually(ClosedGate::HoldsAThread));
+    std::weak_ptr<Tensors> out = client.out;
+    client.out.reset();
+    CHECK(!out.expired());  // the pool's, while its threads write there
+    gate.reset();
+    client.pool().Close();
+    CHECK_THROWS(PoolError, "closed", client.Wait(ticket));
+    return out;
+  }();
+  CHECK(owner.expired());
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core
