@@ -323,10 +323,11 @@ std::unique_lock<std::mutex> Pool::LockAtRest(std::uint32_t env_index) {
 
 std::vector<std::uint8_t> Pool::Save(std::uint32_t env_index) {
   const auto lock = LockAtRest(env_index);
-  if (envs_.state(env_index) != EnvState::kReady) {
+  const EnvSlot& slot = envs_.slot(env_index);
+  if (slot.task->save && envs_.state(env_index) != EnvState::kReady) {
     throw PoolError("env " + std::to_string(env_index) + " has no state to save: reset it first");
   }
-  return SaveState(layout(), envs_.slot(env_index), env_index);
+  return SaveState(layout(), slot, env_index);
 }
 
 void Pool::Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes) {

@@ -128,6 +128,8 @@ TEST(AHungResetIsGivenUpToo) {
     client.CheckedReset(&kOthers);
     client.CheckedStep(Op::kStep, SomeActions(5, 0), &kOthers);
   }
+  client.Retire();
+  CHECK(RestIsFreed());
 }
 
 TEST(AHungPoolIsClosedAndFreedLater) {
