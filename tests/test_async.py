@@ -294,7 +294,7 @@ def test_synchronous_calls_wait_for_the_last_receive(make_pool):
     root["action"] = pool.rand_action()["action"]
     pool.async_step_send(root[[0]], env_index=[0])
     for call in (pool.reset, lambda: pool.step(root), lambda: pool.step_and_maybe_reset(root), pool.rollout):
-        with pytest.raises(RuntimeError, match="1 env in flight"):
+        with pytest.raises(RuntimeError, match="env 0 is in flight"):
             call(*([3] if call == pool.rollout else []))
     with pytest.raises(RuntimeError, match="env 0 is in flight"):
         pool.get_state(0)

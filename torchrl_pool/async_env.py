@@ -193,37 +193,51 @@ def _receive(
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
     pool = env._running()
+    flight = env._flight
+    results = _Results(env, op)
     try:
         if env_index is None:
-            received = pool.receive(op, least, max_get or 0, timeout)
+            in_time = pool.receive(op, least, max_get or 0, timeout, results.allocate)
         else:
             (index,) = env._indices(env_index)
-            received = pool.receive_alone(op, index, timeout)
+            in_time = pool.receive_alone(op, index, timeout, results.allocate)
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
-    if received is None:
+    if not in_time:
         raise TimeoutError(
             f"fewer than {least} results were there after {timeout} s; what is ready waits for the next call"
         )
-    flight = env._flight
     assert flight is not None
-    indices = received.envs
     with flight.lock:
-        sent = [flight.sent[index] for index in indices]
-    values, addresses = env._allocator.for_rows(len(indices), rewards=op is not _RESET)
-    first: dict[Key, torch.Tensor] | None = None
-    first_addresses: list[int] = []
-    if received.num_resets:
-        first, first_addresses = env._allocator.for_rows(len(indices), rewards=False)
-    number = torch.empty(len(indices), dtype=torch.int64, device="cpu")
-    pool.take(op, received, addresses, first_addresses, number.data_ptr())
-
-    data, next_root = _assemble(
-        env, op, _rows_sent(sent), values, first, number if env._on_cpu else number.to(env.device)
-    )
+        sent = [flight.sent[index] for index in results.envs]
+    number = results.number if env._on_cpu else results.number.to(env.device)
+    data, next_root = _assemble(env, op, _rows_sent(sent), results.values, results.first, number)
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
     return data, next_root
+
+
+class _Results:
+    """Memory for what is received, made when it is known for how many envs."""
+
+    def __init__(self, env: PoolEnv, op: _core.Op) -> None:
+        self._env, self._op = env, op
+        self.envs: list[int] = []
+        self.values: dict[Key, torch.Tensor] = {}
+        self.first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
+        self.number: torch.Tensor
+
+    def allocate(self, envs: list[int], num_resets: int) -> tuple[list[int], list[int], int]:
+        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result."""
+        count = len(envs)
+        allocator = self._env._allocator
+        self.envs = envs
+        self.values, addresses = allocator.for_rows(count, rewards=self._op is not _RESET)
+        first_addresses: list[int] = []
+        if num_resets:
+            self.first, first_addresses = allocator.for_rows(count, rewards=False)
+        self.number = torch.empty(count, dtype=torch.int64, device="cpu")
+        return addresses, first_addresses, self.number.data_ptr()
 
 
 def _assemble(

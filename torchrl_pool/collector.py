@@ -12,7 +12,6 @@ from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
 
-from torchrl_pool import _core
 from torchrl_pool.arguments import check_int
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import EnvFailure
@@ -176,14 +175,14 @@ class PoolCollector(Collector):
         return self._storage
 
     def _check_groups(self) -> None:
-        count, most = self._num_groups, min(self.n_env, _core.Pool.max_groups)
+        count = self._num_groups
         if count > 1 and not self.writes_once:
             raise ValueError(
                 "double_buffered: expected a PoolEnv without transforms, nested entries and run_type_checks, "
                 f"got {self.env!r}"
             )
-        if count > most:
-            raise ValueError(f"double_buffered: expected at most {most} groups, got {count}")
+        if count > self.n_env:
+            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {count}")
 
     # ---- rollouts
 

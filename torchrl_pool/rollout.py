@@ -25,13 +25,13 @@ VERSION = "policy_version"
 class _Group:
     """Consecutive envs that are stepped together."""
 
-    def __init__(self, number: int, first: int, last: int) -> None:
-        self.number, self.first, self.num_envs = number, first, last - first
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.num_envs = first, last - first
         self.envs = slice(first, last)
         self.carrier: TensorDictBase  # what their next step begins with
         self.policy: Callable[[TensorDictBase], TensorDictBase]
         self.rows: RolloutRows
-        self.in_flight = False
+        self.flight = _core.Flight()  # its step, from submission to the end of the wait
         # The entries of the carrier that the pool has written, by the id of their copies on another device.
         self.on_cpu: dict[int, torch.Tensor] = {}
         self.next_root: dict[Key, torch.Tensor] = {}  # where the pool writes the root that follows
@@ -45,7 +45,7 @@ class Rollout:
         self._env = collector.env
         self._pool = self._env._running()
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
-        self._groups = [_Group(i, first, last) for i, (first, last) in enumerate(pairwise(bounds))]
+        self._groups = [_Group(first, last) for first, last in pairwise(bounds)]
         self._alone = num_groups == 1
         self._random = False
         policy = collector._wrapped_policy
@@ -68,7 +68,7 @@ class Rollout:
             raise env_failure(error, None) from None
         finally:
             for group in self._groups:
-                if group.in_flight:
+                if group.flight.in_flight:
                     self._settle(group)
 
     def last_carrier(self) -> TensorDictBase:
@@ -84,7 +84,7 @@ class Rollout:
         while made < num_steps:
             self._random = self._collector._should_use_random_frames()
             for group in self._groups:
-                if group.in_flight:
+                if group.flight.in_flight:
                     self._finish_step(group, made - 1)
                 version = self._collector.policy_version
                 self._choose_actions(group)
@@ -93,7 +93,7 @@ class Rollout:
             if interruptor is not None and interruptor.collection_stopped():
                 break
         for group in self._groups:
-            if group.in_flight:
+            if group.flight.in_flight:
                 self._finish_step(group, made - 1)
         assert self._batch is not None
         if made < num_steps:
@@ -171,9 +171,8 @@ class Rollout:
             self._advance(group, step, resets)
         else:
             self._pool.submit_into(
-                storage.layout, group.number, group.first, group.num_envs, *addresses, owner
+                group.flight, storage.layout, group.first, group.num_envs, *addresses, owner
             )
-            group.in_flight = True
 
     def _prepare_batch(self, group: _Group) -> None:
         """Memory for the batch, now that what it holds has been seen."""
@@ -187,19 +186,12 @@ class Rollout:
         group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
 
     def _finish_step(self, group: _Group, step: int) -> None:
-        try:
-            resets = self._pool.wait_group(group.number)
-        except _core.EnvFailure:
-            group.in_flight = False
-            raise
-        group.in_flight = False
-        self._advance(group, step, resets)
+        self._advance(group, step, self._pool.wait(group.flight))
 
     def _settle(self, group: _Group) -> None:
         """Waits for a step of which nobody wants the result any more."""
-        group.in_flight = False
         with contextlib.suppress(_core.EnvFailure):  # its envs will be reset
-            self._pool.wait_group(group.number)
+            self._pool.wait(group.flight)
 
     def _advance(self, group: _Group, step: int, resets: int) -> None:
         """From the root of one step to the next one's."""

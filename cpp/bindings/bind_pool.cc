@@ -225,14 +225,16 @@ std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py:
              FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets));
 }
 
-// A ticket in flight, for Python to wait for once.
+// A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes between
+// the submission and the knowledge of it.
 struct Flight {
-  Ticket* ticket;
+  Ticket* ticket = nullptr;
 };
 
-Flight SubmitInto(PoolHandle& pool, const RolloutLayout& rollout, std::uint32_t first, std::uint32_t count,
-                  const py::list& actions, const py::list& out, const py::list& root, const py::list& sources,
-                  const py::list& targets, const py::object& owner) {
+void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutLayout& rollout, std::uint32_t first,
+                std::uint32_t count, const py::list& actions, const py::list& out, const py::list& root,
+                const py::list& sources, const py::list& targets, const py::object& owner) {
+  if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
   auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets);
   auto shared = Share(owner);
   try {
@@ -242,14 +244,14 @@ Flight SubmitInto(PoolHandle& pool, const RolloutLayout& rollout, std::uint32_t 
     fill(ticket);
     pool->Select(ticket, core::Run{first, count});
     pool->Submit(ticket, Pool::Await::kLater, Interrupted);
-    return {&ticket};
+    flight.ticket = &ticket;
   } catch (const core::Interrupted&) {
     throw py::error_already_set();
   }
 }
 
 std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
-  if (!flight.ticket) throw core::PoolError("this step has been waited for already");
+  if (!flight.ticket) throw core::PoolError("this step is not in flight");
   Ticket& ticket = *std::exchange(flight.ticket, nullptr);
   try {
     py::gil_scoped_release release;
@@ -360,7 +362,9 @@ void InitPool(py::module_& m) {
   py::class_<RolloutLayout>(m, "RolloutLayout", "Strides of a rollout's batch, in bytes.")
       .def(py::init<std::vector<std::size_t>, std::vector<std::size_t>, std::vector<std::size_t>>(),
            py::kw_only(), py::arg("out_strides"), py::arg("recorded_bytes"), py::arg("recorded_strides"));
-  py::class_<Flight>(m, "Flight", "A step that has been submitted and not yet waited for.");
+  py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
+      .def(py::init<>())
+      .def_property_readonly("in_flight", [](const Flight& flight) { return flight.ticket != nullptr; });
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
@@ -382,7 +386,7 @@ void InitPool(py::module_& m) {
            py::arg("owner"), py::arg("meanwhile") = py::none())
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("sources"), py::arg("targets"), py::arg("owner"))
-      .def("submit_into", &SubmitInto, py::arg("layout"), py::arg("first"), py::arg("count"),
+      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"), py::arg("count"),
            py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"), py::arg("targets"),
            py::arg("owner"))
       .def("wait", &Wait, py::arg("flight"))

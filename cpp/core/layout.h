@@ -89,6 +89,10 @@ struct Batch {
   std::vector<std::byte*> base;
   std::vector<std::size_t> stride;  // bytes from a row to the next
 
+  void AddColumn(std::size_t row_bytes) {
+    base.push_back(nullptr);
+    stride.push_back(row_bytes);
+  }
   std::byte* Row(std::size_t column, std::size_t row) const {
     return base[column] ? base[column] + row * stride[column] : nullptr;
   }

@@ -113,13 +113,17 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
       throw PoolError("a step that resets writes the column 'done'");
     }
     crew_.FreeHung();
-    SettleAbandoned(interrupted);
-    const auto lock = Lock();
+    const auto lock = LockSettled(interrupted);
     const bool at_once = ticket.at_once = await == Await::kAtOnce;
     if (ticket.op == Op::kReset) CheckNotHung(ticket.envs);
-    if (at_once) waiting_.reserve(waiting_.size() + 1);  // or fails now
+    waiting_.reserve(waiting_.size() + 1);  // or fails now
+    for_later_.reserve(for_later_.size() + 1);
     envs_.Launch(ticket);
-    if (at_once) waiting_.push_back(std::this_thread::get_id());
+    if (at_once) {
+      waiting_.push_back(std::this_thread::get_id());
+    } else {
+      for_later_.push_back(&ticket);
+    }
     ticket.plan = crew_.PlanFor(ticket, at_once);
     crew_.Begin(ticket);
   } catch (...) {
@@ -154,6 +158,7 @@ std::uint32_t Pool::Finish(Ticket& ticket) {
     std::lock_guard lock(mutex_);
     envs_.SetState(ticket.envs, EnvState::kReady);
     if (failure) envs_.MarkFailed(failure->faults);
+    if (!ticket.at_once) std::erase(for_later_, &ticket);
     owner = tickets_.Drop(ticket);
     Leave();
   }
@@ -180,12 +185,12 @@ void Pool::Leave() {
 }
 
 // Waits for what interrupted calls have left behind.
-void Pool::SettleAbandoned(InterruptCheck interrupted) {
+std::unique_lock<std::mutex> Pool::LockSettled(InterruptCheck interrupted) {
   while (true) {
     Ticket* ticket = nullptr;
     {
-      const auto lock = Lock();
-      if (abandoned_.empty()) return;
+      auto lock = Lock();
+      if (abandoned_.empty()) return lock;
       ticket = abandoned_.back();
       ticket->users.fetch_add(1, std::memory_order_relaxed);
     }
@@ -227,7 +232,6 @@ void Pool::PrepareAsync(const Batch& out, const Batch& root) {
 void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
                 InterruptCheck interrupted) {
   crew_.FreeHung();
-  SettleAbandoned(interrupted);
   for (const std::uint32_t env : envs) envs_.CheckIndex(env);
   if (envs.empty()) return;
   Ticket& ticket = tickets_.Take(op);
@@ -238,7 +242,7 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
       throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
     }
     ticket.envs = ticket.chosen;
-    const auto lock = Lock();
+    const auto lock = LockSettled(interrupted);
     if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
     ticket.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
     ticket.root = async_root_;
@@ -403,7 +407,9 @@ bool Pool::FreeAll() {
     if (!crew_.FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
   if (crew_.AnyHung()) return false;
-  tickets_.ReleaseOwners();
+  for (const auto* tickets : {&for_later_, &abandoned_}) {
+    for (Ticket* ticket : *tickets) ticket->owner.reset();
+  }
   return true;
 }
 

@@ -125,14 +125,15 @@ class Pool {
   Pool(std::vector<EnvRequest> envs, const PoolOptions& options);
   void Start(InterruptCheck interrupted);
 
-  // Locks mutex_ if the pool can be used, and throws PoolError otherwise; or if this env is at rest besides.
+  // Lock mutex_ if the pool can be used, and throw PoolError otherwise: whatever its envs do; once what
+  // interrupted calls have left behind is over; if this env is at rest.
   std::unique_lock<std::mutex> Lock() const;
+  std::unique_lock<std::mutex> LockSettled(InterruptCheck interrupted);
   std::unique_lock<std::mutex> LockAtRest(std::uint32_t env_index);
   void CheckNotHung(std::span<const std::uint32_t> envs) const;
 
   std::uint32_t Finish(Ticket& ticket);
   void GiveUp(Ticket& ticket, bool is_abandoned);
-  void SettleAbandoned(InterruptCheck interrupted);
   void SettleFinished();
   void Leave();
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
@@ -148,7 +149,8 @@ class Pool {
   mutable std::mutex mutex_;
   std::condition_variable left_;  // a waiting thread has gone, or the pool is closed
   std::vector<std::thread::id> waiting_;
-  std::vector<Ticket*> abandoned_;  // given up by an interrupt, still in flight or just finished
+  std::vector<Ticket*> for_later_;  // in flight, to be awaited later
+  std::vector<Ticket*> abandoned_;  // given up by an interrupt, in flight or just finished
   bool closing_ = false, closed_ = false;
   std::vector<ZeroedBytes> async_actions_;  // per action: rows of all envs
   Batch async_out_, async_root_;

@@ -17,7 +17,10 @@ namespace torchrl_pool::core {
 // All methods are safe from any thread.
 class TicketBox {
  public:
-  explicit TicketBox(const Layout& layout) : layout_(layout) {}
+  explicit TicketBox(const Layout& layout) {
+    for (const ActionColumn& column : layout.actions) actions_.AddColumn(column.row_bytes);
+    for (const OutputColumn& column : layout.outputs) outputs_.AddColumn(column.row_bytes);
+  }
 
   // To be filled in: batches have the layout's columns, null bases and contiguous strides. Has one user.
   Ticket& Take(Op op) {
@@ -47,11 +50,6 @@ class TicketBox {
     return owner;
   }
 
-  // When no thread is left that could work on one.
-  void ReleaseOwners() {
-    for (Ticket& ticket : tickets_) ticket.owner.reset();
-  }
-
  private:
   void Prepare(Ticket& ticket, Op op) const {
     ticket.op = op;
@@ -66,17 +64,12 @@ class TicketBox {
     ticket.finished.store(false, std::memory_order_relaxed);
     ticket.faults.clear();
     ticket.users.store(1, std::memory_order_relaxed);
-    const auto prepare = [](Batch& batch, const auto& columns) {
-      batch.base.assign(columns.size(), nullptr);
-      batch.stride.resize(columns.size());
-      for (std::size_t i = 0; i < columns.size(); ++i) batch.stride[i] = columns[i].row_bytes;
-    };
-    prepare(ticket.actions, layout_.actions);
-    prepare(ticket.out, layout_.outputs);
-    prepare(ticket.root, layout_.outputs);
+    ticket.actions = actions_;
+    ticket.out = outputs_;
+    ticket.root = outputs_;
   }
 
-  const Layout& layout_;
+  Batch actions_, outputs_;  // that nobody has filled in
   std::mutex mutex_;
   std::deque<Ticket> tickets_;
   std::vector<Ticket*> free_;

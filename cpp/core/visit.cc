@@ -96,13 +96,16 @@ void Visitor::BindActions(std::uint32_t row) {
 
 // Where the env writes each of its outputs: straight into the batch wherever that is possible.
 void Visitor::BindOutputs(const Batch& batch, std::uint32_t row) {
-  std::byte** columns = scratch_.columns.data();
-  for (std::size_t i = 0; i < scratch_.columns.size(); ++i) columns[i] = batch.Row(i, row);
-  for (std::size_t i = 0; i < layout_.targets.size(); ++i) {
-    const Target& target = layout_.targets[i];
+  std::byte** const columns = scratch_.columns.data();
+  const std::size_t num_columns = scratch_.columns.size();
+  std::byte* const* base = batch.base.data();
+  const std::size_t* stride = batch.stride.data();
+  for (std::size_t i = 0; i < num_columns; ++i) columns[i] = base[i] ? base[i] + row * stride[i] : nullptr;
+  void** output = scratch_.outputs.data();
+  for (const Target& target : layout_.targets) {
     std::byte* to = target.column == Target::kNoColumn ? nullptr : columns[target.column];
     if (!to && target.scratch != Target::kNoScratch) to = scratch_.bytes() + target.scratch;
-    scratch_.outputs[i] = to;
+    *output++ = to;
   }
 }
 

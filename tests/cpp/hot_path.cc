@@ -73,7 +73,8 @@ class Env : public Subject {
 class Visited : public Subject {
  public:
   explicit Visited(const std::shared_ptr<const core::Config>& config)
-      : layout_(*config, {}),
+      : config_(config),
+        layout_(*config, {}),
         actions_(layout_.actions, 1),
         out_(layout_.outputs, 1),
         root_(layout_.outputs, 1),
@@ -105,6 +106,7 @@ class Visited : public Subject {
     if (core::Visitor(layout_, ticket_, scratch_).Visit(0, slot_) == core::Result::kFailed) std::abort();
   }
 
+  const std::shared_ptr<const core::Config> config_;
   const core::Layout layout_;
   test::Tensors actions_, out_, root_;
   std::int64_t* const action_ = FirstAction(actions_);

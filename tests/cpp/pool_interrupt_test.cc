@@ -99,13 +99,14 @@ TEST(TheNextCallWaitsForTheOldOneAndCanBeInterruptedToo) {
     const ClosedGate gate;
     InterruptAStep(client);
     const std::weak_ptr<Tensors> out = client.out;
+    client.interrupted = Always;
     for (int i = 0; i < 3; ++i) {
-      CHECK(IsInterrupted([&] { client.interrupted = Always;
-        client.Reset(); }));
+      CHECK(IsInterrupted([&] { client.Reset(); }));
       CHECK_THROWS(PoolError, "still at work", client.pool().Save(0));
       CHECK_THROWS(PoolError, "still at work", client.pool().Load(0, {}));
       CHECK_THROWS(PoolError, "still at work", client.pool().Render(0, rgb));
     }
+    client.interrupted = test::NeverInterrupted;
   }
   client.CheckedReset();
   client.CheckedStep(Op::kStep, SomeActions(4, 0));

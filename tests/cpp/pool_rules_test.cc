@@ -142,11 +142,12 @@ TEST(ThreadsThatRaceForEnvsGetThemOrAnError) {
   test::Threads threads;
   for (int i = 0; i < 3; ++i) {
     threads.Start([&] {
+      test::Tensors actions(client.pool().layout().actions, 16);
+      for (std::uint32_t env = 0; env < 16; ++env) actions.Set<std::int64_t>("action", env, 0, 1);
       for (int step = 0; step < test::Scaled(2'000); ++step) {
         try {
           Ticket& ticket = client.pool().Begin(Op::kStep);
-          for (std::uint32_t env = 0; env < 16; ++env) client.actions->Set<std::int64_t>("action", env, 0, 1);
-          client.actions->BindTo(ticket.actions);
+          actions.BindTo(ticket.actions);
           client.out->BindTo(ticket.out);
           client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
           client.pool().Wait(ticket, test::NeverInterrupted);
