@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import AsyncEnvPool
 
 from torchrl_pool import _core
+from torchrl_pool.arguments import EnvIndex, env_indices, names_one_env
 from torchrl_pool.errors import env_failure
 from torchrl_pool.specs import Key
 
 if TYPE_CHECKING:
     from torchrl_pool.env import PoolEnv
-
-EnvIndex: TypeAlias = "int | Sequence[int] | torch.Tensor | None"
 
 _STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
@@ -46,15 +45,17 @@ class AsyncMethods:
     again as soon as it was received. A call that is refused changes nothing. While envs are in flight, calls
     for all envs (``step``, ``reset``, ``rollout``) are refused.
 
-    ``env_index`` names the envs of the rows that are sent: an int, a sequence or an int64 tensor; ``None``:
-    the entry ``"env_index"`` of the tensordict, or all envs where it has none and a row for each. An env
-    that is sent by an int is received by that int alone, without a batch dimension. What is received holds
-    ``"env_index"`` as an int64 tensor ``[k]``.
+    ``env_index`` names the envs of the rows that are sent: an int, ints in a sequence, an array or a tensor,
+    or a mask of ``num_envs`` bools; ``None``: the entry ``"env_index"`` of the tensordict, or all envs where
+    it has none and a row for each. A single row needs no batch dimension. An env that is sent by an int (or
+    by a tensor without dimensions) is received by that int alone, without a batch dimension. What is received
+    holds ``"env_index"`` as an int64 tensor ``[k]``.
 
     The tensors that were sent are read again when the result is received: do not write into them before.
 
     Raises:
         IndexError, ValueError: an ``env_index`` that does not exist, or names an env twice.
+        TypeError: an ``env_index`` of neither ints nor bools.
         RuntimeError: an env that is in flight already or has not been reset; more results wanted than are
             outstanding.
         TimeoutError: fewer than ``min_get`` results are there in time; they wait for the next call.
@@ -146,24 +147,36 @@ class AsyncMethods:
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 
-def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_index: EnvIndex) -> None:
-    pool = env._start() if op is _RESET else env._running()
+def _rows_of(
+    env: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex
+) -> tuple[TensorDictBase, list[int]]:
+    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
     indices = _indices(env, tensordict, env_index)
-    alone = isinstance(env_index, int)
+    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
+        tensordict = tensordict.unsqueeze(0)
+    if tensordict.batch_size != torch.Size([len(indices)]):
+        raise ValueError(
+            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
+            f"got {list(tensordict.batch_size)}"
+        )
+    return tensordict, indices
+
+
+def _send(
+    env: PoolEnv,
+    op: _core.Op,
+    tensordict: TensorDictBase | None,
+    env_index: EnvIndex,
+) -> None:
+    pool = env._start() if op is _RESET else env._running()
+    alone = names_one_env(env_index)
     if tensordict is None:
-        entries: dict[Key, Any] = {}
+        indices, entries = _indices(env, None, env_index), {}
     else:
-        if alone and tensordict.batch_size == torch.Size([]):
-            tensordict = tensordict.unsqueeze(0)
-        if tensordict.batch_size != torch.Size([len(indices)]):
-            raise ValueError(
-                f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
-                f"got {list(tensordict.batch_size)}"
-            )
+        tensordict, indices = _rows_of(env, tensordict, env_index)
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
-        items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
-        entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+        entries = _sent_entries(tensordict)
     # Kept until `send` has copied what lies at the addresses.
     actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
     flight = env._flight
@@ -175,6 +188,12 @@ def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_ind
         for row, index in enumerate(indices):
             flight.sent[index] = entries, row
     del actions
+
+
+def _sent_entries(tensordict: TensorDictBase) -> dict[Key, Any]:
+    """What travels with the envs: nothing that the pool writes."""
+    items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
+    return {key: value for key, value in items.items() if key not in _NOT_CARRIED}
 
 
 def _receive(
@@ -197,8 +216,10 @@ def _receive(
         if env_index is None:
             received = pool.receive(op, least, max_get or 0, timeout)
         else:
-            (index,) = env._indices(env_index)
-            received = pool.receive_alone(op, index, timeout)
+            indices = env_indices(env_index, env.num_envs)
+            if len(indices) != 1:
+                raise ValueError(f"env_index: expected one env, got {indices}")
+            received = pool.receive_alone(op, indices[0], timeout)
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
     if received is None:
@@ -312,32 +333,16 @@ def _is_plain(value: Any, like: Any) -> bool:
 
 def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
     """The numbers of the envs that are sent."""
-    if isinstance(env_index, int):
-        return env._indices(env_index)
     if env_index is None and tensordict is not None:
         env_index = tensordict.get("env_index", None)
-    if env_index is None and tensordict is not None and tensordict.batch_size == env.batch_size:
-        return list(range(env.num_envs))  # what reset() returned, with actions
+        if env_index is None and tensordict.batch_size == env.batch_size:
+            return list(range(env.num_envs))  # what reset() returned, with actions
     if env_index is None:
         raise KeyError(
             "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
             f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
         )
-    if isinstance(env_index, torch.Tensor):
-        indices: list[int] = env_index.flatten().tolist()
-        if indices and min(indices) >= 0 and max(indices) < env.num_envs:
-            return indices
-    return env._indices(_flat(env_index))
-
-
-def _flat(numbers: Any) -> Iterable[int]:
-    if hasattr(numbers, "tolist"):  # a tensor, an array, a NonTensorStack
-        numbers = numbers.tolist()
-    for number in numbers if hasattr(numbers, "__iter__") else [numbers]:
-        if hasattr(number, "__iter__"):
-            yield from _flat(number)
-        else:
-            yield int(number)
+    return env_indices(env_index, env.num_envs)
 
 
 def _actions(
