@@ -1,16 +1,18 @@
-"""Entries that no pool writes: kept and cleared as by TorchRL's own envs."""
+"""Entries that no pool writes, in roots and under "next": kept and cleared as by TorchRL's own envs."""
 
 import pytest
 import torch
 from small_envs import fall_right
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tensor_collection, tensorclass
 from tensordict.tensorclass import NonTensorStack
+from torchrl._utils import seed_generator
 from torchrl.collectors import Collector
-from torchrl.envs import GymEnv, SerialEnv
+from torchrl.envs import AsyncEnvPool, GymEnv, SerialEnv
 
-from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool import PoolCollector, PoolEnv, SingleEnv
 
 N = 3
+CALLS = ("step", "step_and_maybe_reset", "reset")
 
 
 def pool_env():
@@ -97,6 +99,13 @@ def described(value):
     return value
 
 
+def all_described(tensordict, *without):
+    return {key: described(tensordict.get(key)) for key in tensordict.keys() if key not in without}  # noqa: SIM118
+
+
+# ---- in the root
+
+
 @pytest.mark.parametrize("kind", ENTRIES)
 def test_entries_of_the_root_become_what_serial_env_makes_of_them(kind):
     """Where some rows begin an episode, their entries are cleared; all keep their types."""
@@ -133,3 +142,122 @@ def test_collectors_take_entries_that_a_policy_carries(collector):
     for key, value in theirs.items(True, True):
         assert ours[key].dtype is value.dtype, key
         assert torch.equal(ours[key], value), key
+
+
+# ---- under "next"
+
+
+def add_entries(root, t):
+    """What a recurrent policy might leave, at its step t: in the root and under "next"."""
+    shape = root.batch_size
+    fall_right(root)
+    root["hidden"] = torch.full((*shape, 2), t + 1.0)
+    root["flag"] = torch.ones(shape, dtype=torch.bool)
+    root["next", "hidden"] = torch.full((*shape, 2), t + 2.0)
+    root["next", "net"] = TensorDict({"a": torch.full((*shape, 1), t)}, shape)
+    root["next", "state"] = State(hidden=torch.full((*shape, 2), t), batch_size=shape)
+    root["next", "reward"] = torch.full((*shape, 1), 7.0)  # a step writes these itself
+    root["next", "observation"] = torch.zeros(*shape, 4)
+    return root
+
+
+def assert_calls_alike(ours, theirs, call, *without):
+    """Calls both many times; ``call(env, root)`` gives what it returned and the root that follows."""
+    roots = [env.reset() for env in (ours, theirs)]
+    episodes = 0
+    for t in range(40):
+        results = [call(env, add_entries(root, t)) for env, root in zip((ours, theirs), roots, strict=True)]
+        (got, our_root), (expected, their_root) = results
+        assert all_described(got, *without) == all_described(expected, *without)
+        assert all_described(our_root, *without) == all_described(their_root, *without)
+        roots = [our_root, their_root]
+        if ("next", "done") in got.keys(True):
+            episodes += int(got["next", "done"].sum())
+    return episodes
+
+
+def synchronous(kind):
+    def call(env, root):
+        if kind == "step_and_maybe_reset":
+            return env.step_and_maybe_reset(root)
+        data = getattr(env, kind)(root)
+        return data, env.reset()
+
+    return call
+
+
+def asynchronous(kind, groups):
+    def call(env, root):
+        for rows in groups:
+            getattr(env, f"async_{kind}_send")(root[rows].clone(), env_index=rows)
+        received = getattr(env, f"async_{kind}_recv")(N)
+        if kind == "step_and_maybe_reset":
+            return received
+        return received, env.reset()
+
+    return call
+
+
+def seeded_gym_envs(seed):
+    """The envs of a pool after ``set_seed(seed)``."""
+    envs = []
+    for _ in range(N):
+        envs.append(GymEnv("CartPole-v1"))
+        envs[-1].set_seed(seed)
+        seed = seed_generator(seed)
+    return envs
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_pool_treats_presets_as_serial_env_does(kind):
+    ours, theirs = pool_env(), serial_env()
+    for env in (ours, theirs):
+        env.set_seed(3)
+    episodes = assert_calls_alike(ours, theirs, synchronous(kind), "action")
+    assert episodes > 3 or kind != "step_and_maybe_reset"
+
+
+@pytest.mark.parametrize("groups", [[[0, 1, 2]], [[2], [0, 1]], [[1], [0], [2]]], ids=str)
+@pytest.mark.parametrize("kind", CALLS)
+def test_async_calls_treat_entries_as_async_env_pool_does(kind, groups):
+    """However they are sent: in the root, where an episode ends too, and under "next"."""
+    ours, theirs = pool_env(), AsyncEnvPool(seeded_gym_envs(3), backend="threading", stack="dense")
+    ours.set_seed(3)
+    try:
+        episodes = assert_calls_alike(ours, theirs, asynchronous(kind, groups), "env_index")
+    finally:
+        theirs.close()
+    assert episodes > 3 or kind != "step_and_maybe_reset"
+
+
+@pytest.mark.parametrize("kind", [*CALLS, "rand_step"])
+def test_a_single_env_treats_entries_as_gym_env_does(kind):
+    pool = pool_env()
+    ours, theirs = SingleEnv(pool, 1), seeded_gym_envs(3)[1]
+    pool.set_seed(3)
+
+    def call(env, root):
+        torch.manual_seed(int(root["hidden"][0]))  # of a random action
+        return synchronous(kind)(env, root)
+
+    episodes = assert_calls_alike(ours, theirs, call)
+    assert episodes > 1 or kind != "step_and_maybe_reset"
+
+
+def test_of_several_sends_entries_that_all_have_are_received():
+    pool = pool_env()
+    root = fall_right(pool.reset())
+    root["next", "a"] = root["net", "a"] = torch.arange(N)
+    pool.async_step_send(root[[1]], env_index=[1])
+    root["next", "b"] = root["net", "b"] = torch.arange(N)
+    pool.async_step_send(root[[2]], env_index=[2])
+    pool.async_step_send(root[[0]].exclude("next"), env_index=[0])
+    two = pool.async_step_recv(3)
+    assert "a" not in two["next"].keys()  # noqa: SIM118
+    assert two["net"].keys() == {"a"}
+    pool.reset()
+    pool.async_step_send(root[[1]].exclude(("next", "b")), env_index=[1])
+    pool.async_step_send(root[[2]], env_index=[2])
+    two = pool.async_step_recv(2)
+    assert two["next", "a"].tolist() == [1, 2]
+    assert "b" not in two["next"].keys()  # noqa: SIM118

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,6 +50,9 @@ class AsyncMethods:
     it has none and a row for each. A single row needs no batch dimension. An env that is sent by an int (or
     by a tensor without dimensions) is received by that int alone, without a batch dimension. What is received
     holds ``"env_index"`` as an int64 tensor ``[k]``.
+
+    Entries that the pool does not write travel with their env: those of the root into the root that follows,
+    where an episode ends too; those under ``"next"`` into what the step returns.
 
     The tensors that were sent are read again when the result is received: do not write into them before.
 
@@ -176,7 +179,7 @@ def _send(
         tensordict, indices = _rows_of(env, tensordict, env_index)
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
-        entries = _sent_entries(tensordict)
+        entries = _sent_entries(env, op, tensordict)
     # Kept until `send` has copied what lies at the addresses.
     actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
     flight = env._flight
@@ -190,10 +193,16 @@ def _send(
     del actions
 
 
-def _sent_entries(tensordict: TensorDictBase) -> dict[Key, Any]:
+def _sent_entries(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
     """What travels with the envs: nothing that the pool writes."""
     items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
-    return {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+    entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+    preset = items.get("next", None)
+    if preset is not None:
+        preset = preset if op is _RESET else preset.exclude(*env._allocator.step_templates)
+        if len(preset.keys()) > 0:
+            entries["next"] = preset
+    return entries
 
 
 def _receive(
@@ -264,14 +273,14 @@ def _assemble(
     if op is _RESET:
         return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
     next_td = env._unsafe(on_device, num_rows=count)
+    if "next" in root:
+        next_td.update(root.pop("next"))
     data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
     if op is _STEP:
         return data, None
-    if first is None:
-        following = env._next_root.continued(root, on_device)
-    else:
-        following = env._next_root.carried(root, on_device["done"])
-        following.update(first if env._on_cpu else env._on_device(first))
+    if first is not None:
+        on_device = first if env._on_cpu else env._on_device(first)
+    following = env._next_root.continued(root, on_device)
     following["env_index"] = number
     next_root = env._unsafe(following, num_rows=count)
     if env._post_step_mdp_hooks is not None:
@@ -281,7 +290,7 @@ def _assemble(
 
 def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
     """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
-    sources: list[dict[Key, Any]] = []
+    sources: list[Mapping[Key, Any]] = []
     number_of: dict[int, int] = {}
     groups, rows = [], []
     for origin in sent:
@@ -296,6 +305,13 @@ def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, A
         whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
         if len(whole) == len(sources[0]):
             return whole
+    return _gathered(sources, groups, rows)
+
+
+def _gathered(
+    sources: Sequence[Mapping[Key, Any]], groups: Sequence[int], rows: Sequence[int]
+) -> dict[Key, Any]:
+    """Entries whose row i is row ``rows[i]`` of the source number ``groups[i]``."""
     gathered: dict[Key, Any] = {}
     columns = []
     for key, value in sources[0].items():
@@ -311,6 +327,13 @@ def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, A
             row_bytes = out.numel() // len(rows) * out.element_size()
             columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
             gathered[key] = out
+        elif all(type(part) is TensorDict for part in parts):
+            gathered[key] = TensorDict(
+                _gathered([part._tensordict for part in parts], groups, rows),
+                batch_size=[len(rows), *value.batch_size[1:]],
+                device=value.device,
+                names=value._td_dim_names,
+            )
         else:
             gathered[key] = torch.stack([parts[group][row] for group, row in zip(groups, rows, strict=True)])
     if columns:

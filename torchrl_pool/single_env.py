@@ -39,11 +39,15 @@ class SingleEnv(EnvBase):
         return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.pool.async_step_send(tensordict, env_index=self.env_index)
+        self.pool.async_step_send(tensordict.select(*self.action_keys), env_index=self.env_index)
         return self.pool.async_step_recv(env_index=self.env_index).get("next")
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`torchrl.envs.EnvBase.step_and_maybe_reset`, in one visit of the env."""
+        if tensordict.get("_step", None) is not None:
+            return super().step_and_maybe_reset(tensordict)  # type: ignore[no-any-return]
+        if tensordict.device != self.device:
+            tensordict = tensordict.to(self.device)
         self.pool.async_step_and_maybe_reset_send(tensordict, env_index=self.env_index)
         data, root = self.pool.async_step_and_maybe_reset_recv(env_index=self.env_index)
         tensordict.set("next", data.get("next"))
