@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import AsyncEnvPool
+from torchrl.envs import AsyncEnvPool, EnvBase
 
 from torchrl_pool import _core
 from torchrl_pool.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool.errors import env_failure
+from torchrl_pool.errors import EnvFailure, env_failure, joined
 from torchrl_pool.specs import Key
 
 if TYPE_CHECKING:
@@ -34,6 +35,22 @@ class _Flight:
         self.sent: list[tuple[dict[Key, Any], int] | None] = [None] * env.num_envs
         # So that a receiver finds what was sent, however fast the result is there.
         self.lock = threading.Lock()
+
+
+class _OfInstances:
+    """A ``rand_action`` that the class does not show.
+
+    TransformedEnv looks whether a class overrides it, and then refuses random actions wherever a transform
+    changes their spec.
+    """
+
+    def __init__(self, function: Callable[..., TensorDictBase]) -> None:
+        self._function = function
+
+    def __get__(self, env: Any, owner: type) -> Callable[..., TensorDictBase]:
+        if env is None:
+            return EnvBase.rand_action  # type: ignore[no-any-return]
+        return MethodType(self._function, env)
 
 
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
@@ -82,6 +99,40 @@ class AsyncMethods:
     def stats(self, *, reset: bool = False) -> dict[str, float]:
         """Statistics of the exchange between processes: none."""
         return {}
+
+    # ---- random actions
+
+    @_OfInstances
+    def rand_action(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
+
+        Each row gets an action of its own env, whose bounds may differ from the others'.
+
+        Args:
+            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
+                ``None``: a new one of shape ``[num_envs]``.
+
+        Raises:
+            KeyError: fewer rows than envs, and no ``"env_index"``.
+
+        Examples:
+            >>> env.async_reset_send()
+            >>> root = env.async_reset_recv(2)  # whichever are ready first
+            >>> env.async_step_send(env.rand_action(root))
+        """
+        if tensordict is None or _is_for_all(self, tensordict):
+            return super().rand_action(tensordict)
+        _, indices = _rows_of(self, tensordict)
+        actions = self.full_action_spec.rand()[indices]
+        return tensordict.update(actions if tensordict.batch_dims else actions[0])
+
+    def rand_step(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
+
+        Only these envs move; others may be in flight.
+        """
+        tensordict = self.rand_action(tensordict)
+        return self.step(tensordict) if _is_for_all(self, tensordict) else _step_rows(self, tensordict)
 
     # ---- step
 
@@ -150,8 +201,16 @@ class AsyncMethods:
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 
+def _is_for_all(env: PoolEnv, tensordict: TensorDictBase) -> bool:
+    """Whether row i is env i's, and none is missing."""
+    if tensordict.batch_size != env.batch_size:
+        return False
+    env_index = tensordict.get("env_index", None)
+    return env_index is None or env_indices(env_index, env.num_envs) == list(range(env.num_envs))
+
+
 def _rows_of(
-    env: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex
+    env: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None
 ) -> tuple[TensorDictBase, list[int]]:
     """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
     indices = _indices(env, tensordict, env_index)
@@ -165,14 +224,32 @@ def _rows_of(
     return tensordict, indices
 
 
+def _step_rows(env: PoolEnv, tensordict: TensorDictBase) -> TensorDictBase:
+    """Steps the envs of these rows, whatever others are in flight, and adds ``"next"`` to the tensordict."""
+    rows, indices = _rows_of(env, tensordict)
+    _send(env, _STEP, rows, indices, alone=True)
+    steps: list[TensorDictBase] = []
+    failures: list[EnvFailure] = []
+    for index in indices:
+        try:
+            steps.append(_receive(env, _STEP, None, index, None, None)[0].get("next"))
+        except EnvFailure as failure:
+            failures.append(failure)
+    if failures:
+        raise joined(failures)
+    return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
+
+
 def _send(
     env: PoolEnv,
     op: _core.Op,
     tensordict: TensorDictBase | None,
     env_index: EnvIndex,
+    alone: bool | None = None,
 ) -> None:
     pool = env._start() if op is _RESET else env._running()
-    alone = names_one_env(env_index)
+    if alone is None:
+        alone = names_one_env(env_index)
     if tensordict is None:
         indices, entries = _indices(env, None, env_index), {}
     else:
