@@ -10,10 +10,10 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import AsyncBatchedCollector, AsyncCollector
 from torchrl.collectors.llm import LLMCollector
-from torchrl.envs import AsyncEnvPool
+from torchrl.envs import AsyncEnvPool, GymEnv
 from torchrl.envs.utils import RandomPolicy, check_env_specs
 
-from torchrl_pool import PoolEnv, single_envs
+from torchrl_pool import PoolEnv, SingleEnv, single_envs
 
 N = 4
 
@@ -63,12 +63,61 @@ def test_single_envs_give_what_the_pool_gives():
             assert torch.equal(got[key], expected[i][key])
 
 
-def test_single_envs_refuse_a_seed_of_their_own():
-    env = single_envs(cartpole())[1]()
-    with pytest.raises(NotImplementedError, match="seeded together"):
-        env.set_seed(0)
+def test_single_envs_refuse_what_they_do_not_have():
+    pool = cartpole()
     with pytest.raises(TypeError, match="takes no options, got colour"):
-        env.reset(colour="red")
+        SingleEnv(pool, 1).reset(colour="red")
+    for index in (N, -1):
+        with pytest.raises(IndexError, match=f"env_index: expected 0 to 3, got {index}"):
+            SingleEnv(pool, index)
+    for index in (None, [1], 1.0, True):
+        with pytest.raises(TypeError, match="env_index: expected"):
+            SingleEnv(pool, index)
+    assert SingleEnv(pool, torch.tensor(2)).env_index == 2
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_single_envs_take_the_seeds_that_gym_env_takes(started):
+    """Each its own, whether the pool has started or not; it keeps them when it starts again."""
+    reference = GymEnv("CartPole-v1", max_episode_steps=23)
+    pool = cartpole(seed=3)
+    others = rollouts(3, 1)
+    if started:
+        pool.reset()
+        pool.set_seed(3)
+    env = SingleEnv(pool, 2)
+    assert env.set_seed(7) == reference.set_seed(7)
+    for _ in range(2):
+        got = env.rollout(60, TiltPolicy(), break_when_any_done=False)
+        expected = reference.rollout(60, TiltPolicy(), break_when_any_done=False)
+        assert set(got.keys(True, True)) == set(expected.keys(True, True))
+        for key, value in expected.items(True, True):
+            assert torch.equal(got[key], value), key
+        for i in (0, 1, 3):
+            assert torch.equal(SingleEnv(pool, i).reset()["observation"], others[i, 0]["observation"])
+        pool.close()
+        reference.set_seed(7)
+    assert env.set_seed(None) is None
+    assert env.set_seed(7, static_seed=True) == 7
+
+
+def test_a_seed_of_its_own_waits_for_envs_in_flight():
+    pool = cartpole(seed=3)
+    root = pool.rand_action(pool.reset())
+    pool.async_step_send(root[[0]], env_index=[0])
+    state = pool.get_state(2)
+    with pytest.raises(RuntimeError, match="1 env in flight"):
+        SingleEnv(pool, 2).set_seed(7)
+    pool.async_step_recv(1)
+    assert pool.get_state(2) == state
+    pool.close()
+    assert torch.equal(pool.reset()["observation"], cartpole(seed=3).reset()["observation"])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_single_envs_pass_torchrls_checks_with_a_seed(seed):
+    check_env_specs(SingleEnv(cartpole(), 1), seed=seed)
+    check_env_specs(SingleEnv(PoolEnv("Pendulum-v1", 2, max_episode_steps=2), 0), seed=seed)
 
 
 def test_single_envs_may_begin_all_at_once():

@@ -1,6 +1,8 @@
 """MultiThreadedEnv, the stand-in for TorchRL's class of that name."""
 
 import inspect
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -52,6 +54,89 @@ def test_multi_threaded_env_is_a_pool_env():
         assert_td_equal(a, b)
         assert_td_equal(a_root, b_root)
         a, b = a_root, b_root
+
+
+def new_env(seed=5):
+    return MultiThreadedEnv(N, "CartPole-v1", create_env_kwargs={"seed": seed, "num_threads": 2})
+
+
+def reset_env():
+    env = new_env()
+    env.reset()
+    return env
+
+
+FIRST_CALLS = {
+    "step": lambda env: env.step(env.rand_action())["next"],
+    "_step": lambda env: env._step(env.rand_action()),
+    "step_and_maybe_reset": lambda env: env.step_and_maybe_reset(env.rand_action())[0]["next"],
+    "rand_step": lambda env: env.rand_step()["next"],
+    "masked step": lambda env: env.step(env.rand_action().set("_step", torch.arange(N) % 2 == 0))["next"],
+    "async step": lambda env: async_step(env)["next"],
+    "render": lambda env: env.render(),
+    "get_state": lambda env: env.get_state(),
+}
+
+
+def async_step(env):
+    env.async_step_send(env.rand_action())
+    return env.async_step_recv(N)
+
+
+@pytest.mark.parametrize("call", FIRST_CALLS)
+def test_any_first_call_resets_the_envs_before(call):
+    """As in TorchRL's class: what follows is what follows after a reset."""
+    results = []
+    for make in (new_env, reset_env):
+        torch.manual_seed(0)
+        env = make()
+        first = FIRST_CALLS[call](env)
+        results.append((first, env.rand_step()["next"]))
+    (first, then), (expected_first, expected_then) = results
+    if call == "get_state":
+        assert first == expected_first
+    else:
+        assert (first == expected_first).all()
+    assert_td_equal(then, expected_then)
+
+
+def test_first_steps_from_several_threads():
+    for _ in range(20):
+        env, twin = new_env(), reset_env()
+        root = twin.rand_action()
+        with ThreadPoolExecutor(N) as threads:
+            list(threads.map(lambda i, env=env, root=root: env.async_step_send(root[[i]], [i]), range(N)))
+        assert_td_equal(env.async_step_recv(N)["next"], twin.step(root)["next"])
+        env.close()
+
+
+def test_a_reset_is_not_repeated_by_the_first_step():
+    env, pool = new_env(), PoolEnv("CartPole-v1", N, seed=5, device="cpu", categorical_action_encoding=True)
+    for e in (env, pool):
+        e.reset()
+    action = pool.rand_action()
+    assert_td_equal(env.step(action.clone())["next"], pool.step(action)["next"])
+
+
+@pytest.mark.parametrize("before", ["nothing", "reset", "step"])
+def test_no_step_after_close(before):
+    env = new_env()
+    action = env.rand_action()
+    if before != "nothing":
+        getattr(env, before)(*([action.clone()] if before == "step" else []))
+    env.close()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"call reset\(\) before the first step"):
+            env.step(action.clone())
+    env.reset()
+    env.step(action)
+
+
+def test_a_copy_made_before_the_first_step_is_new_too():
+    env = pickle.loads(pickle.dumps(new_env()))
+    assert env.is_closed
+    action = env.rand_action()
+    assert_td_equal(env.step(action.clone())["next"], reset_env().step(action)["next"])
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from small_envs import TASKS, cartpole, fall_right
 from torchrl.envs import (
+    ActionDiscretizer,
     DoubleToFloat,
     GymEnv,
     ObservationNorm,
@@ -22,6 +23,16 @@ def transformed(base):
     env.append_transform(RewardSum())
     env.append_transform(ObservationNorm(loc=0.5, scale=2.0, in_keys=["observation"], out_keys=["normed"]))
     return env.append_transform(DoubleToFloat())
+
+
+def test_random_actions_where_a_transform_changes_them():
+    """TransformedEnv refuses them there where an env's class has a rand_action of its own."""
+    env = TransformedEnv(PoolEnv("Pendulum-v1", 3), ActionDiscretizer(5))
+    actions = env.rand_action(env.reset())["action"]
+    assert actions.dtype is torch.int64
+    assert env.full_action_spec["action"].is_in(actions)
+    assert env.rand_step(env.reset())["next", "reward"].shape == (3, 1)
+    assert env.rollout(5).shape == (3, 5)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
 from torchrl_pool import _core, registry
+
+# Envs of a pool: numbers, or a mask of bools, in whatever holds them.
+EnvIndex: TypeAlias = "int | Iterable[int] | torch.Tensor | None"
 
 
 def check_int(name: str, value: Any, minimum: int) -> int:
@@ -97,6 +100,46 @@ def check_mask(name: str, mask: torch.Tensor, num_envs: int) -> torch.Tensor:
             f"{name!r}: expected a mask of shape [{num_envs}] or [{num_envs}, 1], got {list(mask.shape)}"
         )
     return mask.reshape(num_envs).cpu().contiguous()
+
+
+def env_indices(env_index: EnvIndex, num_envs: int) -> list[int]:
+    """The numbers of the envs that an ``EnvIndex`` names, in its order."""
+    if isinstance(env_index, torch.Tensor) and env_index.dtype is torch.int64:
+        indices: list[int] = env_index.flatten().tolist()
+    else:
+        names = list(_scalars(env_index))
+        if names and not names_one_env(env_index) and all(isinstance(name, bool) for name in names):
+            if len(names) != num_envs:
+                raise ValueError(f"env_index: expected a mask of {num_envs} bools, got {len(names)}")
+            names = [i for i, named in enumerate(names) if named]
+        for name in names:
+            if isinstance(name, bool) or not hasattr(name, "__index__"):
+                raise TypeError(f"env_index: expected ints or a mask of {num_envs} bools, got {name!r}")
+        indices = [operator.index(name) for name in names]
+    if not indices:
+        raise ValueError("env_index: expected at least one env, got none")
+    if min(indices) < 0 or max(indices) >= num_envs:
+        unknown = next(i for i in indices if not 0 <= i < num_envs)
+        raise IndexError(f"env_index: expected 0 to {num_envs - 1}, got {unknown}")
+    return indices
+
+
+def names_one_env(env_index: Any) -> bool:
+    """Whether it is a number rather than something that holds numbers: an int, NumPy's, or a 0-d tensor."""
+    return hasattr(env_index, "__index__") and getattr(env_index, "ndim", 0) == 0
+
+
+def _scalars(values: Any) -> Iterator[Any]:
+    if hasattr(values, "tolist"):  # a tensor, an array, a NonTensorStack
+        values = values.tolist()
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        yield values
+        return
+    for value in values:
+        if type(value) is int:  # nearly always
+            yield value
+        else:
+            yield from _scalars(value)
 
 
 def seed_words(seed: int) -> list[int]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import AsyncEnvPool
+from torchrl.envs import AsyncEnvPool, EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool.errors import env_failure
+from torchrl_pool.arguments import EnvIndex, env_indices, names_one_env
+from torchrl_pool.errors import EnvFailure, env_failure, joined
 from torchrl_pool.specs import Key
 
 if TYPE_CHECKING:
     from torchrl_pool.env import PoolEnv
-
-EnvIndex: TypeAlias = "int | Sequence[int] | torch.Tensor | None"
 
 _STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
@@ -37,6 +37,22 @@ class _Flight:
         self.lock = threading.Lock()
 
 
+class _OfInstances:
+    """A ``rand_action`` that the class does not show.
+
+    TransformedEnv looks whether a class overrides it, and then refuses random actions wherever a transform
+    changes their spec.
+    """
+
+    def __init__(self, function: Callable[..., TensorDictBase]) -> None:
+        self._function = function
+
+    def __get__(self, env: Any, owner: type) -> Callable[..., TensorDictBase]:
+        if env is None:
+            return EnvBase.rand_action  # type: ignore[no-any-return]
+        return MethodType(self._function, env)
+
+
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
 class AsyncMethods:
     """The ``async_*`` methods of :class:`~torchrl_pool.PoolEnv`.
@@ -46,15 +62,20 @@ class AsyncMethods:
     again as soon as it was received. A call that is refused changes nothing. While envs are in flight, calls
     for all envs (``step``, ``reset``, ``rollout``) are refused.
 
-    ``env_index`` names the envs of the rows that are sent: an int, a sequence or an int64 tensor; ``None``:
-    the entry ``"env_index"`` of the tensordict, or all envs where it has none and a row for each. An env
-    that is sent by an int is received by that int alone, without a batch dimension. What is received holds
-    ``"env_index"`` as an int64 tensor ``[k]``.
+    ``env_index`` names the envs of the rows that are sent: an int, ints in a sequence, an array or a tensor,
+    or a mask of ``num_envs`` bools; ``None``: the entry ``"env_index"`` of the tensordict, or all envs where
+    it has none and a row for each. A single row needs no batch dimension. An env that is sent by an int (or
+    by a tensor without dimensions) is received by that int alone, without a batch dimension. What is received
+    holds ``"env_index"`` as an int64 tensor ``[k]``.
+
+    Entries that the pool does not write travel with their env: those of the root into the root that follows,
+    where an episode ends too; those under ``"next"`` into what the step returns.
 
     The tensors that were sent are read again when the result is received: do not write into them before.
 
     Raises:
         IndexError, ValueError: an ``env_index`` that does not exist, or names an env twice.
+        TypeError: an ``env_index`` of neither ints nor bools.
         RuntimeError: an env that is in flight already or has not been reset; more results wanted than are
             outstanding.
         TimeoutError: fewer than ``min_get`` results are there in time; they wait for the next call.
@@ -78,6 +99,40 @@ class AsyncMethods:
     def stats(self, *, reset: bool = False) -> dict[str, float]:
         """Statistics of the exchange between processes: none."""
         return {}
+
+    # ---- random actions
+
+    @_OfInstances
+    def rand_action(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
+
+        Each row gets an action of its own env, whose bounds may differ from the others'.
+
+        Args:
+            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
+                ``None``: a new one of shape ``[num_envs]``.
+
+        Raises:
+            KeyError: fewer rows than envs, and no ``"env_index"``.
+
+        Examples:
+            >>> env.async_reset_send()
+            >>> root = env.async_reset_recv(2)  # whichever are ready first
+            >>> env.async_step_send(env.rand_action(root))
+        """
+        if tensordict is None or _is_for_all(self, tensordict):
+            return super().rand_action(tensordict)
+        _, indices = _rows_of(self, tensordict)
+        actions = self.full_action_spec.rand()[indices]
+        return tensordict.update(actions if tensordict.batch_dims else actions[0])
+
+    def rand_step(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
+
+        Only these envs move; others may be in flight.
+        """
+        tensordict = self.rand_action(tensordict)
+        return self.step(tensordict) if _is_for_all(self, tensordict) else _step_rows(self, tensordict)
 
     # ---- step
 
@@ -146,24 +201,62 @@ class AsyncMethods:
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 
-def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_index: EnvIndex) -> None:
-    pool = env._start() if op is _RESET else env._running()
+def _is_for_all(env: PoolEnv, tensordict: TensorDictBase) -> bool:
+    """Whether row i is env i's, and none is missing."""
+    if tensordict.batch_size != env.batch_size:
+        return False
+    env_index = tensordict.get("env_index", None)
+    return env_index is None or env_indices(env_index, env.num_envs) == list(range(env.num_envs))
+
+
+def _rows_of(
+    env: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None
+) -> tuple[TensorDictBase, list[int]]:
+    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
     indices = _indices(env, tensordict, env_index)
-    alone = isinstance(env_index, int)
+    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
+        tensordict = tensordict.unsqueeze(0)
+    if tensordict.batch_size != torch.Size([len(indices)]):
+        raise ValueError(
+            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
+            f"got {list(tensordict.batch_size)}"
+        )
+    return tensordict, indices
+
+
+def _step_rows(env: PoolEnv, tensordict: TensorDictBase) -> TensorDictBase:
+    """Steps the envs of these rows, whatever others are in flight, and adds ``"next"`` to the tensordict."""
+    rows, indices = _rows_of(env, tensordict)
+    _send(env, _STEP, rows, indices, alone=True)
+    steps: list[TensorDictBase] = []
+    failures: list[EnvFailure] = []
+    for index in indices:
+        try:
+            steps.append(_receive(env, _STEP, None, index, None, None)[0].get("next"))
+        except EnvFailure as failure:
+            failures.append(failure)
+    if failures:
+        raise joined(failures)
+    return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
+
+
+def _send(
+    env: PoolEnv,
+    op: _core.Op,
+    tensordict: TensorDictBase | None,
+    env_index: EnvIndex,
+    alone: bool | None = None,
+) -> None:
+    pool = env._start() if op is _RESET else env._running()
+    if alone is None:
+        alone = names_one_env(env_index)
     if tensordict is None:
-        entries: dict[Key, Any] = {}
+        indices, entries = _indices(env, None, env_index), {}
     else:
-        if alone and tensordict.batch_size == torch.Size([]):
-            tensordict = tensordict.unsqueeze(0)
-        if tensordict.batch_size != torch.Size([len(indices)]):
-            raise ValueError(
-                f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
-                f"got {list(tensordict.batch_size)}"
-            )
+        tensordict, indices = _rows_of(env, tensordict, env_index)
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
-        items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
-        entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+        entries = _sent_entries(env, op, tensordict)
     # Kept until `send` has copied what lies at the addresses.
     actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
     flight = env._flight
@@ -175,6 +268,18 @@ def _send(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase | None, env_ind
         for row, index in enumerate(indices):
             flight.sent[index] = entries, row
     del actions
+
+
+def _sent_entries(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
+    """What travels with the envs: nothing that the pool writes."""
+    items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
+    entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+    preset = items.get("next", None)
+    if preset is not None:
+        preset = preset if op is _RESET else preset.exclude(*env._allocator.step_templates)
+        if len(preset.keys()) > 0:
+            entries["next"] = preset
+    return entries
 
 
 def _receive(
@@ -199,8 +304,10 @@ def _receive(
         if env_index is None:
             in_time = pool.receive(op, least, max_get or 0, timeout, results.allocate)
         else:
-            (index,) = env._indices(env_index)
-            in_time = pool.receive_alone(op, index, timeout, results.allocate)
+            indices = env_indices(env_index, env.num_envs)
+            if len(indices) != 1:
+                raise ValueError(f"env_index: expected one env, got {indices}")
+            in_time = pool.receive_alone(op, indices[0], timeout, results.allocate)
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
     if not in_time:
@@ -257,14 +364,14 @@ def _assemble(
     if op is _RESET:
         return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
     next_td = env._unsafe(on_device, num_rows=count)
+    if "next" in root:
+        next_td.update(root.pop("next"))
     data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
     if op is _STEP:
         return data, None
-    if first is None:
-        following = env._next_root.continued(root, on_device)
-    else:
-        following = env._next_root.carried(root, on_device["done"])
-        following.update(first if env._on_cpu else env._on_device(first))
+    if first is not None:
+        on_device = first if env._on_cpu else env._on_device(first)
+    following = env._next_root.continued(root, on_device)
     following["env_index"] = number
     next_root = env._unsafe(following, num_rows=count)
     if env._post_step_mdp_hooks is not None:
@@ -274,7 +381,7 @@ def _assemble(
 
 def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
     """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
-    sources: list[dict[Key, Any]] = []
+    sources: list[Mapping[Key, Any]] = []
     number_of: dict[int, int] = {}
     groups, rows = [], []
     for origin in sent:
@@ -289,6 +396,13 @@ def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, A
         whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
         if len(whole) == len(sources[0]):
             return whole
+    return _gathered(sources, groups, rows)
+
+
+def _gathered(
+    sources: Sequence[Mapping[Key, Any]], groups: Sequence[int], rows: Sequence[int]
+) -> dict[Key, Any]:
+    """Entries whose row i is row ``rows[i]`` of the source number ``groups[i]``."""
     gathered: dict[Key, Any] = {}
     columns = []
     for key, value in sources[0].items():
@@ -304,6 +418,13 @@ def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, A
             row_bytes = out.numel() // len(rows) * out.element_size()
             columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
             gathered[key] = out
+        elif all(type(part) is TensorDict for part in parts):
+            gathered[key] = TensorDict(
+                _gathered([part._tensordict for part in parts], groups, rows),
+                batch_size=[len(rows), *value.batch_size[1:]],
+                device=value.device,
+                names=value._td_dim_names,
+            )
         else:
             gathered[key] = torch.stack([parts[group][row] for group, row in zip(groups, rows, strict=True)])
     if columns:
@@ -326,32 +447,16 @@ def _is_plain(value: Any, like: Any) -> bool:
 
 def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
     """The numbers of the envs that are sent."""
-    if isinstance(env_index, int):
-        return env._indices(env_index)
     if env_index is None and tensordict is not None:
         env_index = tensordict.get("env_index", None)
-    if env_index is None and tensordict is not None and tensordict.batch_size == env.batch_size:
-        return list(range(env.num_envs))  # what reset() returned, with actions
+        if env_index is None and tensordict.batch_size == env.batch_size:
+            return list(range(env.num_envs))  # what reset() returned, with actions
     if env_index is None:
         raise KeyError(
             "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
             f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
         )
-    if isinstance(env_index, torch.Tensor):
-        indices: list[int] = env_index.flatten().tolist()
-        if indices and min(indices) >= 0 and max(indices) < env.num_envs:
-            return indices
-    return env._indices(_flat(env_index))
-
-
-def _flat(numbers: Any) -> Iterable[int]:
-    if hasattr(numbers, "tolist"):  # a tensor, an array, a NonTensorStack
-        numbers = numbers.tolist()
-    for number in numbers if hasattr(numbers, "__iter__") else [numbers]:
-        if hasattr(number, "__iter__"):
-            yield from _flat(number)
-        else:
-            yield int(number)
+    return env_indices(env_index, env.num_envs)
 
 
 def _actions(

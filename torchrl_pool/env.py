@@ -157,7 +157,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self._limits = [limits[t] for t in self._tasks]
         self._pool: _core.Pool | None = None
         self._opening = threading.Lock()
-        self._entropy: list[list[int]] | None = None  # of the last set_seed, for the next start
+        self._entropy: list[list[int] | None] = [None] * num_envs  # of the last seeds, for the next start
 
         distinct = list(dict.fromkeys(self._configs))
         outputs = {c: c.outputs(self._layout) for c in distinct}
@@ -225,8 +225,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             )
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
-        if self._entropy is not None:
-            self._seed_pool(pool, self._entropy)
+        self._seed_pool(pool, self._entropy)
         return pool
 
     def _running(self) -> _core.Pool:
@@ -279,17 +278,31 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             seeds.append(seed)
             if not static_seed:
                 seed = seed_generator(seed)
-        self._entropy = [seed_words(s) for s in seeds]
-        if self._pool is not None:
-            self._seed_pool(self._pool, self._entropy)
+        self._seed_envs(dict(enumerate(seeds)))
         return seed
 
     def _set_seed(self, seed: int | None) -> None:
         self.set_seed(seed)
 
-    def _seed_pool(self, pool: _core.Pool, entropy: list[list[int]]) -> None:
+    def _seed_envs(self, seeds: Mapping[int, int]) -> None:
+        """Gives these envs their seeds, now if they are running, and whenever they start."""
+        entropy: list[list[int] | None] = [None] * self.num_envs
+        for env_index, seed in seeds.items():
+            entropy[env_index] = seed_words(seed)
+        with self._opening:
+            pool = self._pool
+            if pool is not None:
+                self._seed_pool(pool, entropy)
+            self._entropy = [new or old for new, old in zip(entropy, self._entropy, strict=True)]
+
+    def _seed_pool(self, pool: _core.Pool, entropy: Sequence[list[int] | None]) -> None:
+        """Seeds and resets the envs that have entropy here."""
+        seeded = torch.tensor([words is not None for words in entropy], device="cpu")
+        if not seeded.any():
+            return
+        mask = 0 if seeded.all() else seeded.data_ptr()
         try:
-            pool.reset(self._allocator.nowhere, 0, entropy, None)
+            pool.reset(self._allocator.nowhere, mask, [words or [] for words in entropy], seeded)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
 
@@ -475,7 +488,7 @@ def _rebuild(
     cls: type[PoolEnv],
     plugin_paths: list[str],
     arguments: dict[str, Any],
-    entropy: list[list[int]] | None,
+    entropy: list[list[int] | None],
     spec_locked: bool,
 ) -> PoolEnv:
     for path in plugin_paths:

@@ -59,3 +59,18 @@ def env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> E
         hung,
         tensordict,
     )
+
+
+def joined(failures: Sequence[EnvFailure]) -> EnvFailure:
+    """One failure for envs that were waited for one by one."""
+    failures = sorted(failures, key=lambda failure: failure.env_index)
+    message = str(failures[0])
+    if (others := len(failures) - 1) > 0:
+        message += f" (and {others} more env{'s' if others > 1 else ''} failed too)"
+    return EnvFailure(
+        message,
+        [index for failure in failures for index in failure.env_index],
+        [text for failure in failures for text in failure.messages],
+        [step for failure in failures for step in failure.steps],
+        [index for failure in failures for index in failure.hung],
+    )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
 
+from torchrl_pool import _core
 from torchrl_pool.env import PoolEnv
 
 
 class MultiThreadedEnv(PoolEnv):
     """:class:`~torchrl_pool.PoolEnv` under the signature of :class:`torchrl.envs.MultiThreadedEnv`.
+
+    As there, the first call may be a step: the envs then reset themselves before.
 
     Differences that a user of TorchRL's class sees: reward and done entries have shape ``[N, 1]``, as
     everywhere else in TorchRL; the terminal observation of an episode is never lost and no transition is
@@ -54,6 +58,8 @@ class MultiThreadedEnv(PoolEnv):
         )
         self.num_workers = num_workers
         self.env_name = env_name
+        self._is_new = True  # neither stepped nor closed
+        self._beginning = threading.Lock()
         self._allow_done_after_reset = allow_done_after_reset
         if frame_skip is not None:
             self.frame_skip = frame_skip  # EnvBase's metaclass looks here and wraps the env
@@ -65,3 +71,15 @@ class MultiThreadedEnv(PoolEnv):
             "allow_done_after_reset": allow_done_after_reset,
             **kwargs,
         }
+
+    def _running(self) -> _core.Pool:
+        if self._is_new:
+            with self._beginning:  # several threads may send first steps at once
+                if self._pool is None and self._is_new:
+                    self._reset()
+                self._is_new = False
+        return super()._running()
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        self._is_new = False
+        super().close(raise_if_closed=raise_if_closed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase, is_tensor_collection
+from tensordict import is_tensor_collection
 
 from torchrl_pool import _core
 from torchrl_pool.specs import Key, key_of
@@ -31,7 +31,7 @@ class NextRoot:
         """The entries that no reset writes.
 
         ``done`` (bool, ``[N]`` or ``[N, 1]``) names the rows that begin an episode while others do not:
-        TorchRL leaves zeros there, but for actions, which the policy overwrites.
+        TorchRL leaves zeros there. But actions stay, since the policy overwrites them.
         """
         not_carried = self._not_carried
         carried: dict[Key, Any] = {
@@ -41,16 +41,16 @@ class NextRoot:
         }
         if done is None or len(carried) <= len(self._actions):
             return carried
-        keep = ~done.reshape(-1)
-
-        def clear(value: torch.Tensor) -> torch.Tensor:
-            return torch.where(keep.reshape(-1, *[1] * (value.ndim - 1)), value, 0)
-
+        goes_on = ~done.reshape(-1)
         for key, value in carried.items():
-            if key in self._actions:
-                continue
-            if isinstance(value, torch.Tensor):
-                carried[key] = clear(value)
-            elif isinstance(value, TensorDictBase):
-                carried[key] = value.apply(clear)
+            if key not in self._actions:
+                carried[key] = _cleared(value, goes_on)
         return carried
+
+
+def _cleared(value: Any, goes_on: torch.Tensor) -> Any:
+    """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
+    if is_tensor_collection(value):
+        return value.where(goes_on, value.empty(), out=value, pad=0)
+    zero = torch.zeros((), dtype=value.dtype, device=value.device)
+    return torch.where(goes_on.reshape(-1, *[1] * (value.ndim - 1)), value, zero)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+
+from torchrl_pool.arguments import EnvIndex, env_indices
 
 if TYPE_CHECKING:
     from torchrl_pool.env import PoolEnv
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 class SimulatorMethods:
     """The methods of :class:`~torchrl_pool.PoolEnv` that look into its simulators, or change them."""
 
-    def get_state(self: PoolEnv, env_index: int | Iterable[int] | None = None) -> list[bytes]:
+    def get_state(self: PoolEnv, env_index: EnvIndex = None) -> list[bytes]:
         """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
 
         A restored env continues bit for bit, in another pool of the same task too.
@@ -26,14 +28,12 @@ class SimulatorMethods:
         pool = self._running()
         return [pool.save(i) for i in self._indices(env_index)]
 
-    def set_state(
-        self: PoolEnv, state: bytes | Sequence[bytes], env_index: int | Iterable[int] | None = None
-    ) -> None:
+    def set_state(self: PoolEnv, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
         """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
 
         Args:
             state: one state for each env of ``env_index``, or one for all of them.
-            env_index: the envs; ``None``: all.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
             ValueError: the bytes are no state of this task, or their number is wrong.
@@ -48,7 +48,7 @@ class SimulatorMethods:
                 raise TypeError(f"state: expected bytes, got {type(one).__name__}")
             pool.load(i, one)
 
-    def render(self: PoolEnv, env_index: int | Iterable[int] | None = None) -> torch.Tensor:
+    def render(self: PoolEnv, env_index: EnvIndex = None) -> torch.Tensor:
         """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
 
         Raises:
@@ -65,13 +65,5 @@ class SimulatorMethods:
             pool.render(i, frame.data_ptr())
         return frames
 
-    def _indices(self: PoolEnv, env_index: int | Iterable[int] | None) -> list[int]:
-        if env_index is None:
-            return list(range(self.num_envs))
-        indices = [env_index] if isinstance(env_index, int) else [int(i) for i in env_index]
-        for i in indices:
-            if not 0 <= i < self.num_envs:
-                raise IndexError(f"env_index: expected 0 to {self.num_envs - 1}, got {i}")
-        if not indices:
-            raise ValueError("env_index: expected at least one env")
-        return indices
+    def _indices(self: PoolEnv, env_index: EnvIndex) -> list[int]:
+        return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)

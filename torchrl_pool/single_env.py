@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
+from torchrl_pool.arguments import check_int, env_indices, names_one_env
+
 if TYPE_CHECKING:
     from torchrl_pool.env import PoolEnv
 
@@ -16,16 +18,28 @@ if TYPE_CHECKING:
 class SingleEnv(EnvBase):
     """One env of a :class:`~torchrl_pool.PoolEnv`, with batch size ``[]``.
 
-    Its calls are the pool's async ones, so many of them may be used at the same time, each by one thread; the
-    pool's threads do the work. The pool is neither seeded nor closed by it.
+    It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's async ones, so many of them
+    may be used at the same time, each by one thread; the pool's threads do the work. Only ``set_seed`` needs
+    all other envs at rest. The pool is not closed by it.
 
     Args:
         pool: the pool.
         env_index: the env's number in it.
+
+    Raises:
+        IndexError: the pool has no such env.
+
+    Examples:
+        >>> env = SingleEnv(PoolEnv("CartPole-v1", num_envs=4), 2)
+        >>> env.rollout(3).shape
+        torch.Size([3])
     """
 
     def __init__(self, pool: PoolEnv, env_index: int) -> None:
         super().__init__(device=pool.device, batch_size=[])
+        if not names_one_env(env_index):
+            raise TypeError(f"env_index: expected the number of one env, got {env_index!r}")
+        (env_index,) = env_indices(env_index, pool.num_envs)
         self.pool, self.env_index = pool, env_index
         self.action_spec = pool.full_action_spec[env_index].clone()
         self.observation_spec = pool.full_observation_spec[env_index].clone()
@@ -39,18 +53,28 @@ class SingleEnv(EnvBase):
         return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.pool.async_step_send(tensordict, env_index=self.env_index)
+        self.pool.async_step_send(tensordict.select(*self.action_keys), env_index=self.env_index)
         return self.pool.async_step_recv(env_index=self.env_index).get("next")
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`torchrl.envs.EnvBase.step_and_maybe_reset`, in one visit of the env."""
+        if tensordict.get("_step", None) is not None:
+            return super().step_and_maybe_reset(tensordict)  # type: ignore[no-any-return]
+        if tensordict.device != self.device:
+            tensordict = tensordict.to(self.device)
         self.pool.async_step_and_maybe_reset_send(tensordict, env_index=self.env_index)
         data, root = self.pool.async_step_and_maybe_reset_recv(env_index=self.env_index)
         tensordict.set("next", data.get("next"))
         return tensordict, root.exclude("env_index")
 
     def _set_seed(self, seed: int | None) -> None:
-        raise NotImplementedError("the envs of a pool are seeded together, with PoolEnv.set_seed")
+        """Seeds this env alone, and resets it once with its seed, as ``GymEnv`` does.
+
+        Raises:
+            RuntimeError: envs of the pool are in flight.
+        """
+        if seed is not None:
+            self.pool._seed_envs({self.env_index: check_int("seed", seed, minimum=0)})
 
 
 def single_envs(pool: PoolEnv) -> list[Callable[[], SingleEnv]]:
