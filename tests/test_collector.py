@@ -23,6 +23,7 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import StepCounter, TransformedEnv
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv
+from torchrl_pool.recycler import Recycler
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",
@@ -154,16 +155,54 @@ def test_one_entry_that_is_kept_outlives_its_batch():
     collector.shutdown()
 
 
-def test_memory_that_was_let_go_is_used_again():
+def addresses_of_observations(use):
+    """Where six batches' observations lay, each used once and let go."""
     env = PoolEnv("CartPole-v1", N, seed=0)
     batches = iter(PoolCollector(env, None, frames_per_batch=FRAMES))
     addresses = set()
     for _ in range(6):
         batch = next(batches)
         addresses.add(batch["observation"].data_ptr())
+        use(batch)
         del batch
         gc.collect()
-    assert len(addresses) == 1
+    return addresses
+
+
+def test_memory_that_was_let_go_is_used_again():
+    assert len(addresses_of_observations(lambda batch: None)) == 1
+
+
+def test_what_an_entry_shares_its_memory_with_outlives_it():
+    kept = []
+
+    def keep(batch):
+        for part in (batch["observation"].detach()[2], torch.from_dlpack(batch["observation"])[1].numpy()):
+            kept.append((part, torch.as_tensor(part).clone()))
+
+    assert len(addresses_of_observations(keep)) == 6
+    assert all(torch.equal(torch.as_tensor(part), copy) for part, copy in kept)
+
+
+def test_memory_of_other_processes_is_left_to_them():
+    """Who sends a batch to another process moves it to shared memory, and may let go of it then."""
+    recycler = Recycler()
+    tensor = recycler.empty("name", (4, 5), torch.float32)
+    tensor.share_memory_()
+    address = tensor.data_ptr()
+    del tensor
+    assert recycler.empty("name", (4, 5), torch.float32).data_ptr() != address
+
+
+def test_what_is_yielded_can_be_resized():
+    for cls in (PoolCollector, Collector):
+        (batch,) = collect(cls, "CartPole-v1", random_actions, num_batches=1)
+        copy = batch["observation"].clone()
+        resized = batch["observation"].resize_(2 * N, T, 4)
+        assert torch.equal(resized[:N], copy)
+    recycler = Recycler()
+    recycler.empty("name", (3, 4), torch.float32).resize_(30, 4)
+    assert recycler.empty("name", (3, 4), torch.float32).untyped_storage().nbytes() == 3 * 4 * 4
 
 
 # ---- groups
