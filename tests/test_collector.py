@@ -29,7 +29,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",
     "ignore:trajs_per_batch is set but:FutureWarning",
     "ignore:Using `add:UserWarning",
-    "ignore:The env passed to PoolCollector is missing transforms:FutureWarning",
 )
 
 TASKS = [
@@ -68,6 +67,7 @@ def new_weights(collector):
         {"init_random_frames": FRAMES},
         {"track_policy_version": True},
         {"track_policy_version": True, "reset_at_each_iter": True},
+        {"track_policy_version": True, "compact_obs": True},
         {"max_frames_per_traj": 5},
         {"device": "cpu"},
         {"storing_device": "cpu"},

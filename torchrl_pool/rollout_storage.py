@@ -21,7 +21,7 @@ class RolloutBatch:
     def __init__(self, storage: RolloutStorage) -> None:
         self.tensors = {
             key: storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
-            for key, (shape, dtype) in {**storage.recorded, **storage.written}.items()
+            for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
         }
         self._storage = storage
 
@@ -124,8 +124,9 @@ class RolloutStorage:
         num_envs: N.
         num_steps: T.
         outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
+        filled_in: what somebody writes there at the end.
         recorded: everything else, which is copied from the root that a step begins with.
-        left_out: outputs that the batches do not hold.
+        left_out: entries that the batches do not hold.
         pin_memory: whether the batches are pinned.
     """
 
@@ -134,15 +135,18 @@ class RolloutStorage:
         num_envs: int,
         num_steps: int,
         outputs: Mapping[Key, Row],
+        filled_in: Mapping[Key, Row],
         recorded: Mapping[Key, Row],
         left_out: Container[Key],
         pin_memory: bool,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.pin_memory = pin_memory
+        self.left_out = left_out
         self._recycler = Recycler()
         self.outputs = [_in_next(key) for key in outputs]
         self.written = {_in_next(key): row for key, row in outputs.items() if _in_next(key) not in left_out}
+        self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         self.recorded = dict(recorded)
         self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
         row_bytes = [_row_bytes(row) for row in outputs.values()]
@@ -166,8 +170,9 @@ class RolloutStorage:
         return self._recycler.empty(key, shape, dtype)
 
     def holds(self, root: TensorDictBase) -> bool:
-        """Whether all entries of a root have their place."""
-        return all(key in self.recorded or key in self.written for key in rows_of(root))
+        """Whether all entries of a root have their place, if they shall have one."""
+        places = (self.recorded, self.written, self.filled_in, self.left_out)
+        return all(any(key in place for place in places) for key in rows_of(root))
 
 
 def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
