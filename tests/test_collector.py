@@ -102,9 +102,10 @@ def test_info_entries_stand_for_transforms():
     [(lambda env: TransformedEnv(env, StepCounter()), {}), (None, {"run_type_checks": True})],
     ids=["transformed", "run_type_checks"],
 )
-def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_options):
+@pytest.mark.parametrize("options", [{}, {"init_random_frames": FRAMES}], ids=str)
+def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_options, options):
     got, expected = (
-        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, env_options=env_options)
+        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, env_options=env_options, **options)
         for cls in (PoolCollector, Collector)
     )
     assert_equal_batches(got, expected)
@@ -419,6 +420,32 @@ def test_collects_in_the_background():
     collector._thread.join()
     collector.async_shutdown()
     assert buffer.write_count == 5 * FRAMES or len(buffer) == 5 * FRAMES
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compact_obs": True, "track_policy_version": True},
+        {"set_truncated": True, "track_traj_ids": False},
+        {"postproc": lambda batch: batch.exclude("logits"), "storing_device": "cpu"},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_fake_tensordict(options):
+    fakes = []
+    for cls in (PoolCollector, Collector):
+        env = PoolEnv("CartPole-v1", N)
+        collector = cls(
+            env,
+            categorical_actor(env),
+            frames_per_batch=FRAMES,
+            auto_register_policy_transforms=False,
+            **options,
+        )
+        fakes.append(collector.fake_tensordict())
+        collector.shutdown()
+    assert_equal_batches([fakes[0]], [fakes[1]])
 
 
 def test_env_is_made_by_a_callable():

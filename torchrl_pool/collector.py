@@ -18,7 +18,7 @@ from torchrl_pool.arguments import check_int
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import EnvFailure
 from torchrl_pool.rollout import Rollout
-from torchrl_pool.rollout_storage import RolloutStorage, Row, rows_of
+from torchrl_pool.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
 from torchrl_pool.specs import Key
 
 
@@ -109,9 +109,11 @@ class PoolCollector(Collector):
             track_policy_version=track_policy_version,
             **kwargs,
         )
-        # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
-        self._use_buffers = False
-        self.return_same_td = self.replay_buffer is None
+        if self.writes_once or not self.init_random_frames:
+            # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
+            self._use_buffers = False
+            self.return_same_td = self.replay_buffer is None
+        # else Collector's buffer knows which entries the policy will add to those of random frames.
         self._check_groups()
 
     @property
@@ -184,6 +186,17 @@ class PoolCollector(Collector):
             )
         if count > most:
             raise ValueError(f"double_buffered: expected at most {most} groups, got {count}")
+
+    @torch.no_grad()
+    def fake_tensordict(self) -> TensorDictBase:
+        """As :meth:`torchrl.collectors.Collector.fake_tensordict`."""
+        if not self.writes_once:
+            return super().fake_tensordict()
+        if self._storage is None:
+            self._maybe_make_final_rollout(make_rollout=True)
+        assert self._storage is not None
+        zeros = RolloutBatch(self._storage).as_tensordict(self.storing_device).zero_()
+        return self._postproc(self._maybe_set_truncated(zeros))
 
     # ---- rollouts
 
