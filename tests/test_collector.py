@@ -18,6 +18,7 @@ from collecting import (
     tilt_policy,
 )
 from tensordict import TensorDictBase
+from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import StepCounter, TransformedEnv
@@ -256,6 +257,43 @@ def test_pool_steps_the_others_while_the_policy_chooses():
     for _ in collector:
         assert in_flight == [[], [0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]
         in_flight.clear()
+
+
+# ---- gradients
+
+
+class Weighted(nn.Module):
+    """Writes one entry that gradients flow through, and another."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, tensordict: TensorDictBase):
+        with torch.enable_grad():
+            tensordict["weighted"] = tensordict["observation"] * self.weight
+        tensordict["plain"] = tensordict["observation"] * self.weight
+        right = (tensordict["observation"][..., 2] > 0).long()
+        return tensordict.set("action", torch.nn.functional.one_hot(right, 2))
+
+
+@pytest.mark.parametrize("options", [{}, {"double_buffered": True}, {"storing_device": "cpu"}], ids=str)
+def test_gradients_flow_back_to_what_the_policy_wrote(options):
+    policies = []
+
+    def make_policy(env):
+        policies.append(Weighted())
+        return policies[-1]
+
+    got = collect(PoolCollector, "CartPole-v1", make_policy, **options)
+    options.pop("double_buffered", None)
+    expected = collect(Collector, "CartPole-v1", make_policy, **options)
+    assert_equal_batches([batch.detach() for batch in got], [batch.detach() for batch in expected])
+    for batch, other in zip(got, expected, strict=True):
+        for key in batch.keys(True, True):
+            assert batch[key].requires_grad == other[key].requires_grad == (key == "weighted"), key
+        (gradient,) = torch.autograd.grad((batch["weighted"] * 3).sum(), policies[0].weight)
+        assert torch.allclose(gradient, 3 * batch["observation"].sum((0, 1)), rtol=1e-5, atol=1e-5)
 
 
 # ---- versions

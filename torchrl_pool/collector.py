@@ -36,6 +36,9 @@ class PoolCollector(Collector):
     :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
     is written in place, too.
 
+    As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
+    through such entries, they flow from a batch to what the policy wrote.
+
     Where an :class:`~torchrl_pool.EnvFailure` or Ctrl-C cuts a batch short, its steps are lost. One may go on
     iterating then: the next batch begins with a reset of all envs. Other exceptions shut the collector down,
     as they do with ``Collector``.
@@ -165,6 +168,7 @@ class PoolCollector(Collector):
         if pin_memory is None:
             pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
         recorded = {} if self._storage is None else dict(self._storage.recorded)
+        no_grad = torch.empty(0)
         recorded.update({key: row for key, row in rows_of(template).items() if key not in elsewhere})
         self._storage = RolloutStorage(
             env.num_envs,
@@ -173,6 +177,7 @@ class PoolCollector(Collector):
             filled_in=filled_in,
             recorded=recorded,
             left_out=self._compact_next_keys,
+            differentiable=[key for key in recorded if template.get(key, no_grad).requires_grad],
             pin_memory=pin_memory,
         )
         return self._storage

@@ -149,6 +149,9 @@ class Rollout:
             collector.env_device if collector._cast_to_env_device else None,
             collector._sync_env,
         )
+        assert self._batch is not None
+        if storage.differentiable:
+            self._batch.note_origins((group.envs, step), group.carrier)
         actions, action_addresses = env._check_actions(root, group.num_envs)
         sources, source_addresses = group.rows.sources(root, group.on_cpu, zeros=self._random)
         group.next_root, root_addresses = (
