@@ -53,7 +53,8 @@ class PoolCollector(Collector):
         double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
-            for all envs together; given the same actions the data is the same.
+            for all envs together; given the same actions the data is the same. Modules that hold the env's
+            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call.
         auto_register_policy_transforms: whether steps get ``is_init`` and the states that a recurrent policy
             carries on. ``True`` and ``False``: as in ``Collector``. Default: where a module of the policy
             reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or makes a

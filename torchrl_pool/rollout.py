@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
-from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool import _core
 from torchrl_pool.errors import env_failure
+from torchrl_pool.group_policy import Policy, policy_for_rows
 from torchrl_pool.rollout_storage import RolloutBatch, RolloutRows
 from torchrl_pool.specs import Key
 
@@ -27,7 +27,7 @@ class _Group:
         self.number, self.first, self.num_envs = number, first, last - first
         self.envs = slice(first, last)
         self.carrier: TensorDictBase  # what their next step begins with
-        self.policy: Callable[[TensorDictBase], TensorDictBase]
+        self.policy: Policy
         self.rows: RolloutRows
         self.in_flight = False
         self.versions: list[Any] = []  # of the weights, by step
@@ -52,9 +52,9 @@ class Rollout:
         policy = collector._wrapped_policy
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
-            group.policy = policy
-            if not self._alone and isinstance(policy, RandomPolicy):
-                group.policy = RandomPolicy(self._env.full_action_spec[group.envs])
+            group.policy = (
+                policy if self._alone else policy_for_rows(policy, self._env.full_action_spec, group.envs)
+            )
         self._batch: RolloutBatch | None = None
 
     def run(self) -> RolloutBatch:
