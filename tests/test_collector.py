@@ -6,107 +6,31 @@ import time
 import pytest
 import torch
 from building import load_fault_plugin
+from collecting import (
+    FRAMES,
+    N,
+    T,
+    assert_equal_batches,
+    categorical_actor,
+    collect,
+    normal_actor,
+    random_actions,
+    tilt_policy,
+)
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import StepCounter, TransformedEnv
-from torchrl.modules import NormalParamExtractor, OneHotCategorical, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv
+from torchrl_pool.recycler import Recycler
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",
     "ignore:trajs_per_batch is set but:FutureWarning",
     "ignore:Using `add:UserWarning",
-    "ignore:The env passed to PoolCollector is missing transforms:FutureWarning",
 )
-
-N, T = 5, 24
-FRAMES = N * T
-
-
-class Floats(nn.Module):
-    def forward(self, observation):
-        return observation.float()
-
-
-def categorical_actor(env):
-    linear = nn.Linear(env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1])
-    net = TensorDictModule(
-        nn.Sequential(Floats(), linear),
-        in_keys=["observation"],
-        out_keys=["logits"],
-    )
-    return ProbabilisticActor(
-        net,
-        in_keys=["logits"],
-        spec=env.action_spec,
-        distribution_class=OneHotCategorical,
-        return_log_prob=True,
-    )
-
-
-def normal_actor(env):
-    size, actions = env.observation_spec["observation"].shape[-1], env.action_spec.shape[-1]
-    layers = nn.Sequential(Floats(), nn.Linear(size, 2 * actions), NormalParamExtractor())
-    net = TensorDictModule(layers, in_keys=["observation"], out_keys=["loc", "scale"])
-    return ProbabilisticActor(
-        net, in_keys=["loc", "scale"], distribution_class=TanhNormal, return_log_prob=True
-    )
-
-
-def random_actions(env):
-    return None
-
-
-class PolicyOfNewTensordicts(nn.Module):
-    """Returns a tensordict of its own, writes under "next" too, and says nothing of its keys."""
-
-    def forward(self, tensordict: TensorDictBase):
-        tilt = tensordict["observation"][..., 2]
-        out = tensordict.empty()
-        out["action"] = torch.stack([tilt < 0, tilt >= 0], -1).long()
-        out["hidden", "tilt"] = tilt
-        out["next", "memory"] = tilt.unsqueeze(-1) * 2
-        return out
-
-
-def tilt_policy(env):
-    return PolicyOfNewTensordicts()
-
-
-def collect(cls, task, make_policy, *, num_batches=3, change=None, env_options=None, wrap=None, **options):
-    """All batches, with everything seeded: the policy's weights, its draws and the envs."""
-    torch.manual_seed(0)
-    env = PoolEnv(task, N, max_episode_steps=11, **(env_options or {}))
-    policy = make_policy(env)
-    env = env if wrap is None else wrap(env)
-    env.set_seed(4)
-    torch.manual_seed(1)
-    options = {"auto_register_policy_transforms": False, **options}
-    collector = cls(env, policy, frames_per_batch=FRAMES, total_frames=FRAMES * num_batches, **options)
-    batches = []
-    for batch in collector:
-        batches.append(batch)
-        if change is not None:
-            change(collector)
-    collector.shutdown()
-    return batches
-
-
-def assert_equal_batches(got, expected):
-    assert len(got) == len(expected)
-    for one, other in zip(got, expected, strict=True):
-        assert one.batch_size == other.batch_size
-        assert one.names == other.names
-        assert one.device == other.device
-        assert sorted(map(str, one.keys(True))) == sorted(map(str, other.keys(True)))
-        for key, value in other.items(True, True):
-            assert one[key].dtype is value.dtype, key
-            assert torch.equal(one[key], value), key
-
 
 TASKS = [
     ("CartPole-v1", categorical_actor),
@@ -144,6 +68,7 @@ def new_weights(collector):
         {"init_random_frames": FRAMES},
         {"track_policy_version": True},
         {"track_policy_version": True, "reset_at_each_iter": True},
+        {"track_policy_version": True, "compact_obs": True},
         {"max_frames_per_traj": 5},
         {"device": "cpu"},
         {"storing_device": "cpu"},
@@ -178,9 +103,10 @@ def test_info_entries_stand_for_transforms():
     [(lambda env: TransformedEnv(env, StepCounter()), {}), (None, {"run_type_checks": True})],
     ids=["transformed", "run_type_checks"],
 )
-def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_options):
+@pytest.mark.parametrize("options", [{}, {"init_random_frames": FRAMES}], ids=str)
+def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_options, options):
     got, expected = (
-        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, env_options=env_options)
+        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, env_options=env_options, **options)
         for cls in (PoolCollector, Collector)
     )
     assert_equal_batches(got, expected)
@@ -231,16 +157,54 @@ def test_one_entry_that_is_kept_outlives_its_batch():
     collector.shutdown()
 
 
-def test_memory_that_was_let_go_is_used_again():
+def addresses_of_observations(use):
+    """Where six batches' observations lay, each used once and let go."""
     env = PoolEnv("CartPole-v1", N, seed=0)
     batches = iter(PoolCollector(env, None, frames_per_batch=FRAMES))
     addresses = set()
     for _ in range(6):
         batch = next(batches)
         addresses.add(batch["observation"].data_ptr())
+        use(batch)
         del batch
         gc.collect()
-    assert len(addresses) == 1
+    return addresses
+
+
+def test_memory_that_was_let_go_is_used_again():
+    assert len(addresses_of_observations(lambda batch: None)) == 1
+
+
+def test_what_an_entry_shares_its_memory_with_outlives_it():
+    kept = []
+
+    def keep(batch):
+        for part in (batch["observation"].detach()[2], torch.from_dlpack(batch["observation"])[1].numpy()):
+            kept.append((part, torch.as_tensor(part).clone()))
+
+    assert len(addresses_of_observations(keep)) == 6
+    assert all(torch.equal(torch.as_tensor(part), copy) for part, copy in kept)
+
+
+def test_memory_of_other_processes_is_left_to_them():
+    """Who sends a batch to another process moves it to shared memory, and may let go of it then."""
+    recycler = Recycler()
+    tensor = recycler.empty("name", (4, 5), torch.float32)
+    tensor.share_memory_()
+    address = tensor.data_ptr()
+    del tensor
+    assert recycler.empty("name", (4, 5), torch.float32).data_ptr() != address
+
+
+def test_what_is_yielded_can_be_resized():
+    for cls in (PoolCollector, Collector):
+        (batch,) = collect(cls, "CartPole-v1", random_actions, num_batches=1)
+        copy = batch["observation"].clone()
+        resized = batch["observation"].resize_(2 * N, T, 4)
+        assert torch.equal(resized[:N], copy)
+    recycler = Recycler()
+    recycler.empty("name", (3, 4), torch.float32).resize_(30, 4)
+    assert recycler.empty("name", (3, 4), torch.float32).untyped_storage().nbytes() == 3 * 4 * 4
 
 
 # ---- groups
@@ -293,6 +257,43 @@ def test_pool_steps_the_others_while_the_policy_chooses():
     for _ in collector:
         assert in_flight == [[], [0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]
         in_flight.clear()
+
+
+# ---- gradients
+
+
+class Weighted(nn.Module):
+    """Writes one entry that gradients flow through, and another."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, tensordict: TensorDictBase):
+        with torch.enable_grad():
+            tensordict["weighted"] = tensordict["observation"] * self.weight
+        tensordict["plain"] = tensordict["observation"] * self.weight
+        right = (tensordict["observation"][..., 2] > 0).long()
+        return tensordict.set("action", torch.nn.functional.one_hot(right, 2))
+
+
+@pytest.mark.parametrize("options", [{}, {"double_buffered": True}, {"storing_device": "cpu"}], ids=str)
+def test_gradients_flow_back_to_what_the_policy_wrote(options):
+    policies = []
+
+    def make_policy(env):
+        policies.append(Weighted())
+        return policies[-1]
+
+    got = collect(PoolCollector, "CartPole-v1", make_policy, **options)
+    options.pop("double_buffered", None)
+    expected = collect(Collector, "CartPole-v1", make_policy, **options)
+    assert_equal_batches([batch.detach() for batch in got], [batch.detach() for batch in expected])
+    for batch, other in zip(got, expected, strict=True):
+        for key in batch.keys(True, True):
+            assert batch[key].requires_grad == other[key].requires_grad == (key == "weighted"), key
+        (gradient,) = torch.autograd.grad((batch["weighted"] * 3).sum(), policies[0].weight)
+        assert torch.allclose(gradient, 3 * batch["observation"].sum((0, 1)), rtol=1e-5, atol=1e-5)
 
 
 # ---- versions
@@ -457,6 +458,32 @@ def test_collects_in_the_background():
     collector._thread.join()
     collector.async_shutdown()
     assert buffer.write_count == 5 * FRAMES or len(buffer) == 5 * FRAMES
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compact_obs": True, "track_policy_version": True},
+        {"set_truncated": True, "track_traj_ids": False},
+        {"postproc": lambda batch: batch.exclude("logits"), "storing_device": "cpu"},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_fake_tensordict(options):
+    fakes = []
+    for cls in (PoolCollector, Collector):
+        env = PoolEnv("CartPole-v1", N)
+        collector = cls(
+            env,
+            categorical_actor(env),
+            frames_per_batch=FRAMES,
+            auto_register_policy_transforms=False,
+            **options,
+        )
+        fakes.append(collector.fake_tensordict())
+        collector.shutdown()
+    assert_equal_batches([fakes[0]], [fakes[1]])
 
 
 def test_env_is_made_by_a_callable():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +12,13 @@ from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
 
+from torchrl_pool.added_entries import AddedEntry, added_entries, with_what_the_policy_reads
 from torchrl_pool.arguments import check_int
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import EnvFailure
-from torchrl_pool.rollout import VERSION, Rollout
-from torchrl_pool.rollout_storage import RolloutStorage, rows_of
+from torchrl_pool.rollout import Rollout
+from torchrl_pool.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
+from torchrl_pool.specs import Key
 
 
 class PoolCollector(Collector):
@@ -30,7 +32,11 @@ class PoolCollector(Collector):
     An env with transforms, with nested entries or with ``run_type_checks``, and a replay buffer that is
     filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it: :attr:`writes_once`
     tells which it is. StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
-    :class:`~torchrl_pool.PoolEnv`.
+    :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
+    is written in place, too.
+
+    As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
+    through such entries, they flow from a batch to what the policy wrote.
 
     Where an :class:`~torchrl_pool.EnvFailure` or Ctrl-C cuts a batch short, its steps are lost. One may go on
     iterating then: the next batch begins with a reset of all envs. Other exceptions shut the collector down,
@@ -46,7 +52,12 @@ class PoolCollector(Collector):
         double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
-            for all envs together; given the same actions the data is the same.
+            for all envs together; given the same actions the data is the same. Modules that hold the env's
+            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call.
+        auto_register_policy_transforms: whether steps get ``is_init`` and the states that a recurrent policy
+            carries on. ``True`` and ``False``: as in ``Collector``. Default: where a module of the policy
+            reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or makes a
+            primer, and only there.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` counts up.
@@ -66,8 +77,10 @@ class PoolCollector(Collector):
         [(8, 32), (8, 32)]
     """
 
-    env: Any  # a PoolEnv, where rollouts are written once
+    env: Any
     frames_per_batch: int
+    _pool_env: PoolEnv | None  # the env itself, or what lies below transforms whose work is known
+    _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _carrier: TensorDictBase
 
     def __init__(
@@ -99,17 +112,19 @@ class PoolCollector(Collector):
             track_policy_version=track_policy_version,
             **kwargs,
         )
-        # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
-        self._use_buffers = False
-        self.return_same_td = self.replay_buffer is None
+        if self.writes_once or not self.init_random_frames:
+            # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
+            self._use_buffers = False
+            self.return_same_td = self.replay_buffer is None
+        # else Collector's buffer knows which entries the policy will add to those of random frames.
         self._check_groups()
 
     @property
     def writes_once(self) -> bool:
         """Whether the pool writes the steps into the batches themselves."""
-        env = self.env
+        env = self._pool_env
         return (
-            isinstance(env, PoolEnv)
+            env is not None
             and not env._nested
             and not env._run_type_checks
             and env._post_step_mdp_hooks is None
@@ -118,27 +133,16 @@ class PoolCollector(Collector):
 
     # ---- what differs in the construction
 
-    def _setup_policy_version_tracking(self, track_policy_version: bool | PolicyVersion) -> None:
-        if not isinstance(self.env, PoolEnv) or track_policy_version is False:
-            super()._setup_policy_version_tracking(track_policy_version)
-            return
-        self.policy_version_tracker = (
-            PolicyVersion() if track_policy_version is True else track_policy_version
-        )
+    def _maybe_setup_policy_env_transforms(self, env: EnvBase, policy: Any) -> EnvBase:
+        if self._auto_register_policy_transforms is not None:
+            return super()._maybe_setup_policy_env_transforms(env, policy)
+        return with_what_the_policy_reads(env, policy)
 
     def _setup_max_frames_per_traj(self, max_frames_per_traj: int | None) -> None:
         super()._setup_max_frames_per_traj(max_frames_per_traj)
-        # From here on it is known which way rollouts are made.
-        tracker = self.policy_version_tracker
-        self._records_version = (
-            tracker is not None and self.writes_once and tracker.version_type in (int, "int")
-        )
-        if isinstance(tracker, PolicyVersion) and tracker.parent is None and not self._records_version:
-            self.env = self.env.append_transform(tracker)
-
-    def _make_carrier(self) -> None:
-        super()._make_carrier()
-        self._set_carrier_version()
+        # From here on the env stays what it is.
+        below = added_entries(self.env, self.policy_version_tracker)
+        self._pool_env, self._added_entries = (None, ()) if below is None else below
 
     def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
         if not (make_rollout and self.writes_once):
@@ -148,28 +152,32 @@ class PoolCollector(Collector):
         num_steps, self.frames_per_batch = self.frames_per_batch, 1
         super()._maybe_make_final_rollout(make_rollout)
         self.frames_per_batch = num_steps
-        template = self._final_rollout
+        self._make_storage(self._final_rollout)
         del self._final_rollout
-        if self._records_version:
-            template[VERSION] = torch.zeros(template.shape, dtype=torch.int64)
-            template["next", VERSION] = torch.zeros(template.shape, dtype=torch.int64)
-        self._make_storage(template)
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         """What batches hold that have all entries of the template, beside those that they had before."""
-        outputs = rows_of(TensorDict(self.env._allocator.step_templates, self.env.batch_size))
-        written = {("next", key) for key in outputs}
+        env = self._pool_env
+        assert env is not None
+        outputs = rows_of(TensorDict(env._allocator.step_templates, env.batch_size))
+        filled_in: dict[Key, Row] = {
+            ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
+        }
+        elsewhere = {*(("next", key) for key in outputs), *filled_in, *self._compact_next_keys}
         pin_memory = self._pin_memory
         if pin_memory is None:
             pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
         recorded = {} if self._storage is None else dict(self._storage.recorded)
-        recorded.update({key: row for key, row in rows_of(template).items() if key not in written})
+        no_grad = torch.empty(0)
+        recorded.update({key: row for key, row in rows_of(template).items() if key not in elsewhere})
         self._storage = RolloutStorage(
-            self.env.num_envs,
+            env.num_envs,
             self.frames_per_batch,
             outputs=outputs,
+            filled_in=filled_in,
             recorded=recorded,
             left_out=self._compact_next_keys,
+            differentiable=[key for key in recorded if template.get(key, no_grad).requires_grad],
             pin_memory=pin_memory,
         )
         return self._storage
@@ -178,11 +186,22 @@ class PoolCollector(Collector):
         count = self._num_groups
         if count > 1 and not self.writes_once:
             raise ValueError(
-                "double_buffered: expected a PoolEnv without transforms, nested entries and run_type_checks, "
-                f"got {self.env!r}"
+                "double_buffered: expected a PoolEnv without transforms (other than InitTracker and "
+                f"TensorDictPrimer), nested entries and run_type_checks, got {self.env!r}"
             )
         if count > self.n_env:
             raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {count}")
+
+    @torch.no_grad()
+    def fake_tensordict(self) -> TensorDictBase:
+        """As :meth:`torchrl.collectors.Collector.fake_tensordict`."""
+        if not self.writes_once:
+            return super().fake_tensordict()
+        if self._storage is None:
+            self._maybe_make_final_rollout(make_rollout=True)
+        assert self._storage is not None
+        zeros = RolloutBatch(self._storage).as_tensordict(self.storing_device).zero_()
+        return self._postproc(self._maybe_set_truncated(zeros))
 
     # ---- rollouts
 
@@ -227,7 +246,6 @@ class PoolCollector(Collector):
             self.pre_collect_hook()
         if self.reset_at_each_iter:
             self._carrier.update(self.env.reset())
-            self._set_carrier_version()
             self._start_new_trajectories()
         elif self._was_cut_short:
             self._flush_trajectory_assembly()
@@ -248,9 +266,3 @@ class PoolCollector(Collector):
         """As :meth:`torchrl.collectors.Collector.reset`."""
         self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
         super().reset(index, **kwargs)
-        self._set_carrier_version()
-
-    def _set_carrier_version(self) -> None:
-        if self._records_version:
-            shape = self._carrier.batch_size
-            self._carrier.set(VERSION, torch.full(shape, self.policy_version, dtype=torch.int64))

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tensordict import TensorDictBase
-from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool import _core
 from torchrl_pool.errors import env_failure
+from torchrl_pool.group_policy import Policy, policy_for_rows
 from torchrl_pool.rollout_storage import RolloutBatch, RolloutRows
 from torchrl_pool.specs import Key
 
 if TYPE_CHECKING:
     from torchrl_pool.collector import PoolCollector
-
-VERSION = "policy_version"
 
 
 class _Group:
@@ -29,9 +27,10 @@ class _Group:
         self.first, self.num_envs = first, last - first
         self.envs = slice(first, last)
         self.carrier: TensorDictBase  # what their next step begins with
-        self.policy: Callable[[TensorDictBase], TensorDictBase]
+        self.policy: Policy
         self.rows: RolloutRows
         self.flight = _core.Flight()  # its step, from submission to the end of the wait
+        self.versions: list[Any] = []  # of the weights, by step
         # The entries of the carrier that the pool has written, by the id of their copies on another device.
         self.on_cpu: dict[int, torch.Tensor] = {}
         self.next_root: dict[Key, torch.Tensor] = {}  # where the pool writes the root that follows
@@ -42,7 +41,9 @@ class Rollout:
 
     def __init__(self, collector: PoolCollector, num_groups: int) -> None:
         self._collector = collector
-        self._env = collector.env
+        assert collector._pool_env is not None
+        self._env = collector._pool_env
+        self._added = collector._added_entries
         self._pool = self._env._running()
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
         self._groups = [_Group(first, last) for first, last in pairwise(bounds)]
@@ -51,9 +52,9 @@ class Rollout:
         policy = collector._wrapped_policy
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
-            group.policy = policy
-            if not self._alone and isinstance(policy, RandomPolicy):
-                group.policy = RandomPolicy(self._env.full_action_spec[group.envs])
+            group.policy = (
+                policy if self._alone else policy_for_rows(policy, self._env.full_action_spec, group.envs)
+            )
         self._batch: RolloutBatch | None = None
 
     def run(self) -> RolloutBatch:
@@ -86,19 +87,16 @@ class Rollout:
             for group in self._groups:
                 if group.flight.in_flight:
                     self._finish_step(group, made - 1)
-                version = self._collector.policy_version
+                group.versions.append(self._collector.policy_version)
                 self._choose_actions(group)
-                self._begin_step(group, made, version)
+                self._begin_step(group, made)
             made += 1
             if interruptor is not None and interruptor.collection_stopped():
                 break
         for group in self._groups:
             if group.flight.in_flight:
                 self._finish_step(group, made - 1)
-        assert self._batch is not None
-        if made < num_steps:
-            self._batch.clear_from(made)
-        return self._batch
+        return self._finish_batch(made)
 
     # ---- the policy
 
@@ -138,10 +136,10 @@ class Rollout:
 
     # ---- the pool
 
-    def _begin_step(self, group: _Group, step: int, version: int) -> None:
+    def _begin_step(self, group: _Group, step: int) -> None:
         collector, env = self._collector, self._env
-        if collector._records_version:
-            group.carrier.set(("next", VERSION), torch.full((group.num_envs,), version, dtype=torch.int64))
+        for entry in self._added:
+            entry.complete_next(group.carrier)
         if step == 0:
             self._prepare_batch(group)
         storage = collector._storage
@@ -151,6 +149,9 @@ class Rollout:
             collector.env_device if collector._cast_to_env_device else None,
             collector._sync_env,
         )
+        assert self._batch is not None
+        if storage.differentiable:
+            self._batch.note_origins((group.envs, step), group.carrier)
         actions, action_addresses = env._check_actions(root, group.num_envs)
         sources, source_addresses = group.rows.sources(root, group.on_cpu, zeros=self._random)
         group.next_root, root_addresses = (
@@ -199,20 +200,23 @@ class Rollout:
         assert batch is not None
         entries = dict(group.carrier.items())
         trajectories = entries.pop("collector", None)
+        for entry in self._added:
+            entries.pop(entry.key, None)
         done = None
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
         root: dict[Key, Any] = env._next_root.carried(entries, done if resets < group.num_envs else None)
         if self._alone:
             env._allocator.latest = group.next_root
+        following, version = entries.get("next"), group.versions[-1]
+        for entry in self._added:
+            root[entry.key] = entry.next_root(following, done, group.envs, version)
         if env._on_cpu:
             root.update(group.next_root)
         else:
             written = env._on_device(group.next_root)
             group.on_cpu = {id(value): group.next_root[key] for key, value in written.items()}
             root.update(written)
-        if collector._records_version:
-            root[VERSION] = entries["next"].get(VERSION)
         carrier = env._unsafe(root, num_rows=group.num_envs)
         if collector._carrier_has_no_device:
             carrier._device = None
@@ -224,3 +228,15 @@ class Rollout:
                 trajectories = env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
+
+    def _finish_batch(self, made: int) -> RolloutBatch:
+        batch = self._batch
+        assert batch is not None
+        for entry in self._added:
+            if entry.next_row is not None and ("next", entry.key) in batch.tensors:
+                for group in self._groups:
+                    rows = batch.tensors["next", entry.key][group.envs, :made]
+                    entry.fill_next(rows, group.versions)
+        if made < self._collector.frames_per_batch:
+            batch.clear_from(made)
+        return batch

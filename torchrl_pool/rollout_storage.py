@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -13,6 +14,7 @@ from torchrl_pool.recycler import Recycler
 from torchrl_pool.specs import Key
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
+Place: TypeAlias = "tuple[slice, int]"  # envs at a step
 
 
 class RolloutBatch:
@@ -21,9 +23,18 @@ class RolloutBatch:
     def __init__(self, storage: RolloutStorage) -> None:
         self.tensors = {
             key: storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
-            for key, (shape, dtype) in {**storage.recorded, **storage.written}.items()
+            for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
         }
         self._storage = storage
+        # What was copied to a place of an entry, where gradients shall find the way back.
+        self._origins: dict[Key, list[tuple[Place, torch.Tensor]]] = defaultdict(list)
+
+    def note_origins(self, place: Place, root: TensorDictBase) -> None:
+        """Takes note of what a step copies here from a root and gradients can flow back to."""
+        for key in self._storage.differentiable:
+            value = root.get(key, None)
+            if value is not None and value.requires_grad:
+                self._origins[key].append((place, value))
 
     def clear_from(self, step: int) -> None:
         """Zeros in all steps from this one on, and no trajectory, as in a rollout that was cut short."""
@@ -36,8 +47,30 @@ class RolloutBatch:
         result = TensorDict({}, batch_size=[storage.num_envs, storage.num_steps])
         for key, tensor in self.tensors.items():
             result.set(key, tensor)
-        result.refine_names(..., "time")
-        return result if device is None else result.to(device, non_blocking=True)
+        with torch.set_grad_enabled(bool(self._origins)):
+            for key, origins in self._origins.items():
+                places, values = zip(*origins, strict=True)
+                result.set(key, _Copies.apply(self.tensors[key], places, *values))  # type: ignore[no-untyped-call]
+            result.refine_names(..., "time")
+            return result if device is None else result.to(device, non_blocking=True)
+
+
+class _Copies(torch.autograd.Function):
+    """A tensor as a function of the values that were copied to places in it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, places: Sequence[Place], *values: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.places = places
+        ctx.devices = [value.device for value in values]
+        ctx.mark_dirty(tensor)
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        to_values = (grad[place].to(device) for place, device in zip(ctx.places, ctx.devices, strict=True))
+        return None, None, *to_values
 
 
 class RolloutRows:
@@ -124,8 +157,10 @@ class RolloutStorage:
         num_envs: N.
         num_steps: T.
         outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
+        filled_in: what somebody writes there at the end.
         recorded: everything else, which is copied from the root that a step begins with.
-        left_out: outputs that the batches do not hold.
+        left_out: entries that the batches do not hold.
+        differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
     """
 
@@ -134,15 +169,20 @@ class RolloutStorage:
         num_envs: int,
         num_steps: int,
         outputs: Mapping[Key, Row],
+        filled_in: Mapping[Key, Row],
         recorded: Mapping[Key, Row],
         left_out: Container[Key],
+        differentiable: Collection[Key],
         pin_memory: bool,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.pin_memory = pin_memory
+        self.left_out = left_out
+        self.differentiable = differentiable
         self._recycler = Recycler()
         self.outputs = [_in_next(key) for key in outputs]
         self.written = {_in_next(key): row for key, row in outputs.items() if _in_next(key) not in left_out}
+        self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         self.recorded = dict(recorded)
         self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
         row_bytes = [_row_bytes(row) for row in outputs.values()]
@@ -166,8 +206,9 @@ class RolloutStorage:
         return self._recycler.empty(key, shape, dtype)
 
     def holds(self, root: TensorDictBase) -> bool:
-        """Whether all entries of a root have their place."""
-        return all(key in self.recorded or key in self.written for key in rows_of(root))
+        """Whether all entries of a root have their place, if they shall have one."""
+        places = (self.recorded, self.written, self.filled_in, self.left_out)
+        return all(any(key in place for place in places) for key in rows_of(root))
 
 
 def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
