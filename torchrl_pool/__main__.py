@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _new(parsed: argparse.Namespace) -> None:
     folder = new_package(parsed.name, Path.cwd())
-    print(f"wrote {folder}; next: pip install --no-build-isolation {shlex.quote(str(folder))}")
+    print(f"wrote {folder}; its README.md says how to build and test it")
 
 
 def _build(parsed: argparse.Namespace) -> None:
