@@ -1,6 +1,7 @@
 """The compiled extension against Gymnasium, where torch is not installed: for Pythons that have no torch yet.
 
-``python tests/without_torch.py`` needs the package (``pip install --no-deps``), NumPy, ale-py and ``gymnasium[mujoco]``.
+``python tests/without_torch.py`` needs the package, installed with ``--no-deps``, NumPy, ale-py and
+``gymnasium[mujoco]``.
 """
 
 from __future__ import annotations
