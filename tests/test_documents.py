@@ -1,5 +1,7 @@
 """The programs in README and docs, each run by itself as it stands; ``.ci/commands.py`` runs the commands."""
 
+import doctest
+import importlib
 import re
 import subprocess
 import sys
@@ -13,6 +15,11 @@ PROGRAMS = [
     pytest.param(document, program, id=f"{document.name}-{i}")
     for document in DOCUMENTS
     for i, program in enumerate(code_blocks(document, "python"))
+]
+WITH_EXAMPLES = [
+    ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
+    for file in sorted((CHECKOUT / "torchrl_pool").rglob("*.py"))
+    if re.search(r">>> (?!.*\+SKIP)", file.read_text())
 ]
 
 
@@ -39,6 +46,13 @@ def test_the_first_program_serves_a_float32_network(folder):
     assert (
         run(sys.executable, "-Wignore", "-c", program, cwd=folder) == "torch.float32 torch.Size([64, 1000])\n"
     )
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_the_examples_of_docstrings_hold(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 def test_every_block_has_a_language_that_is_run():
