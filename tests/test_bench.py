@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -160,6 +161,12 @@ def test_every_script_explains_itself(script, monkeypatch, capsys):
         load_script(script).main()
     assert exit.value.code == 0
     assert "--json" in capsys.readouterr().out
+
+
+def test_the_table_of_scripts_names_them_all():
+    table = re.findall(r"^\| (`.*?) \|", (BENCHMARKS.parent / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    scripts = re.findall(r"`(\w+\.py)`", " ".join(table))
+    assert sorted(scripts) == sorted(path.name for path in BENCHMARKS.glob("*.py"))
 
 
 def load_script(name):

@@ -255,6 +255,7 @@ def test_what_an_entry_point_may_name(named, of_module):
 def test_a_broken_package_spoils_nothing_else(install):
     library = str(compile_plugin(SOURCES / "walk.cc", flags=FAST))
     install("bad_import", "bad_import:where", "raise OSError('no engine here')")
+    install("bad_end", "bad_end:where", "def where(): return next(iter([]))")
     install("bad_path", "bad_path:where", "where = '/nowhere/lib.so'")
     install("bad_type", "bad_type:where", "where = 7")
     install("bad_task", "bad_task:where", f"where = {library!r}")
@@ -284,8 +285,9 @@ def test_a_broken_package_spoils_nothing_else(install):
     assert lines[0] == "torch.Size([2])"
     assert lines[-1] == "torch.Size([1, 2])"
     problems = {line.split("'")[1]: line for line in lines[1:-1]}
-    assert sorted(problems) == ["bad_import", "bad_path", "bad_task", "bad_type"]
-    assert problems["bad_import"].endswith("bad_import (bad_import:where) cannot be loaded: no engine here")
+    assert sorted(problems) == ["bad_end", "bad_import", "bad_path", "bad_task", "bad_type"]
+    for package, error in (("bad_import", "OSError: no engine here"), ("bad_end", "StopIteration")):
+        assert problems[package].endswith(f"{package} ({package}:where) cannot be loaded: {error}")
     assert "cannot load the plugin /nowhere/lib.so" in problems["bad_path"]
     assert "expected the path of a shared library" in problems["bad_type"]
     assert "brings the task 'Walk-v0', which" in problems["bad_task"]

@@ -1,4 +1,7 @@
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 from own_tasks import OWN_TASKS
@@ -54,3 +57,20 @@ def test_help(capsys):
         main(["--help"])
     assert exit.value.code == 0
     assert "list the tasks, by family" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["info", "Ant-v5", "--json"]])
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_may_leave_early(arguments, lines):
+    command = subprocess.Popen(
+        [sys.executable, "-m", "torchrl_pool", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pipesize=4096,  # less than the output, so that writing it fails, not only the flush at the end
+        text=True,
+    )
+    for _ in range(lines):
+        command.stdout.readline()
+    command.stdout.close()
+    assert "Broken pipe" not in command.stderr.read()
+    assert command.wait(60) == 128 + signal.SIGPIPE

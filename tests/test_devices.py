@@ -45,3 +45,24 @@ def test_input_on_no_device_is_moved():
     assert td.device == next_root.device == torch.device("cpu")
     assert "next" not in root
     assert_td_equal(td, expected.step(fall_right(expected.reset())))
+
+
+@pytest.mark.parametrize(("device", "name"), [("cuda", "cuda"), ("cuda:1", "cuda:1"), (0, "cuda:0")])
+def test_cuda_where_there_is_none(device, name, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused = pytest.raises(
+        ValueError, match=f"expected one that torch finds here, got '{name}' without CUDA"
+    )
+    with refused:
+        cartpole(device=device)
+    env = cartpole()
+    with refused:
+        env.to(device)
+    assert env.rollout(3).device is None
+
+
+def test_a_cuda_device_too_many(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ValueError, match="device: expected one of 1 CUDA devices, got 'cuda:1'"):
+        cartpole(device="cuda:1")

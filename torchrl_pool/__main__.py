@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +25,7 @@ from torchrl_pool.tables import print_table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    0; 1: a plugin does not build, or a package is missing; 2: a bad name.
+    0; 1: a plugin does not build, or a package is missing; 2: a bad name; 141: nobody reads the output.
     """
     parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -59,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         parsed.run(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who read it has seen enough, as in `list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 128 + signal.SIGPIPE
     except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
@@ -70,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _new(parsed: argparse.Namespace) -> None:
     folder = new_package(parsed.name, Path.cwd())
-    print(f"wrote {folder}; next: pip install --no-build-isolation {shlex.quote(str(folder))}")
+    print(f"wrote {folder}; its README.md says how to build and test it")
 
 
 def _build(parsed: argparse.Namespace) -> None:

@@ -47,6 +47,20 @@ def check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
     return cpus
 
 
+def check_device(device: torch.device | str | int | None) -> None:
+    """A CUDA device must be one that torch finds; it judges other names itself."""
+    if device is None:
+        return
+    device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if device.type != "cuda":
+        return
+    if not torch.cuda.is_available():
+        raise ValueError(f"device: expected one that torch finds here, got {str(device)!r} without CUDA")
+    count = torch.cuda.device_count()
+    if device.index is not None and device.index >= count:
+        raise ValueError(f"device: expected one of {count} CUDA devices, got {str(device)!r}")
+
+
 def task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
     if isinstance(task, str):
         return [task] * num_envs

@@ -15,6 +15,7 @@ from torchrl.envs import EnvBase
 from torchrl_pool import _core, registry
 from torchrl_pool.arguments import (
     check_affinity,
+    check_device,
     check_int,
     check_mask,
     check_seconds,
@@ -129,6 +130,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
         if isinstance(info_keys, str):
             raise TypeError(f"info_keys: expected a sequence of names, got the string {info_keys!r}")
+        check_device(device)
         super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
 
         self.num_envs = num_envs
@@ -199,6 +201,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
+        check_device(device)
         env: PoolEnv = super().to(device)
         self._use_device()
         return env

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import traceback
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -109,7 +110,8 @@ def _discover() -> None:
             load_plugin(path)
         except Exception as error:  # whatever a stranger's code raises must not take the other tasks away
             package = f" of {entry.dist.name}" if entry.dist else ""
-            broken = f"the plugin {entry.name!r}{package} ({entry.value}) cannot be loaded: {error}"
+            reason = "".join(traceback.format_exception_only(error)).strip()
+            broken = f"the plugin {entry.name!r}{package} ({entry.value}) cannot be loaded: {reason}"
             _broken.append(broken)
             warnings.warn(broken, RuntimeWarning, stacklevel=2)
         else:

@@ -11,6 +11,7 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
+from torchrl_pool.suggestions import suggestion
 
 _TYPE_NAMES = {
     "int_list": "list of int",
@@ -140,10 +141,7 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
             raise ValueError(
                 f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
             )
-        by_lower = {id.lower(): id for id in tasks}
-        near = difflib.get_close_matches(task.lower(), by_lower, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(repr(by_lower[n]) for n in near)}?" if near else "see list_tasks()"
-        raise ValueError("\n".join([f"unknown task {task!r}; {hint}", *broken_plugins()]))
+        raise ValueError("\n".join([f"unknown task {task!r}; {suggestion(task, tasks)}", *broken_plugins()]))
     return tasks[task]
 
 

@@ -23,7 +23,7 @@ def new_package(name: str, parent: Path) -> Path:
     if folder.exists():
         raise FileExistsError(f"{folder} exists already")
     shutil.copytree(_TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__", "build", "*.so"))
-    (folder / _NAME).rename(folder / name)
+    (folder / "src" / _NAME).rename(folder / "src" / name)
     for file in folder.rglob("*"):
         if file.is_file():
             text = file.read_text(encoding="utf-8")

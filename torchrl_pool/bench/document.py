@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def document(results: Any) -> dict[str, Any]:
     """The results and all that they depend on, ready for JSON (but for dataclasses)."""
     return {
         "script": _script(),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "versions": {"python": platform.python_version(), **_versions()},
         "results": results,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,13 +33,19 @@ def check_gymnasium_has(task: str) -> None:
         require("opencv-python-headless", "cv2")
     elif task not in gymnasium.registry:
         raise Unavailable(f"Gymnasium {gymnasium.__version__} has no {task}")
+    elif task_info(task).family == "mujoco":
+        require("imageio")  # its renderer's, which every robot imports
 
 
 def gymnasium_env(task: str) -> Any:
     """A Gymnasium env with the task's observations, rewards and episodes."""
     import gymnasium
 
-    if task_info(task).family != "atari":
+    family = task_info(task).family
+    if family == "mujoco":
+        with _models_loaded_quietly():
+            return gymnasium.make(task, disable_env_checker=True)
+    if family != "atari":
         return gymnasium.make(task, disable_env_checker=True)
     import ale_py
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
@@ -46,3 +54,16 @@ def gymnasium_env(task: str) -> Any:
     gymnasium.register_envs(ale_py)
     env = gymnasium.make(task, frameskip=1, disable_env_checker=True)
     return FrameStackObservation(AtariPreprocessing(env), _STACK_SIZE)
+
+
+@contextmanager
+def _models_loaded_quietly() -> Iterator[None]:
+    """Without the warnings that MuJoCo prints, and writes to a file, for each of Gymnasium's own models."""
+    import mujoco
+
+    handler = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,7 +60,7 @@ def plot_throughput(document: Mapping[str, Any], path: Path) -> None:
     handles: dict[str, Any] = {}
     for axes, ((task, threads), cells) in zip(grid.flat, panels.items(), strict=False):
         handles.update(_draw_panel(axes, sorted(cells, key=lambda cell: int(cell["num_envs"]))))
-        axes.set_title(task if one_number_of_threads else f"{task}, {threads} threads", fontsize=10)
+        axes.set_title(task if one_number_of_threads else f"{task}, {_count_threads([threads])}", fontsize=10)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
@@ -93,18 +94,45 @@ def _draw_panel(axes: Any, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         )
     numbers = sorted({cell["num_envs"] for cell in cells})
     axes.set_xscale("log", base=2)
+    axes.set_xticks(numbers, labels=[f"{number:,}" for number in numbers])
+    axes.set_xticks([2**i for i in range(numbers[-1].bit_length()) if 2**i > numbers[0]], minor=True)
+    axes.xaxis.set_minor_formatter("")
     axes.set_yscale("log")
-    axes.set_xticks(numbers, labels=list(map(str, numbers)))
-    axes.minorticks_off()
+    _label_rates(axes)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return handles
 
 
+def _label_rates(axes: Any) -> None:
+    """Labels on a log axis: at powers of ten, and between them where fewer than three are in sight."""
+    from matplotlib.ticker import EngFormatter, NullFormatter
+
+    low, high = axes.get_ylim()
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    # Leading digits of the numbers to show, ever finer.
+    digits = [[1.0], [1.0, 2.0, 5.0], *(_digits(step) for step in (1, 0.5, 0.1, 0.05, 0.01))]
+    ticks = [[d * 10**e for e in decades for d in level if low <= d * 10**e <= high] for level in digits]
+    labelled = next((level for level, shown in enumerate(ticks[:-1]) if len(shown) >= 3), len(ticks) - 2)
+    axes.set_yticks(ticks[labelled])
+    axes.set_yticks(ticks[max(2, labelled + 1)], minor=True)
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))  # 20k, 5M
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _digits(step: float) -> list[float]:
+    """From 1 to below 10."""
+    return [round(1 + i * step, 2) for i in range(round(9 / step))]
+
+
 def _caption(document: Mapping[str, Any]) -> str:
     threads = sorted({cell["num_threads"] for cell in document["results"]})
-    counts = " and ".join(map(str, threads))
-    return f"random actions, {counts} thread{'s' * (threads != [1])}\n{origin(document)}"
+    return f"random actions, {_count_threads(threads)}\n{origin(document)}"
+
+
+def _count_threads(numbers: Sequence[int]) -> str:
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)}{' and ' * bool(most)}{last} thread{'s' * (list(numbers) != [1])}"
 
 
 def origin(document: Mapping[str, Any]) -> str:

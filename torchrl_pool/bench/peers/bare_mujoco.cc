@@ -54,6 +54,13 @@ struct Loop {
 
 Loop loop;
 
+mjfLogHandler handle_log;  // MuJoCo's own
+
+// What MuJoCo thinks of Gymnasium's model is not what was asked for.
+void HandleAllButWarnings(const mjLogMessage* log) {
+  if (log->level != mjLOG_WARNING) handle_log(log);
+}
+
 }  // namespace
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -62,6 +69,7 @@ Loop loop;
 EXPORTED int bare_mujoco_open(const char* model, int frame_skip, int max_episode_steps, double noise,
                               int coordinate, double lowest, double highest, int num_envs, int num_threads,
                               char* message, int message_size) {
+  handle_log = mju_setLogHandler(HandleAllButWarnings);
   loop = {.model = mj_loadXML(model, nullptr, message, message_size),
           .frame_skip = frame_skip,
           .max_episode_steps = max_episode_steps,
@@ -71,6 +79,7 @@ EXPORTED int bare_mujoco_open(const char* model, int frame_skip, int max_episode
           .highest = highest,
           .envs = {},
           .streams = {}};
+  mju_setLogHandler(handle_log);
   if (!loop.model) return 0;
   for (int i = 0; i < num_threads; ++i) loop.streams.emplace_back(i);
   for (int i = 0; i < num_envs; ++i) {

@@ -1,4 +1,4 @@
-// Docking: bring a spacecraft to a halt at the origin of a line. Twin: my_envs/docking.py.
+// Docking: bring a spacecraft to a halt at the origin of a line. Twin: src/my_envs/docking.py.
 #include <cmath>
 
 #include "torchrl_pool/env.h"

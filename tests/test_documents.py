@@ -1,0 +1,78 @@
+"""The programs in README and docs, each run by itself as it stands; ``.ci/commands.py`` runs the commands."""
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+from environments import CHECKOUT, run
+from markdown import code_blocks
+
+DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
+PROGRAMS = [
+    pytest.param(document, program, id=f"{document.name}-{i}")
+    for document in DOCUMENTS
+    for i, program in enumerate(code_blocks(document, "python"))
+]
+WITH_EXAMPLES = [
+    ".".join(file.relative_to(CHECKOUT).with_suffix("").parts)
+    for file in sorted((CHECKOUT / "torchrl_pool").rglob("*.py"))
+    if re.search(r">>> (?!.*\+SKIP)", file.read_text())
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the C++ files that the documents show, which say their names in the first line."""
+    for document in DOCUMENTS:
+        for source in code_blocks(document, "cpp"):
+            if named := re.match(r"// (\w+\.cc)\b", source):
+                (tmp_path / named[1]).write_text(source)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("document", "program"), PROGRAMS)
+def test_a_program_runs_by_itself(document, program, folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    (folder / "program.py").write_text(program)
+    run(sys.executable, "-Wignore", "program.py", cwd=folder)
+
+
+def test_the_first_program_serves_a_float32_network(folder):
+    program = code_blocks(DOCUMENTS[0], "python")[0]
+    program += "print(torch.nn.Linear(17, 6)(data['observation']).dtype, data.shape)"
+    assert (
+        run(sys.executable, "-Wignore", "-c", program, cwd=folder) == "torch.float32 torch.Size([64, 1000])\n"
+    )
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_the_examples_of_docstrings_hold(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_every_block_has_a_language_that_is_run():
+    for document in DOCUMENTS:
+        fences = re.findall(r"^```(.*)$", document.read_text(), re.MULTILINE)
+        assert set(fences[::2]) <= {"python", "cpp", "bash"}, document
+        assert set(fences[1::2]) <= {""}, document
+
+
+def test_commands_stand_in_blocks():
+    """Within a sentence stand only forms of commands, with a word in capitals for what to fill in."""
+    for document in DOCUMENTS:
+        inline = re.findall(r"`((?:\.venv/bin/)?(?:python3?|pip|cmake|ctest) [^`\n]+)`", document.read_text())
+        inline = [command for command in inline if command != "pip install"]
+        assert not [command for command in inline if not re.search(r"\b[A-Z]{3,}\b", command)], document
+
+
+def test_the_commands_script_lists_every_block():
+    blocks = [block for document in DOCUMENTS[:2] for block in code_blocks(document, "bash")]
+    script = [sys.executable, ".ci/commands.py", "--list", *(document.name for document in DOCUMENTS[:2])]
+    listed = subprocess.run(script, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    assert listed.split() == "".join(blocks).split()
+    assert "commands.py README.md CONTRIBUTING.md" in (CHECKOUT / ".ci" / "run").read_text()

@@ -1,0 +1,111 @@
+"""Each extra brings what it is for: used in environments that have nothing else.
+
+Quickly in environments of links; with ``TORCHRL_POOL_LONG_TESTS=1`` in ones that pip makes.
+"""
+
+import importlib.metadata
+import os
+import sys
+
+import pytest
+from environments import CHECKOUT, installed_environment, linked_environment, run
+
+RAY = """
+from torchrl.collectors.distributed import RayCollector
+from torchrl_pool import PoolEnv
+
+if __name__ == "__main__":
+    collector = RayCollector(
+        [lambda: PoolEnv("CartPole-v1", 4)],
+        frames_per_batch=40,
+        total_frames=80,
+        ray_init_config={"num_cpus": 1, "include_dashboard": False},
+        remote_configs={"num_cpus": 1, "num_gpus": 0},
+    )
+    print([tuple(batch.shape) for batch in collector])
+    collector.shutdown()
+"""
+ROLLOUTS = """
+from torchrl_pool import PoolEnv
+for task in ("CartPole-v1", "Taxi-v4", "HalfCheetah-v5", "ALE/Pong-v5"):
+    print(PoolEnv(task, 2).rollout(3).shape)
+"""
+
+
+def use_no_extra(python, folder):
+    assert run(python, "-c", ROLLOUTS, cwd=folder).count("torch.Size([2, 3])") == 4
+    assert "CartPole-v1" in run(python, "-m", "torchrl_pool", "info", "CartPole-v1", cwd=folder)
+
+
+def use_bench(python, folder):
+    tasks = ("CartPole-v1", "HalfCheetah-v5", "ALE/Pong-v5")
+    quick = ("--num-envs", 2, "--rounds", 2, "--round-seconds", 0.001)
+    out = run(python, "-m", "torchrl_pool", "bench", *tasks, *quick, "--plot", "chart.png", cwd=folder)
+    assert (folder / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert "settotalmass" not in out
+    assert not (folder / "MUJOCO_LOG.TXT").exists()
+    left_out = [line for line in out.splitlines() if "not installed" in line]
+    assert not [line for line in left_out if not line.startswith("  envpool: ")]
+    return left_out
+
+
+def use_examples(python, folder):
+    short = ("--frames", 2048, "--output", folder / "curve.png")
+    out = run(python, "-m", "torchrl_pool.examples.quickstart", *short, cwd=folder, status=1)
+    assert "misses the goal" in out
+    assert "wrote classic.png" in run(python, "-m", "torchrl_pool.examples.gallery", "classic", cwd=folder)
+
+
+def use_ray(python, folder):
+    (folder / "collect.py").write_text(RAY)
+    assert "[(4, 10), (4, 10)]" in run(python, "collect.py", cwd=folder)
+
+
+def use_test(python, folder):
+    pytest = (python.parent / "pytest", "-q", "-n", 0, "-p", "no:cacheprovider")
+    out = run(*pytest, "--collect-only", "tests", cwd=CHECKOUT)
+    assert "error" not in out.splitlines()[-1]
+    out = run(*pytest, "tests/test_bench.py", "tests/test_charts.py", "tests/test_template.py", cwd=CHECKOUT)
+    assert "skipped" not in out.splitlines()[-1]
+
+
+def use_dev(python, folder):
+    out = run(python.parent / "pre-commit", "run", "--all-files", cwd=CHECKOUT)
+    assert out.count("Passed") == 4
+
+
+USES = {
+    "": use_no_extra,
+    "bench": use_bench,
+    "dev": use_dev,
+    "examples": use_examples,
+    "ray": use_ray,
+    "test": use_test,
+}
+WITHOUT_CHECKOUT = [extra for extra in USES if extra not in ("dev", "test")]
+
+
+def test_every_extra_is_used_here():
+    assert {*USES} - {""} == {*importlib.metadata.metadata("torchrl_pool").get_all("Provides-Extra")}
+
+
+@pytest.mark.parametrize("extra", WITHOUT_CHECKOUT)
+def test_an_extra_brings_all_that_its_use_imports(extra, tmp_path):
+    python, missing = linked_environment(tmp_path / "environment", extra)
+    assert missing <= {"envpool"}  # a peer that the tests do without
+    USES[extra](python, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheels")
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, CHECKOUT, cwd=folder)
+    return folder
+
+
+@pytest.mark.skipif(not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="takes half an hour")
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("extra", USES)
+def test_an_extra_installed_by_pip(extra, wheels, tmp_path):
+    python = installed_environment(tmp_path / "environment", extra, wheels)
+    assert not USES[extra](python, tmp_path)  # none of bench's peers is left out
