@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.bench import command as bench
-from torchrl_pool.building import compile_plugin
+from torchrl_pool.building import build_plugin, compile_plugin, note_build
 from torchrl_pool.plugins import load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
 from torchrl_pool.scaffold import new_package
@@ -36,10 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("info", help="show a task's specs, options and time limit")
     command.add_argument("task", help="the task's id, such as CartPole-v1")
     command.add_argument("--json", action="store_true", help="print JSON")
+    _add_plugin(command)
     command.set_defaults(run=_info)
 
     command = commands.add_parser("bench", **bench.PARSER)
     bench.add_arguments(command)
+    _add_plugin(command)
     command.set_defaults(run=bench.run)
 
     command = commands.add_parser("build", help="compile C++ files into a plugin and show its tasks")
@@ -50,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=shlex.split,
         help='further flags for the compiler, such as --flags="-O1 -g"',
     )
+    command.add_argument(
+        "--checked", action="store_true", help="with checks of how the envs use their rows, for tests"
+    )
     command.set_defaults(run=_build)
 
     command = commands.add_parser("new", help="start a package of C++ envs: one env, its twin, its tests")
@@ -58,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parsed = parser.parse_args(arguments)
     try:
+        _load(getattr(parsed, "plugin", None))
         parsed.run(parsed)
     except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
@@ -68,16 +74,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _add_plugin(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--plugin", nargs="+", metavar="FILE", help="to load first: a library, or the C++ files of a plugin"
+    )
+
+
+def _load(plugin: list[str] | None) -> None:
+    if plugin and Path(plugin[0]).suffix == ".so":
+        load_plugin(plugin[0])
+    elif plugin:
+        build_plugin(plugin)
+
+
 def _new(parsed: argparse.Namespace) -> None:
     folder = new_package(parsed.name, Path.cwd())
     print(f"wrote {folder}; next: pip install --no-build-isolation {shlex.quote(str(folder))}")
 
 
 def _build(parsed: argparse.Namespace) -> None:
-    library = compile_plugin(parsed.files, flags=parsed.flags)
+    library = compile_plugin(parsed.files, flags=parsed.flags, checked=parsed.checked)
     tasks = load_plugin(library)
+    note_build(library, [Path(file).resolve() for file in parsed.files], tasks)
     print(library)
     print(f"tasks: {', '.join(tasks) or 'none'}")
+    for task in tasks[:1]:
+        print(f"see them: python -m torchrl_pool info {task} --plugin {shlex.quote(str(library))}")
+        print(f"use them: torchrl_pool.load_plugin({str(library)!r}), or build_plugin with the sources")
 
 
 def _list(parsed: argparse.Namespace) -> None:

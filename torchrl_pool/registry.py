@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.building import built_from
 from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
 
 _TYPE_NAMES = {
@@ -149,6 +150,12 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
 
 def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
     """The configuration of a task with these options and defaults for the others.
+        if sources := built_from(task):
+            files = " ".join(sources)
+            hint = (
+                f"it was built from {files}, but is not loaded in this process: call build_plugin first, "
+                f"or on the command line add --plugin {files}"
+            )
 
     Raises:
         TypeError: the task has no such option, or the option another type.

@@ -99,7 +99,8 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library.get(), TRP_ENTRY_POINT));
   if (!entry) {
     throw StatusError(TRP_INVALID_ARGUMENT,
-                      path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT + "'");
+                      path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT +
+                          "'. One of its sources must end in TORCHRL_POOL_PLUGIN(\"family\", \"version\")");
   }
   trp_error error{};
   const trp_plugin* raw = entry(&error);
