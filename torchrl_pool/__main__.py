@@ -120,8 +120,11 @@ def _info(parsed: argparse.Namespace) -> None:
     config = open_config(task.id, {})
     if parsed.json:
         specs = [_spec_dict(spec) for spec in config.specs]
-        options = [_option_dict(option) for option in task.options]
-        document = {**_task_summary(task), "specs": specs, "options": options}
+        tables = {
+            "options": [_option_dict(option) for option in task.options],
+            "reset_options": [_option_dict(option) for option in task.reset_options],
+        }
+        document = {**_task_summary(task), "specs": specs, **tables}
         print(json.dumps({**document, "native_info_keys": config.native_keys}, indent=2))
         return
     print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
@@ -133,9 +136,11 @@ def _info(parsed: argparse.Namespace) -> None:
     rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
     print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
     print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
-    if task.options:
-        print("\nOptions")
-        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in task.options]
+    for title, options in (("Options", task.options), ("Options of a reset", task.reset_options)):
+        if not options:
+            continue
+        print(f"\n{title}")
+        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in options]
         print_table(("name", "type", "default", "meaning"), options_rows)
 
 

@@ -208,6 +208,7 @@ Ticket& Pool::Begin(Op op, InterruptCheck interrupted) {
 void Pool::Prepare(Ticket& ticket, Op op) const {
   ticket.op = op;
   ticket.entropy.clear();
+  ticket.reset_options.clear();
   ticket.completes_root = false;
   ticket.recorded.clear();
   const auto prepare = [](Batch& batch, const auto& columns) {

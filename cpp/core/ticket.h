@@ -40,9 +40,10 @@ struct Ticket {
   Batch root;
   bool completes_root = false;           // rows of `root` where the episode goes on are copied from `out`
   std::vector<RecordedColumn> recorded;  // kStepAndReset
-  std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool; empty: none
-  std::vector<Run> runs;                            // the envs, ascending
-  std::uint32_t num_envs = 0;                       // in all runs
+  std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
+  std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
+  std::vector<Run> runs;                                           // the envs, ascending
+  std::uint32_t num_envs = 0;                                      // in all runs
 
   // Whatever owns the memory of the batches, where nobody waits until the last thread is done: after an
   // interrupted wait, for an env that hangs, and for a group.

@@ -32,10 +32,13 @@ class Visitor {
     return task().seed(slot_.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
   }
 
-  bool Reset(const Batch& batch) {
+  bool Reset(const Batch& batch, const ResetOptions* options = nullptr) {
     scratch_.step = EnvFault::kInReset;
     BindOutputs(batch);
-    if (task().reset(slot_.env, scratch_.outputs.data(), &scratch_.error) != TRP_OK) return false;
+    void* const* outputs = scratch_.outputs.data();
+    const int status = options ? task().reset_with(slot_.env, options->handle(), outputs, &scratch_.error)
+                               : task().reset(slot_.env, outputs, &scratch_.error);
+    if (status != TRP_OK) return false;
     if (!WroteNumbers(false)) return false;
     slot_.elapsed_steps = 0;
     std::fill(slot_.episode_rewards.begin(), slot_.episode_rewards.end(), 0.0f);
@@ -206,9 +209,13 @@ Result Visit(const Layout& layout, const Ticket& ticket, std::uint32_t env_index
   switch (ticket.op) {
     case Op::kCreate:
       return visitor.Create() ? Result::kOk : Result::kFailed;
-    case Op::kReset:
-      if (!ticket.entropy.empty() && !visitor.Seed(ticket.entropy[env_index])) return fail(ticket.out);
-      return visitor.Reset(ticket.out) ? Result::kOk : fail(ticket.out);
+    case Op::kReset: {
+      const bool seeds = !ticket.entropy.empty() && !ticket.entropy[env_index].empty();
+      if (seeds && !visitor.Seed(ticket.entropy[env_index])) return fail(ticket.out);
+      const ResetOptions* options =
+          ticket.reset_options.empty() ? nullptr : ticket.reset_options[env_index].get();
+      return visitor.Reset(ticket.out, options) ? Result::kOk : fail(ticket.out);
+    }
     case Op::kStep:
     case Op::kStepAndReset: {
       bool done = false;
