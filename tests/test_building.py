@@ -66,7 +66,7 @@ def test_a_file_becomes_a_task(cache, tmp_path):
     draws = [torchrl_pool._core.Rng([i]).normal(0, 0.5) for i in range(2)]  # NumPy's library is linked
     assert first.flatten().tolist() == draws
     assert env.rollout(5).shape[0] == 2
-    assert len(list(cache.iterdir())) == 1
+    assert len(list(cache.glob("*.so"))) == 1
 
 
 def test_several_files_and_a_header_become_one_plugin(cache, tmp_path):
@@ -192,14 +192,41 @@ def test_a_plugin_of_another_compiler_runs_beside_others(name, cache, tmp_path, 
 def test_build_command(cache, tmp_path, capsys):
     source = walk(tmp_path, "Command")
     assert main(["build", str(source), "--flags=-O0 -g"]) == 0
-    library, tasks = capsys.readouterr().out.splitlines()
+    library, tasks, *how = capsys.readouterr().out.splitlines()
     assert library in map(str, cache.iterdir())
     assert tasks == "tasks: Command-v0"
+    assert how[0] == f"see them: python -m torchrl_pool info Command-v0 --plugin {library}"
+    assert f"torchrl_pool.load_plugin({library!r})" in how[1]
     assert "Command-v0" in list_tasks("walk")
     assert main(["build", str(tmp_path / "missing.cc")]) == 2
     source.write_text("#error stop here\n")
     assert main(["build", str(source)]) == 1
     assert "stop here" in capsys.readouterr().err
+
+
+def test_a_task_that_was_built_elsewhere_is_known_by_its_source(cache, tmp_path):
+    """What another process built says how to load it: in an error, and to the command line."""
+    source = walk(tmp_path, "Elsewhere")
+    command = [sys.executable, "-m", "torchrl_pool"]
+    show = [*command, "info", "Elsewhere-v0"]
+    subprocess.run([*command, "build", str(source), "--flags=-O0"], check=True, capture_output=True)
+    refused = subprocess.run(show, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert f"it was built from {source}, but is not loaded" in refused.stderr
+    hint = f"--plugin {source}"
+    assert hint in refused.stderr
+    shown = subprocess.run([*show, *hint.split()], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "position to reach" in shown.stdout
+    library = next(cache.glob("*.so"))
+    assert subprocess.run([*show, "--plugin", str(library)], capture_output=True, check=False).returncode == 0
+    with pytest.raises(
+        ValueError, match=r"unknown task 'Elsewhere-v0'; it was built from .*: call build_plugin"
+    ):
+        PoolEnv("Elsewhere-v0", 1)
+    source.unlink()
+    with pytest.raises(ValueError, match=r"unknown task 'Elsewhere-v0'; (did you mean|see list_tasks)"):
+        PoolEnv("Elsewhere-v0", 1)
 
 
 # ---- plugins of installed packages

@@ -15,7 +15,7 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.bench import command as bench
-from torchrl_pool.building import compile_plugin
+from torchrl_pool.building import build_plugin, compile_plugin, note_build
 from torchrl_pool.plugins import load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
 from torchrl_pool.scaffold import new_package
@@ -38,10 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("info", help="show a task's specs, options and time limit")
     command.add_argument("task", help="the task's id, such as CartPole-v1")
     command.add_argument("--json", action="store_true", help="print JSON")
+    _add_plugin(command)
     command.set_defaults(run=_info)
 
     command = commands.add_parser("bench", **bench.PARSER)
     bench.add_arguments(command)
+    _add_plugin(command)
     command.set_defaults(run=bench.run)
 
     command = commands.add_parser("build", help="compile C++ files into a plugin and show its tasks")
@@ -52,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=shlex.split,
         help='further flags for the compiler, such as --flags="-O1 -g"',
     )
+    command.add_argument(
+        "--checked", action="store_true", help="with checks of how the envs use their rows, for tests"
+    )
     command.set_defaults(run=_build)
 
     command = commands.add_parser("new", help="start a package of C++ envs: one env, its twin, its tests")
@@ -60,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parsed = parser.parse_args(arguments)
     try:
+        _load(getattr(parsed, "plugin", None))
         parsed.run(parsed)
         sys.stdout.flush()
     except BrokenPipeError:  # who read it has seen enough, as in `list | head`
@@ -74,16 +80,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _add_plugin(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--plugin", nargs="+", metavar="FILE", help="to load first: a library, or the C++ files of a plugin"
+    )
+
+
+def _load(plugin: list[str] | None) -> None:
+    if plugin and Path(plugin[0]).suffix == ".so":
+        load_plugin(plugin[0])
+    elif plugin:
+        build_plugin(plugin)
+
+
 def _new(parsed: argparse.Namespace) -> None:
     folder = new_package(parsed.name, Path.cwd())
     print(f"wrote {folder}; its README.md says how to build and test it")
 
 
 def _build(parsed: argparse.Namespace) -> None:
-    library = compile_plugin(parsed.files, flags=parsed.flags)
+    library = compile_plugin(parsed.files, flags=parsed.flags, checked=parsed.checked)
     tasks = load_plugin(library)
+    note_build(library, [Path(file).resolve() for file in parsed.files], tasks)
     print(library)
     print(f"tasks: {', '.join(tasks) or 'none'}")
+    for task in tasks[:1]:
+        print(f"see them: python -m torchrl_pool info {task} --plugin {shlex.quote(str(library))}")
+        print(f"use them: torchrl_pool.load_plugin({str(library)!r}), or build_plugin with the sources")
 
 
 def _list(parsed: argparse.Namespace) -> None:
@@ -103,8 +126,11 @@ def _info(parsed: argparse.Namespace) -> None:
     config = open_config(task.id, {})
     if parsed.json:
         specs = [_spec_dict(spec) for spec in config.specs]
-        options = [_option_dict(option) for option in task.options]
-        document = {**_task_summary(task), "specs": specs, "options": options}
+        tables = {
+            "options": [_option_dict(option) for option in task.options],
+            "reset_options": [_option_dict(option) for option in task.reset_options],
+        }
+        document = {**_task_summary(task), "specs": specs, **tables}
         print(json.dumps({**document, "native_info_keys": config.native_keys}, indent=2))
         return
     print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
@@ -116,9 +142,11 @@ def _info(parsed: argparse.Namespace) -> None:
     rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
     print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
     print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
-    if task.options:
-        print("\nOptions")
-        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in task.options]
+    for title, options in (("Options", task.options), ("Options of a reset", task.reset_options)):
+        if not options:
+            continue
+        print(f"\n{title}")
+        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in options]
         print_table(("name", "type", "default", "meaning"), options_rows)
 
 

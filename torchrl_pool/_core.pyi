@@ -68,6 +68,9 @@ class Config:
     @property
     def native_keys(self) -> list[str]: ...
 
+class ResetOptions:
+    def __init__(self, config: Config, chosen: dict[str, Any]) -> None: ...
+
 class Op:
     reset: Op
     step: Op
@@ -109,7 +112,14 @@ class Pool:
     def num_threads(self) -> int: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def reset(self, out: list[int], mask: int, entropy: Sequence[Sequence[int]], owner: object) -> None: ...
+    def reset(
+        self,
+        out: list[int],
+        mask: int,
+        entropy: Sequence[Sequence[int]],
+        owner: object,
+        options: Sequence[ResetOptions | None] = (),
+    ) -> None: ...
     def step(self, actions: list[int], out: list[int], mask: int, owner: object) -> None: ...
     def step_and_reset(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -26,7 +27,15 @@ Sources: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _FLAGS = ("-std=c++20", "-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 
-def build_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> list[str]:
+# Null pointers are found by what the compiler puts before each use: see null_trap.h.
+_CHECKS = ("-DTORCHRL_POOL_CHECKED", "-fsanitize=null,pointer-overflow,nonnull-attribute")
+_GCC_CHECKS = (
+    "-fsanitize=kernel-address",
+    *(f"--param=asan-{name}=0" for name in ("instrumentation-with-call-threshold", "globals", "stack")),
+)
+
+
+def build_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool = False) -> list[str]:
     """Compiles C++ files into a plugin, loads it, and registers its tasks for this process.
 
     The files include ``torchrl_pool/env.h``; neither CMake nor a checkout is needed. Nothing is compiled
@@ -37,6 +46,10 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> list[str]:
         sources: one C++ file or several, which become one library.
         flags: further flags for the compiler, after the package's own, such as ``("-O1", "-g")`` or
             ``("-I/opt/engine/include", "-lengine")``.
+        checked: whether to look for mistakes of the author: each use of a ``Row`` is compared with the specs
+            (type and index), and a null pointer that is used, such as that of an info that nobody asked for,
+            is trapped. Either becomes an :class:`~torchrl_pool.EnvFailure` that says which. Slower, and for
+            tests.
 
     Returns:
         The ids of its tasks.
@@ -52,10 +65,13 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> list[str]:
         >>> torchrl_pool.PoolEnv("Walk-v0", num_envs=64)  # doctest: +SKIP
     """
     files = _files(sources)
-    return register(compile_plugin(files, flags=flags), built_from=tuple(map(str, files)))
+    library = compile_plugin(files, flags=flags, checked=checked)
+    tasks = register(library, built_from=tuple(map(str, files)))
+    note_build(library, files, tasks)
+    return tasks
 
 
-def compile_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> Path:
+def compile_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool = False) -> Path:
     """The path of the shared library that :func:`build_plugin` loads, compiled unless the cache has it.
 
     The cache is ``$XDG_CACHE_HOME/torchrl_pool``, by default ``~/.cache/torchrl_pool``. A library is found
@@ -68,7 +84,8 @@ def compile_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> Path:
     """
     files = _files(sources)
     compiler = _compiler()
-    command = [*compiler, *_FLAGS, f"-I{get_include()}", *map(str, files), *flags]
+    options = [*_FLAGS, *(_checks(compiler[0]) if checked else ()), f"-I{get_include()}"]
+    command = [*compiler, *options, *map(str, files), *flags]
     folder = _cache_folder()
     library = folder / f"{files[0].stem}-{_digest(command, files)}.so"
     if not library.exists():
@@ -76,9 +93,44 @@ def compile_plugin(sources: Sources, *, flags: Sequence[str] = ()) -> Path:
         # Under a name of its own until it is complete: another process may be building the same.
         with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
             unfinished = Path(temporary) / library.name
+            if checked:
+                files = _compile_alone([*compiler, *options, *flags], files, Path(temporary))
+                command = [*compiler, *_FLAGS, *map(str, files), *flags]
             _run([*command, *_numpy_random(), "-o", str(unfinished)])
             os.replace(unfinished, library)
     return library
+
+
+def _checks(compiler: str) -> tuple[str, ...]:
+    return _CHECKS if "clang" in _version(compiler) else _CHECKS + _GCC_CHECKS
+
+
+def _compile_alone(command: Sequence[str], files: Sequence[Path], folder: Path) -> list[Path]:
+    """Without linking: gcc would add a library of its own that answers the checks."""
+    objects = []
+    for i, file in enumerate(files):
+        objects.append(folder / f"{i}.o")
+        _run([*command, "-c", str(file), "-o", str(objects[-1])])
+    return objects
+
+
+def note_build(library: Path, files: Sequence[Path], tasks: Sequence[str]) -> None:
+    """Remembers beside the library what it holds, for other processes: see :func:`built_from`."""
+    note = library.with_suffix(".json")
+    with tempfile.NamedTemporaryFile("w", dir=note.parent, suffix=".json", delete=False) as unfinished:
+        json.dump({"sources": [str(file) for file in files], "tasks": list(tasks)}, unfinished)
+    os.replace(unfinished.name, note)
+
+
+def built_from(task: str) -> list[str]:
+    """The sources of the plugin with this task that was built last, if the cache has one."""
+    notes = sorted(_cache_folder().glob("*.json"), key=lambda note: note.stat().st_mtime, reverse=True)
+    for note in notes:
+        content = json.loads(note.read_text())
+        sources: list[str] = content["sources"]
+        if task in content["tasks"] and all(Path(source).is_file() for source in sources):
+            return sources
+    return []
 
 
 def _files(sources: Sources) -> list[Path]:

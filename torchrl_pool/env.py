@@ -19,7 +19,6 @@ from torchrl_pool.arguments import (
     check_int,
     check_mask,
     check_seconds,
-    entropy_per_env,
     open_configs,
     seed_words,
     task_per_env,
@@ -29,6 +28,8 @@ from torchrl_pool.buffers import BatchAllocator
 from torchrl_pool.errors import env_failure
 from torchrl_pool.next_root import NextRoot
 from torchrl_pool.plugins import is_builtin, load_plugin
+from torchrl_pool.reset_arguments import Options as ResetOptions
+from torchrl_pool.reset_arguments import reset_arguments
 from torchrl_pool.simulators import SimulatorMethods
 from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
 
@@ -316,12 +317,17 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         tensordict: TensorDictBase | None = None,
         *,
         seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
         if kwargs:
-            raise TypeError(f"reset() of {type(self).__name__} takes 'seed', got {', '.join(kwargs)}")
+            raise TypeError(
+                f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
+                f"got {', '.join(kwargs)}"
+            )
+        given = reset_arguments(self._tasks, self._configs, seed, options, list_of_kwargs)
         pool = self._start()
-        entropy = entropy_per_env(seed, self.num_envs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()
@@ -331,7 +337,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             mask_address = mask.data_ptr()
         if mask is None or mask.any():
             try:
-                pool.reset(out, mask_address, entropy, (tensors, mask))
+                pool.reset(out, mask_address, given.entropy, (tensors, mask), given.options)
             except _core.EnvFailure as error:
                 raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors

@@ -15,13 +15,15 @@ from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.registry import task_info
-from torchrl_pool.unwritten_bytes import check_bytes
+from torchrl_pool.unwritten_bytes import all_info_keys, check_bytes
 
 Options = Mapping[str, Any]
 
 
 def _pool(task: str, num_envs: int, options: Options, **more: Any) -> PoolEnv:
-    return PoolEnv(task, num_envs, device="cpu", **{**options, **more})
+    """With all infos, which show more of an env than its observations do."""
+    infos = all_info_keys(task, options)
+    return PoolEnv(task, num_envs, device="cpu", **{"info_keys": infos, **options, **more})
 
 
 def _require_equal(a: TensorDictBase, b: TensorDictBase, what: str, but: tuple[str, ...] = ()) -> None:
@@ -108,6 +110,19 @@ def _threads(task: str, num_envs: int, steps: int, options: Options) -> bool:
         _require_same_history(history, again, f"1 thread and {num_threads}")
         several.close()
     one.close()
+    return True
+
+
+def _infos(task: str, num_envs: int, steps: int, options: Options) -> bool:
+    """Who asks for infos changes nothing else: without, a task gets null pointers for them."""
+    if not all_info_keys(task, options):
+        return False
+    asked, plain = _pool(task, num_envs, options), _pool(task, num_envs, options, info_keys=())
+    history = _play(asked, asked.reset(seed=9), steps)
+    again = _play(plain, plain.reset(seed=9), steps, _actions_of(asked, history))
+    _require_same_history(again, history, "envs without infos and with them")
+    asked.close()
+    plain.close()
     return True
 
 
@@ -200,6 +215,7 @@ CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
     "seeds": _seeds,
     "independence": _places,
     "threads": _threads,
+    "infos": _infos,
     "step and reset in one visit": _roads,
     "masks": _masks,
     "states": _states,

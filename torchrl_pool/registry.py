@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.building import built_from
 from torchrl_pool.plugins import broken_plugins, locate_packages, plugins
 from torchrl_pool.suggestions import suggestion
 
@@ -90,6 +91,8 @@ class TaskInfo:
         max_episode_steps: steps after which an episode is truncated; ``None``: no limit.
         reward_threshold: the return at which the task counts as solved; ``None``: none is registered.
         options: what its constructor takes.
+        reset_options: what ``reset(options={…})`` takes, for one reset. Those without a value there have the
+            constructor's, where it has an option of that name, else the default shown.
         can_render: whether :meth:`~torchrl_pool.PoolEnv.render` works.
         can_save: whether :meth:`~torchrl_pool.PoolEnv.get_state` works.
         plugin_path: the shared library that it comes from.
@@ -101,6 +104,7 @@ class TaskInfo:
     max_episode_steps: int | None
     reward_threshold: float | None
     options: tuple[OptionInfo, ...]
+    reset_options: tuple[OptionInfo, ...]
     can_render: bool
     can_save: bool
     plugin_path: str
@@ -125,8 +129,11 @@ def task_info(task: str) -> TaskInfo:
         ValueError: there is no such task.
     """
     plugin, raw = find_task(task)
-    options = tuple(OptionInfo(**{**o, "choices": tuple(o["choices"])}) for o in raw["options"])
-    return TaskInfo(**{**raw, "options": options}, family=plugin.family, plugin_path=plugin.path)
+    options = {
+        kind: tuple(OptionInfo(**{**o, "choices": tuple(o["choices"])}) for o in raw[kind])
+        for kind in ("options", "reset_options")
+    }
+    return TaskInfo(**{**raw, **options}, family=plugin.family, plugin_path=plugin.path)
 
 
 def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
@@ -141,7 +148,14 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
             raise ValueError(
                 f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
             )
-        raise ValueError("\n".join([f"unknown task {task!r}; {suggestion(task, tasks)}", *broken_plugins()]))
+        hint = suggestion(task, tasks)
+        if sources := built_from(task):
+            files = " ".join(sources)
+            hint = (
+                f"it was built from {files}, but is not loaded in this process: call build_plugin first, "
+                f"or on the command line add --plugin {files}"
+            )
+        raise ValueError("\n".join([f"unknown task {task!r}; {hint}", *broken_plugins()]))
     return tasks[task]
 
 
@@ -154,17 +168,36 @@ def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
     """
     plugin, _ = find_task(task)
     info = task_info(task)
-    known = [option.name for option in info.options]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise TypeError(
-                f"task {task!r} has no option {name!r}{hint}; it has: {', '.join(known) or 'none'}"
-            )
-    values = [o.check(options[o.name]) if o.name in options else o.default for o in info.options]
+    chosen = _check_options(task, "option", info.options, options)
+    values = [chosen.get(option.name, option.default) for option in info.options]
     locate_packages(plugin)
     return _core.Config(plugin, task, values)
+
+
+def open_reset_options(task: str, config: _core.Config, options: Mapping[str, Any]) -> _core.ResetOptions:
+    """What was chosen for one reset of envs of a configuration of the task.
+
+    Raises:
+        TypeError: the task has no such reset option, or the option another type.
+        ValueError: an option's value is not allowed.
+    """
+    chosen = _check_options(task, "reset option", task_info(task).reset_options, options)
+    return _core.ResetOptions(config, chosen)
+
+
+def _check_options(
+    task: str, kind: str, known: Sequence[OptionInfo], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values given, each in its option's own type."""
+    options = {option.name: option for option in known}
+    for name in given:
+        if name not in options:
+            near = difflib.get_close_matches(str(name), options, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise TypeError(
+                f"task {task!r} has no {kind} {name!r}{hint}; it has: {', '.join(options) or 'none'}"
+            )
+    return {name: options[name].check(value) for name, value in given.items()}
 
 
 def _tasks(*, discover: bool = True) -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:

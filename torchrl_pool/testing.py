@@ -14,6 +14,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool.env import PoolEnv
+from torchrl_pool.errors import EnvFailure
 from torchrl_pool.plugin_checks import CHECKS
 from torchrl_pool.specs import Key
 
@@ -29,7 +30,9 @@ def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: An
     the same envs at other places in the batch, by ``step_and_maybe_reset`` and by ``step`` and ``reset``;
     resets and steps some envs only; saves and restores states; looks for returned tensors that change later,
     for bytes that the task leaves unwritten or writes outside its row, and for values that its specs do not
-    admit.
+    admit. All infos are compared too, and the same envs without them. A plugin that was built with
+    ``build_plugin(..., checked=True)`` is also watched while it writes: what it does wrong then fails an env
+    with words, where otherwise the process may end.
 
     Args:
         task: the id of a task.
@@ -51,7 +54,7 @@ def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: An
             with torch.random.fork_rng(devices=()):
                 torch.manual_seed(0)
                 applies = check(task, num_envs, steps, options)
-        except AssertionError as error:
+        except (AssertionError, EnvFailure) as error:
             raise AssertionError(f"{task}: {name}: {error}") from error
         if applies:
             done.append(name)

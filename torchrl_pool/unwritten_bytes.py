@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from torchrl_pool import _core
 from torchrl_pool.env import PoolEnv
+from torchrl_pool.errors import env_failure
 from torchrl_pool.specs import full_output_spec, key_of, torch_dtype
 
 _GUARD = 4096  # bytes on either side of a row that nobody may write
@@ -40,6 +42,14 @@ class _GuardedRow:
         return self.bytes.clone().view(self._dtype).reshape(1, *self.spec.shape)
 
 
+@contextlib.contextmanager
+def _worded_failures() -> Iterator[None]:
+    try:
+        yield
+    except _core.EnvFailure as error:
+        raise env_failure(error, None) from None
+
+
 class _Run:
     """One env that writes into poisoned rows."""
 
@@ -51,14 +61,15 @@ class _Run:
     def reset(self, entropy: list[list[int]]) -> list[_GuardedRow]:
         rows = [row for row in self._rows if row.spec.role != "reward"]
         self._poison()
-        self._pool.reset([row.address for row in rows], 0, entropy, None)
+        with _worded_failures():
+            self._pool.reset([row.address for row in rows], 0, entropy, None)
         return self._checked(rows, "reset")
 
     def step(self, actions: list[torch.Tensor]) -> list[_GuardedRow]:
         self._poison()
-        self._pool.step(
-            [action.data_ptr() for action in actions], [row.address for row in self._rows], 0, None
-        )
+        addresses = [row.address for row in self._rows]
+        with _worded_failures():
+            self._pool.step([action.data_ptr() for action in actions], addresses, 0, None)
         return self._checked(self._rows, "step")
 
     def _poison(self) -> None:
@@ -81,9 +92,13 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
     Raises:
         AssertionError: a byte follows the pattern, a guard does not, or a value is outside its spec.
     """
-    info_keys = _info_keys(task, options)
     # Discrete entries as numbers: one-hot vectors are written by the executor.
-    arguments = {**options, "categorical_action_encoding": True, "info_keys": info_keys, "device": "cpu"}
+    arguments = {
+        **options,
+        "categorical_action_encoding": True,
+        "info_keys": all_info_keys(task, options),
+        "device": "cpu",
+    }
     envs = [PoolEnv(task, 1, **arguments) for _ in _PATTERNS]
     runs = [_Run(env, pattern) for env, pattern in zip(envs, _PATTERNS, strict=True)]
     composites = full_output_spec([envs[0]._outputs], None)
@@ -118,7 +133,8 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
         env.close()
 
 
-def _info_keys(task: str, options: Mapping[str, Any]) -> list[str]:
+def all_info_keys(task: str, options: Mapping[str, Any]) -> list[str]:
+    """The task's own infos."""
     env = PoolEnv(task, 1, **options)
     return [spec.name for spec in env._configs[0].specs if spec.role == "info"]
 

@@ -89,8 +89,9 @@ py::dict FromOption(const trp_option& option) {
 }
 
 py::dict FromTask(const trp_task& task) {
-  py::list options;
+  py::list options, reset_options;
   for (std::int64_t i = 0; i < task.num_options; ++i) options.append(FromOption(task.options[i]));
+  for (const trp_option& option : core::ResetOptionsOf(task)) reset_options.append(FromOption(option));
   py::dict out;
   out["id"] = task.id;
   out["description"] = task.description ? task.description : "";
@@ -99,6 +100,7 @@ py::dict FromTask(const trp_task& task) {
   out["reward_threshold"] =
       std::isnan(task.reward_threshold) ? py::object(py::none()) : py::float_(task.reward_threshold);
   out["options"] = options;
+  out["reset_options"] = reset_options;
   out["can_render"] = task.render != nullptr;
   out["can_save"] = task.save != nullptr && task.load != nullptr;
   return out;
@@ -214,6 +216,19 @@ void InitPlugin(py::module_& m) {
       .def("mismatch", &core::Mismatch, py::arg("other"),
            "Why two configurations cannot share a pool; empty where they can.")
       .def_property_readonly("native_keys", &core::NativeKeys);
+
+  py::class_<core::ResetOptions, std::shared_ptr<core::ResetOptions>>(
+      m, "ResetOptions", "What a caller chose for one reset of envs of a configuration.")
+      .def(py::init([](const std::shared_ptr<Config>& config, const py::dict& chosen) {
+             std::vector<std::optional<OptionValue>> values;
+             for (const trp_option& option : core::ResetOptionsOf(config->task())) {
+               const auto type = static_cast<trp_type>(option.default_value.type);
+               values.emplace_back();
+               if (chosen.contains(option.name)) values.back() = ToValue(chosen[option.name], type);
+             }
+             return std::make_shared<core::ResetOptions>(config, values);
+           }),
+           py::arg("config"), py::arg("chosen"));
 }
 
 }  // namespace torchrl_pool::bindings

@@ -137,14 +137,18 @@ std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object
 }
 
 void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
-           const py::object& owner) {
+           const py::object& owner, const std::vector<std::shared_ptr<core::ResetOptions>>& options) {
   if (!entropy.empty() && entropy.size() != pool->num_envs()) {
     throw py::value_error("entropy: expected words for each env");
+  }
+  if (!options.empty() && options.size() != pool->num_envs()) {
+    throw py::value_error("options: expected those of each env");
   }
   auto outputs = FromRoot("out", out, pool->layout());
   Run(pool, Op::kReset, mask, owner, [&](Ticket& ticket) {
     ticket.out.base.swap(outputs);
     ticket.entropy.swap(entropy);
+    ticket.reset_options.assign(options.begin(), options.end());
   });
 }
 
@@ -380,7 +384,8 @@ void InitPool(py::module_& m) {
                                for (const auto& column : pool->layout().outputs) specs.push_back(column.spec);
                                return specs;
                              })
-      .def("reset", &Reset, py::arg("out"), py::arg("mask"), py::arg("entropy"), py::arg("owner"))
+      .def("reset", &Reset, py::arg("out"), py::arg("mask"), py::arg("entropy"), py::arg("owner"),
+           py::arg("options") = py::list())
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"), py::arg("meanwhile") = py::none())

@@ -15,6 +15,16 @@ namespace {
 // Whether a struct as large as the plugin's holds this member.
 #define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
 
+void CheckOptions(const trp_option* options, std::int64_t count, const std::string& id, const auto& fail) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const int type = options[i].default_value.type;
+    if (type < TRP_TYPE_BOOL || type > TRP_TYPE_STRING_LIST) {
+      fail("option '" + std::string(options[i].name) + "' of task '" + id + "' has unknown type " +
+           std::to_string(type));
+    }
+  }
+}
+
 void CheckTask(const std::string& path, const trp_task* task) {
   const auto fail = [&](const std::string& what) {
     throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
@@ -32,16 +42,18 @@ void CheckTask(const std::string& path, const trp_task* task) {
   for (const auto& [name, present] : required) {
     if (!present) fail("task '" + id + "' lacks the required function '" + name + "'");
   }
-  for (std::int64_t i = 0; i < task->num_options; ++i) {
-    const int type = task->options[i].default_value.type;
-    if (type < TRP_TYPE_BOOL || type > TRP_TYPE_STRING_LIST) {
-      fail("option '" + std::string(task->options[i].name) + "' of task '" + id + "' has unknown type " +
-           std::to_string(type));
-    }
-  }
-  if (!TRP_HAS(task->struct_size, trp_task, load)) {
+  CheckOptions(task->options, task->num_options, id, fail);
+  const bool is_older = task->struct_size == offsetof(trp_task, reset_options);
+  if (!TRP_HAS(task->struct_size, trp_task, load) ||
+      (!is_older && !TRP_HAS(task->struct_size, trp_task, reset_with))) {
     fail("task '" + id + "' has a truncated table of optional functions");
   }
+  if (is_older || task->num_reset_options == 0) return;
+  if (task->num_reset_options < 0 || !task->reset_options || !task->open_reset || !task->close_reset ||
+      !task->reset_with) {
+    fail("task '" + id + "' has reset options, but not all that belongs to them");
+  }
+  CheckOptions(task->reset_options, task->num_reset_options, id, fail);
 }
 
 // An option's value in the ABI's form, and what that points to.
@@ -99,7 +111,8 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   const auto entry = reinterpret_cast<trp_entry_point>(dlsym(library.get(), TRP_ENTRY_POINT));
   if (!entry) {
     throw StatusError(TRP_INVALID_ARGUMENT,
-                      path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT + "'");
+                      path + " is not a plugin: it does not export '" + TRP_ENTRY_POINT +
+                          "'. One of its sources must end in TORCHRL_POOL_PLUGIN(\"family\", \"version\")");
   }
   trp_error error{};
   const trp_plugin* raw = entry(&error);
@@ -286,6 +299,39 @@ std::pair<std::int64_t, std::int64_t> Config::RenderSize() const {
     throw StatusError(static_cast<trp_status>(status), std::string(task_.id) + ": " + MessageOf(error));
   }
   return {height, width};
+}
+
+std::span<const trp_option> ResetOptionsOf(const trp_task& task) {
+  if (!TRP_HAS(task.struct_size, trp_task, reset_with)) return {};
+  return {task.reset_options, static_cast<std::size_t>(task.num_reset_options)};
+}
+
+ResetOptions::ResetOptions(std::shared_ptr<const Config> config,
+                           const std::vector<std::optional<OptionValue>>& values)
+    : config_(std::move(config)), handle_(nullptr, nullptr) {
+  const trp_task& task = config_->task();
+  const auto options = ResetOptionsOf(task);
+  const auto fail = [&](trp_status status, const std::string& what) {
+    throw StatusError(status, std::string(task.id) + ": " + what);
+  };
+  if (options.empty()) fail(TRP_UNSUPPORTED, "it takes no reset options");
+  if (values.size() != options.size()) {
+    fail(TRP_INVALID_ARGUMENT, "it takes " + std::to_string(options.size()) + " reset options, got " +
+                                   std::to_string(values.size()));
+  }
+  std::vector<RawValue> storage(values.size());
+  std::vector<trp_value> raw(values.size());
+  std::vector<const trp_value*> chosen(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i]) continue;
+    raw[i] = ToValue(*values[i], options[i], &storage[i]);
+    chosen[i] = &raw[i];
+  }
+  trp_error error{};
+  trp_reset* handle = nullptr;
+  const int status = task.open_reset(config_->handle(), chosen.data(), &handle, &error);
+  if (status != TRP_OK) fail(static_cast<trp_status>(status), MessageOf(error));
+  handle_ = {handle, task.close_reset};
 }
 
 }  // namespace torchrl_pool::core

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -80,6 +81,23 @@ class Config {
   const trp_task& task_;
   std::unique_ptr<trp_config, void (*)(trp_config*)> handle_;
   std::vector<Spec> specs_;
+};
+
+// What a caller may choose for one reset; empty where a task, or the header it was built with, has nothing.
+std::span<const trp_option> ResetOptionsOf(const trp_task& task);
+
+// What a caller chose for one reset of envs of a configuration: checked, and then only read.
+class ResetOptions {
+ public:
+  // values: one for each of the task's reset options, in order, already of the right type; none where the
+  // caller chose none. Throws StatusError.
+  ResetOptions(std::shared_ptr<const Config> config, const std::vector<std::optional<OptionValue>>& values);
+
+  const trp_reset* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<const Config> config_;
+  std::unique_ptr<trp_reset, void (*)(trp_reset*)> handle_;
 };
 
 }  // namespace torchrl_pool::core

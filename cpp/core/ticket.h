@@ -51,11 +51,12 @@ struct Ticket {
   Batch root;
   bool completes_root = false;
   std::vector<RecordedColumn> recorded;             // kStepAndReset, for consecutive envs
-  std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool; empty: none
+  std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
+  std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
   std::shared_ptr<void> owner;  // of the memory of the batches: kept until no thread can touch it
-  bool at_once = true;           // somebody waits for it from the beginning
-  Plan plan;                     // changed only by who waits, before the work is published
-  Outbox* outbox = nullptr;  // takes the results one by one; null: somebody waits for all of them
+  bool at_once = true;          // somebody waits for it from the beginning
+  Plan plan;                    // changed only by who waits, before the work is published
+  Outbox* outbox = nullptr;     // takes the results one by one; null: somebody waits for all of them
 
   // ---- Written by the threads that work on it.
   enum class Phase : std::uint8_t { kVisits, kRoot };

@@ -57,6 +57,7 @@ class TicketBox {
     ticket.completes_root = false;
     ticket.recorded.clear();
     ticket.entropy.clear();
+    ticket.reset_options.clear();
     ticket.outbox = nullptr;
     ticket.phase = Ticket::Phase::kVisits;
     ticket.resets.store(0, std::memory_order_relaxed);

@@ -18,9 +18,13 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   switch (ticket_.op) {
     case Op::kCreate:
       return Create(slot) ? Result::kOk : Result::kFailed;
-    case Op::kReset:
-      if (!ticket_.entropy.empty() && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
-      return Reset(slot, ticket_.out, env_index) ? Result::kOk : Fail(ticket_.out, env_index);
+    case Op::kReset: {
+      const bool seeds = !ticket_.entropy.empty() && !ticket_.entropy[env_index].empty();
+      if (seeds && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
+      const ResetOptions* options =
+          ticket_.reset_options.empty() ? nullptr : ticket_.reset_options[env_index].get();
+      return Reset(slot, ticket_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
+    }
     default:
       return VisitInStep(env_index, slot);
   }
@@ -51,10 +55,13 @@ bool Visitor::Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words) {
   return slot.task->seed(slot.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
 }
 
-bool Visitor::Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row) {
+bool Visitor::Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row, const ResetOptions* options) {
   scratch_.step = EnvFault::kInReset;
   BindOutputs(batch, row);
-  if (slot.task->reset(slot.env, scratch_.outputs.data(), &scratch_.error) != TRP_OK) return false;
+  void* const* outputs = scratch_.outputs.data();
+  const int status = options ? slot.task->reset_with(slot.env, options->handle(), outputs, &scratch_.error)
+                             : slot.task->reset(slot.env, outputs, &scratch_.error);
+  if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
   WriteFlag(layout_.terminated, false);
   WriteFlag(layout_.truncated, false);

@@ -56,7 +56,7 @@ class Visitor {
   Result VisitInStep(std::uint32_t row, EnvSlot& slot);
   bool Create(EnvSlot& slot);
   bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
-  bool Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row);
+  bool Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row, const ResetOptions* options = nullptr);
   bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
   void BindActions(std::uint32_t row);
   void BindOutputs(const Batch& batch, std::uint32_t row);

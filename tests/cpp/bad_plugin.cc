@@ -16,6 +16,9 @@ void Destroy(trp_env*) {}
 int Seed(trp_env*, const uint32_t*, size_t, trp_error*) { return TRP_OK; }
 int Reset(trp_env*, void* const*, trp_error*) { return TRP_OK; }
 int Step(trp_env*, const void* const*, void* const*, trp_step_result*, trp_error*) { return TRP_OK; }
+int OpenReset(const trp_config*, const trp_value* const*, trp_reset**, trp_error*) { return TRP_OK; }
+void CloseReset(trp_reset*) {}
+int ResetWith(trp_env*, const trp_reset*, void* const*, trp_error*) { return TRP_OK; }
 
 trp_task task;
 const trp_task* tasks[2];
@@ -51,6 +54,8 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
   if (is("no step in task")) task.struct_size = offsetof(trp_task, step);
   if (is("no load in task")) task.struct_size = offsetof(trp_task, load);
   if (is("newer task")) task.struct_size += 64;
+  if (is("task without reset options")) task.struct_size = offsetof(trp_task, reset_options);
+  if (is("half of the reset options")) task.struct_size = offsetof(trp_task, reset_with);
   tasks[0] = tasks[1] = &task;
   plugin = {TRP_ABI_VERSION, sizeof plugin, "bad", "1", 1, tasks, 0, nullptr, nullptr};
   if (is("no task")) tasks[0] = nullptr;
@@ -77,6 +82,15 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
   if (is("unknown option type") || is("negative option type")) {
     task.options = &option;
     task.num_options = 1;
+  }
+  if (is("reset options alone") || is("unknown reset option type")) {
+    task.reset_options = &option;
+    task.num_reset_options = 1;
+  }
+  if (is("unknown reset option type")) {
+    task.open_reset = OpenReset;
+    task.close_reset = CloseReset;
+    task.reset_with = ResetWith;
   }
   return &plugin;
 }

@@ -129,6 +129,23 @@ TEST(LoadsATaskOfANewerHeader) {
   CHECK_EQ(plugin->tasks().size(), 1u);
 }
 
+TEST(LoadsATaskOfAHeaderWithoutResetOptions) {
+  const auto plugin = LoadBad("task without reset options");
+  CHECK(ResetOptionsOf(*plugin->tasks()[0]).empty());
+}
+
+TEST(RefusesResetOptionsThatAreNotWhole) {
+  CHECK_THROWS(StatusError, "truncated table of optional functions", LoadBad("half of the reset options"));
+  CHECK_THROWS(StatusError, "task 'Bad-v0' has reset options, but not all that belongs to them",
+               LoadBad("reset options alone"));
+  CHECK_THROWS(StatusError, "option 'strange' of task 'Bad-v0' has unknown type 99",
+               LoadBad("unknown reset option type"));
+}
+
+TEST(ALibraryThatIsNoPluginIsToldWhatItLacks) {
+  CHECK_THROWS(StatusError, "TORCHRL_POOL_PLUGIN(\"family\", \"version\")", LoadPlugin("not_a_plugin"));
+}
+
 TEST(AfterAFailedLoadAnotherFileMayTakeItsPlace) {
   // Someone fixes the plugin, builds it again, and loads it in the same process.
   const auto path = std::filesystem::temp_directory_path() / "torchrl_pool_test_rebuilt.so";

@@ -96,8 +96,10 @@ def assert_infos(td, reference, keys, what):
     """Entries of the info dicts; TorchRL fills those that a reset leaves out with zeros."""
     for key in keys:
         for i, info in enumerate(reference.infos):
-            expected = torch.as_tensor(np.asarray(info.get(key, 0.0), dtype=np.float64))
-            assert torch.equal(td[key][i], expected.expand_as(td[key][i])), f"{what}: {key} of env {i}"
+            actual = td[key][i]
+            expected = torch.from_numpy(np.asarray(info[key])) if key in info else torch.zeros_like(actual)
+            assert actual.dtype is expected.dtype, f"{what}: {key} of env {i}"
+            assert torch.equal(actual, expected), f"{what}: {key} of env {i}"
 
 
 def play(pool, reference, steps, seed, keys):
@@ -252,7 +254,7 @@ def test_info_keys_are_those_of_gym_env(task, make_pool):
     ):
         for key in keys:
             assert actual[key].shape == (1, *expected[key].shape), key
-            assert actual[key].dtype is torch.float64
+            assert actual[key].dtype is expected[key].dtype, key
 
 
 def test_threads_change_nothing(make_pool):

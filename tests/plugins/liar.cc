@@ -39,13 +39,15 @@ class Liar {
 
   void Reset(pool::Row& row) {
     steps_ = 0;
-    hidden_ = rng_.Random();
+    hidden_ = told_ = rng_.Random();
     Write(row, Lies("forgets at reset") ? 3 : 4);
   }
 
   pool::Outcome Step(pool::Row& row) {
     ++steps_;
     hidden_ = 0.9 * hidden_ + 0.1 * rng_.Random();
+    told_ += Lies("moves when it is asked") && !row.Out<double>(2) ? 0 : hidden_;
+    if (Lies("moves when it is asked")) hidden_ = told_ / 20;
     if (Lies("shares")) hidden_ = (shared_ += 0.01) < 1 ? shared_ : (shared_ = 0);
     Write(row, Lies("forgets at step") ? 3 : 4);
     if (Lies("writes too much")) row.Out<float>(0)[4] = 0;
@@ -59,6 +61,7 @@ class Liar {
   void VisitState(Visitor& visit) {
     visit(rng_, steps_);
     if (!Lies("saves too little")) visit(hidden_);
+    if (!Lies("saves too little of its infos")) visit(told_);
   }
 
  private:
@@ -69,7 +72,7 @@ class Liar {
     row.Out<std::int64_t>(1)[0] = steps_ % 3;
     row.Out<std::int64_t>(1)[1] = steps_ % 5;
     if (double* extra = row.Out<double>(2)) {
-      for (int i = 0; i < (Lies("forgets an info") ? 2 : 4); ++i) extra[i] = hidden_;
+      for (int i = 0; i < (Lies("forgets an info") ? 2 : 4); ++i) extra[i] = told_;
     }
     row.Out<bool>(3)[0] = steps_ > 5;
   }
@@ -78,6 +81,7 @@ class Liar {
   const Options& options_;
   pool::Rng rng_;
   double hidden_ = 0;
+  double told_ = 0;  // by the info alone
   std::int64_t steps_ = 0;
 };
 

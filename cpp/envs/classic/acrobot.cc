@@ -42,7 +42,7 @@ class Acrobot {
             {.choices = {"book", "nips"}});
     }
     void Open() {
-      bounds.Check();
+      bounds.Open();
       use_book = book_or_nips == "book";
     }
     bool use_book = true;
@@ -50,6 +50,7 @@ class Acrobot {
 
   static Specs MakeSpecs(const Options&) {
     const std::vector<double> high = {1, 1, 1, 1, kMaxVelocity1, kMaxVelocity2};
+  using ResetOptions = ResetBounds;
     std::vector<double> low;
     for (const double bound : high) low.push_back(-bound);
     return {Observation("observation", Box<float>({6}, low, high),
@@ -61,8 +62,9 @@ class Acrobot {
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  void Reset(Row& row) {
-    for (double& value : state_) value = static_cast<float>(options_.bounds.Draw(rng_));
+  void Reset(Row& row, const ResetOptions& bounds) {
+    for (double& value : state_) value = static_cast<float>(bounds.Draw(rng_));
+    is_fresh_ = true;
     // The reference's state is float32 until the first step, and so is this trigonometry.
     const auto angle1 = static_cast<float>(state_[0]);
     const auto angle2 = static_cast<float>(state_[1]);

@@ -31,8 +31,9 @@ class CartPole {
       visit("sutton_barto_reward", sutton_barto_reward, "0 per step and -1 at the end instead of 1 per step");
       bounds.Visit(visit);
     }
-    void Open() const { bounds.Check(); }
+    void Open() const { bounds.Open(); }
   };
+  using ResetOptions = ResetBounds;
 
   static Specs MakeSpecs(const Options&) {
     const double inf = std::numeric_limits<double>::infinity();
@@ -47,8 +48,8 @@ class CartPole {
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  void Reset(Row& row) {
-    for (double* value : {&x_, &x_dot_, &theta_, &theta_dot_}) *value = options_.bounds.Draw(rng_);
+  void Reset(Row& row, const ResetOptions& bounds) {
+    for (double* value : {&x_, &x_dot_, &theta_, &theta_dot_}) *value = bounds.Draw(rng_);
     fallen_ = false;
     Observe(row);
   }

@@ -17,6 +17,7 @@ constexpr double kGravity = 0.0025;
 class MountainCar {
  public:
   using Options = MountainCarOptions;
+  using ResetOptions = ResetBounds;
 
   static Specs MakeSpecs(const Options&) {
     return {CarObservation(), Action("action", Discrete(3), "accelerate left, not at all, right")};
@@ -26,8 +27,8 @@ class MountainCar {
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  void Reset(Row& row) {
-    position_ = options_.bounds.Draw(rng_);
+  void Reset(Row& row, const ResetOptions& bounds) {
+    position_ = bounds.Draw(rng_);
     velocity_ = 0;
     Observe(row);
   }

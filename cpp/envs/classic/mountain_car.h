@@ -24,7 +24,7 @@ struct MountainCarOptions {
     visit("goal_velocity", goal_velocity, "least velocity at the goal");
     bounds.Visit(visit);
   }
-  void Open() const { bounds.Check(); }
+  void Open() const { bounds.Open(); }
 };
 
 inline Spec CarObservation() {

@@ -15,6 +15,7 @@ constexpr double kPower = 0.0015;
 class MountainCarContinuous {
  public:
   using Options = MountainCarOptions;
+  using ResetOptions = ResetBounds;
 
   static Specs MakeSpecs(const Options&) {
     return {CarObservation(), Action("action", Box<float>({1}, -1, 1), "force on the car")};
@@ -24,8 +25,8 @@ class MountainCarContinuous {
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  void Reset(Row& row) {
-    position_ = options_.bounds.Draw(rng_);
+  void Reset(Row& row, const ResetOptions& bounds) {
+    position_ = bounds.Draw(rng_);
     velocity_ = 0;
     first_step_ = true;
     Observe(row);

@@ -16,19 +16,39 @@ constexpr double kMaxSpeed = 8;
 constexpr double kMaxTorque = 2;
 constexpr double kTimeStep = 0.05;
 
+// Of all resets of an env, or of one.
+struct LargestStart {
+  double angle = kPi;
+  double velocity = 1.0;
+
+  template <class Visitor>
+  void Visit(Visitor& visit) {
+    visit("x_init", angle, "largest initial angle (rad)", {.minimum = 0});
+    visit("y_init", velocity, "largest initial velocity (rad/s)", {.minimum = 0});
+  }
+
+  void Open() const {
+    if (!std::isfinite(2 * angle) || !std::isfinite(2 * velocity)) {
+      throw InvalidArgument("x_init and y_init must be finite");
+    }
+  }
+};
+
 class Pendulum {
  public:
   struct Options {
     double g = 10.0;
-    double x_init = kPi;
-    double y_init = 1.0;
+    LargestStart start;
 
     template <class Visitor>
     void Visit(Visitor& visit) {
       visit("g", g, "acceleration of gravity (m/s^2)");
-      visit("x_init", x_init, "largest initial angle (rad; Gymnasium: a reset option)");
-      visit("y_init", y_init, "largest initial velocity (rad/s; Gymnasium: a reset option)");
+      start.Visit(visit);
     }
+    void Open() const { start.Open(); }
+  };
+  struct ResetOptions : LargestStart {
+    explicit ResetOptions(const Options& options) : LargestStart(options.start) {}
   };
 
   static Specs MakeSpecs(const Options&) {
@@ -41,9 +61,10 @@ class Pendulum {
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  void Reset(Row& row) {
-    theta_ = rng_.Uniform(-options_.x_init, options_.x_init);
-    theta_dot_ = rng_.Uniform(-options_.y_init, options_.y_init);
+  void Reset(Row& row, const ResetOptions& largest) {
+    theta_ = rng_.Uniform(-largest.angle, largest.angle);
+    theta_dot_ = rng_.Uniform(-largest.velocity, largest.velocity);
+    has_torque_ = false;
     Observe(row);
   }
 

@@ -63,6 +63,7 @@ class Ant : public GymnasiumEnv {
       body = Find(*model, mjOBJ_BODY, version >= 5 ? main_body : IntOrString("torso"));
     }
     int num_hidden() const { return exclude_current_positions_from_observation ? 2 : 0; }
+    bool reports_contacts_as_control() const { return version == 4 && include_cfrc_ext_in_observation; }
     // Version 4 observes the forces on the world too.
     std::int64_t first_force() const { return version >= 5 ? 6 : 0; }
     std::int64_t num_forces() const {
@@ -86,9 +87,11 @@ class Ant : public GymnasiumEnv {
                     "positions, velocities, forces on the bodies"),
         " of the torso");
     specs.push_back(ScalarInfo("reward_forward", "part of the reward for moving forwards"));
-    specs.push_back(ScalarInfo("reward_ctrl", version >= 5 ? "part of the reward for small controls"
-                                                           : "part of the reward for small controls; with "
-                                                             "use_contact_forces: for small forces"));
+    if (options.reports_contacts_as_control()) {
+      specs.push_back(ScalarInfo("reward_ctrl", "part of the reward for small forces"));
+    } else {
+      specs.push_back(ControlInfo("reward_ctrl", "part of the reward for small controls"));
+    }
     specs.push_back(ScalarInfo("reward_survive", "part of the reward for being healthy"));
     specs.push_back(version >= 5 ? ScalarInfo("reward_contact", "part of the reward for small forces")
                                  : ScalarInfo("forward_reward", "as reward_forward"));
@@ -102,7 +105,8 @@ class Ant : public GymnasiumEnv {
     ResetUniformNormal(options_.reset_noise_scale);
     xy_ = MainBodyXy();
     Observe(row);
-    ClearInfos(row, kXPosition, kRewardContact);
+    const bool is_control = !options_.reports_contacts_as_control();
+    ClearInfos(row, kXPosition, kRewardContact, is_control ? kRewardCtrl : -1);
     if (version >= 5) PutPosition(row, {data().qpos[0], data().qpos[1]});
   }
 
@@ -116,7 +120,7 @@ class Ant : public GymnasiumEnv {
     const double forward_reward = version >= 5 ? velocity[0] * options_.forward_reward_weight : velocity[0];
     const bool rewarded = healthy || (version == 4 && options_.terminate_when_unhealthy);
     const double healthy_reward = rewarded * options_.healthy_reward;
-    const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
+    const float control_cost = ControlCost(options_.ctrl_cost_weight, row);
     const bool contacts_cost = version >= 5 || options_.include_cfrc_ext_in_observation;
     const double contact_cost = contacts_cost ? ContactCost() : 0;
     const double costs = contacts_cost ? control_cost + contact_cost : control_cost;
@@ -131,7 +135,11 @@ class Ant : public GymnasiumEnv {
       PutInfo(row, kRewardContact, -contact_cost);
     } else {
       PutPosition(row, xy_);
-      PutInfo(row, kRewardCtrl, contacts_cost ? -contact_cost : -control_cost);
+      if (options_.reports_contacts_as_control()) {
+        PutInfo(row, kRewardCtrl, -contact_cost);
+      } else {
+        PutInfo(row, kRewardCtrl, -control_cost);
+      }
       PutInfo(row, kForwardReward, forward_reward);
     }
     return {.reward = forward_reward + healthy_reward - costs,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "model.h"
@@ -164,19 +165,27 @@ inline TaskInfo Version4(TaskInfo task) {
 
 // ---- how tasks write their rows ----
 
-// An entry of the info dict: written where somebody asked for it.
-inline void PutInfo(const Row& row, int output, double value) {
-  if (double* out = row.Out<double>(output)) *out = value;
+// An entry of the info dict: written where somebody asked for it, in the dtype that the reference has there.
+template <class T>
+  requires(std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, std::int64_t>)
+void PutInfo(const Row& row, int output, T value) {
+  if (T* out = row.Out<T>(output)) *out = value;
 }
 inline void PutInfo(const Row& row, int output, const double* values, std::int64_t count) {
   if (double* out = row.Out<double>(output)) std::copy_n(values, count, out);
 }
-// At a reset the reference leaves most of its info out, which TorchRL fills with zeros.
-inline void ClearInfos(const Row& row, int first, int last) {
-  for (int i = first; i <= last; ++i) PutInfo(row, i, 0);
+// At a reset the reference leaves most of its info out, which TorchRL fills with zeros. `control` is the one
+// that is a ControlInfo.
+inline void ClearInfos(const Row& row, int first, int last, int control = -1) {
+  for (int i = first; i <= last; ++i) i == control ? PutInfo(row, i, 0.0f) : PutInfo(row, i, 0.0);
 }
-inline Spec ScalarInfo(std::string name, std::string help) {
-  return Info(std::move(name), Box<double>({}), std::move(help));
+template <class T = double>
+Spec ScalarInfo(std::string name, std::string help) {
+  return Info(std::move(name), Box<T>({}), std::move(help));
+}
+// What is computed from the action alone is float32, as the action.
+inline Spec ControlInfo(std::string name, std::string help) {
+  return ScalarInfo<float>(std::move(name), std::move(help));
 }
 
 }  // namespace torchrl_pool::mujoco

@@ -44,7 +44,7 @@ class HalfCheetah : public GymnasiumEnv {
             ScalarInfo("x_position", "position of the front tip (m)"),
             ScalarInfo("x_velocity", "velocity over the step (m/s)"),
             ScalarInfo(version >= 5 ? "reward_forward" : "reward_run", "part of the reward for running"),
-            ScalarInfo("reward_ctrl", "part of the reward for small controls"),
+            ControlInfo("reward_ctrl", "part of the reward for small controls"),
             options.Control()};
   }
 
@@ -53,7 +53,7 @@ class HalfCheetah : public GymnasiumEnv {
   void Reset(Row& row) {
     ResetUniformNormal(options_.reset_noise_scale);
     Observe(row);
-    ClearInfos(row, kXPosition, kRewardCtrl);
+    ClearInfos(row, kXPosition, kRewardCtrl, kRewardCtrl);
     if (version >= 5) PutInfo(row, kXPosition, data().qpos[0]);
   }
 
@@ -62,7 +62,7 @@ class HalfCheetah : public GymnasiumEnv {
     StepSimulation(row);
     const double x_velocity = (data().qpos[0] - x_before) / options_.dt();
     const double forward_reward = options_.forward_reward_weight * x_velocity;
-    const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
+    const float control_cost = ControlCost(options_.ctrl_cost_weight, row);
     Observe(row);
     PutInfo(row, kXPosition, data().qpos[0]);
     PutInfo(row, kXVelocity, x_velocity);

@@ -36,7 +36,7 @@ class InvertedPendulum : public GymnasiumEnv {
   static Specs MakeSpecs(const Options& options) {
     Specs specs = {
         Observation("observation", Box<double>({options.nq() + options.nv()}), "positions and velocities")};
-    if (version >= 5) specs.push_back(ScalarInfo("reward_survive", "the reward"));
+    if (version >= 5) specs.push_back(ScalarInfo<std::int64_t>("reward_survive", "the reward"));
     specs.push_back(options.Control());
     return specs;
   }
@@ -46,7 +46,7 @@ class InvertedPendulum : public GymnasiumEnv {
   void Reset(Row& row) {
     ResetUniform(options_.reset_noise_scale);
     Observe(row);
-    if (version >= 5) PutInfo(row, kRewardSurvive, 0);
+    if (version >= 5) PutInfo(row, kRewardSurvive, std::int64_t{0});
   }
 
   Outcome Step(Row& row) {
@@ -57,9 +57,9 @@ class InvertedPendulum : public GymnasiumEnv {
     for (std::int64_t i = 0; i < model().nq + model().nv; ++i) {
       terminated = terminated || !std::isfinite(observation[i]);
     }
-    const double reward = version >= 5 ? !terminated : 1;
+    const std::int64_t reward = version >= 5 ? !terminated : 1;
     if (version >= 5) PutInfo(row, kRewardSurvive, reward);
-    return {.reward = reward, .terminated = terminated};
+    return {.reward = static_cast<double>(reward), .terminated = terminated};
   }
 
  private:

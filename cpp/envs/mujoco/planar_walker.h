@@ -78,7 +78,7 @@ class PlanarWalker : public GymnasiumEnv {
     if (version >= 5) {
       specs.push_back(ScalarInfo("z_distance_from_origin", "height above the initial one (m)"));
       specs.push_back(ScalarInfo("reward_forward", "part of the reward for moving forwards"));
-      specs.push_back(ScalarInfo("reward_ctrl", "part of the reward for small controls"));
+      specs.push_back(ControlInfo("reward_ctrl", "part of the reward for small controls"));
       specs.push_back(ScalarInfo("reward_survive", "part of the reward for being healthy"));
     }
     specs.push_back(options.Control());
@@ -91,7 +91,7 @@ class PlanarWalker : public GymnasiumEnv {
   void Reset(Row& row) {
     ResetUniform(options_.reset_noise_scale);
     Observe(row);
-    ClearInfos(row, kXPosition, version >= 5 ? kRewardSurvive : kXVelocity);
+    ClearInfos(row, kXPosition, version >= 5 ? kRewardSurvive : kXVelocity, kRewardCtrl);
     if constexpr (version >= 5) {
       PutInfo(row, kXPosition, data().qpos[0]);
       PutInfo(row, kZDistance, data().qpos[1] - model().qpos0[1]);
@@ -106,7 +106,7 @@ class PlanarWalker : public GymnasiumEnv {
     const double forward_reward = options_.forward_reward_weight * x_velocity;
     const bool rewarded = healthy || (version == 4 && options_.terminate_when_unhealthy);
     const double healthy_reward = rewarded * options_.healthy_reward;
-    const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
+    const float control_cost = ControlCost(options_.ctrl_cost_weight, row);
     Observe(row);
     PutInfo(row, kXPosition, data().qpos[0]);
     PutInfo(row, kXVelocity, x_velocity);

@@ -43,7 +43,7 @@ class Pusher : public GymnasiumEnv {
     return {Observation("observation", Box<double>({23}),
                         "positions and velocities of the arm; places of fingertip, object and goal"),
             ScalarInfo("reward_dist", "part of the reward for the object's place"),
-            ScalarInfo("reward_ctrl", "part of the reward for small controls"),
+            ControlInfo("reward_ctrl", "part of the reward for small controls"),
             ScalarInfo("reward_near", "part of the reward for the fingertip's place"), options.Control()};
   }
 
@@ -62,14 +62,14 @@ class Pusher : public GymnasiumEnv {
     std::fill(qvel.end() - 4, qvel.end(), 0.0);
     ResetTo(qpos, qvel);
     Observe(row);
-    ClearInfos(row, kRewardDist, kRewardNear);
+    ClearInfos(row, kRewardDist, kRewardNear, kRewardCtrl);
   }
 
   Outcome Step(Row& row) {
     StepSimulation(row);
     const double near = -Distance(options_.object, options_.tip) * options_.reward_near_weight;
     const double dist = -Distance(options_.object, options_.goal) * options_.reward_dist_weight;
-    const double control = -ControlCost(options_.reward_control_weight, row);
+    const float control = -ControlCost(options_.reward_control_weight, row);
     Observe(row);
     PutInfo(row, kRewardDist, dist);
     PutInfo(row, kRewardCtrl, control);

@@ -46,7 +46,7 @@ class Reacher : public GymnasiumEnv {
                         "cosines and sines of the angles, place of the target, velocities of the angles, "
                         "fingertip minus target"),
             ScalarInfo("reward_dist", "part of the reward for the fingertip's place"),
-            ScalarInfo("reward_ctrl", "part of the reward for small controls"), options.Control()};
+            ControlInfo("reward_ctrl", "part of the reward for small controls"), options.Control()};
   }
 
   explicit Reacher(const Options& options) : GymnasiumEnv(options), options_(options) {}
@@ -65,7 +65,7 @@ class Reacher : public GymnasiumEnv {
     ResetTo(qpos, qvel);
     offset_ = FingertipMinusTarget();
     Observe(row);
-    ClearInfos(row, kRewardDist, kRewardCtrl);
+    ClearInfos(row, kRewardDist, kRewardCtrl, kRewardCtrl);
   }
 
   Outcome Step(Row& row) {
@@ -75,7 +75,7 @@ class Reacher : public GymnasiumEnv {
     // Version 4 rewards what was before the step.
     const double distance = version >= 5 ? Norm(offset_) : distance_before;
     const double dist = -distance * options_.reward_dist_weight;
-    const double control = -ControlCost(options_.reward_control_weight, row);
+    const float control = -ControlCost(options_.reward_control_weight, row);
     Observe(row);
     PutInfo(row, kRewardDist, dist);
     PutInfo(row, kRewardCtrl, control);

@@ -43,7 +43,7 @@ class Swimmer : public GymnasiumEnv {
         " of the tip");
     specs.push_back(
         ScalarInfo(version >= 5 ? "reward_forward" : "reward_fwd", "part of the reward for swimming"));
-    specs.push_back(ScalarInfo("reward_ctrl", "part of the reward for small controls"));
+    specs.push_back(ControlInfo("reward_ctrl", "part of the reward for small controls"));
     if (version == 4) specs.push_back(ScalarInfo("forward_reward", "as reward_fwd"));
     specs.push_back(options.Control());
     return specs;
@@ -54,7 +54,7 @@ class Swimmer : public GymnasiumEnv {
   void Reset(Row& row) {
     ResetUniform(options_.reset_noise_scale);
     Observe(row);
-    ClearInfos(row, kXPosition, version >= 5 ? kRewardCtrl : kForwardReward);
+    ClearInfos(row, kXPosition, version >= 5 ? kRewardCtrl : kForwardReward, kRewardCtrl);
     if (version >= 5) PutPosition(row, TipXy());
   }
 
@@ -63,7 +63,7 @@ class Swimmer : public GymnasiumEnv {
     StepSimulation(row);
     const Xy velocity = Velocity(before, TipXy(), options_.dt());
     const double forward_reward = options_.forward_reward_weight * velocity[0];
-    const double control_cost = ControlCost(options_.ctrl_cost_weight, row);
+    const float control_cost = ControlCost(options_.ctrl_cost_weight, row);
     Observe(row);
     PutPosition(row, TipXy());
     PutVelocity(row, velocity);

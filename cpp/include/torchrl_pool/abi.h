@@ -122,6 +122,7 @@ typedef struct trp_option {
 
 typedef struct trp_config trp_config; /* defined by the plugin */
 typedef struct trp_env trp_env;       /* defined by the plugin */
+typedef struct trp_reset trp_reset;   /* defined by the plugin: what was chosen for one reset */
 
 typedef struct trp_step_result {
   uint8_t terminated;
@@ -161,6 +162,16 @@ typedef struct trp_task {
    * leaves the env as it was. */
   int (*save)(trp_env* env, uint8_t* bytes, size_t* size, trp_error* error);
   int (*load)(trp_env* env, const uint8_t* bytes, size_t size, trp_error* error);
+
+  /* What a caller may choose for one reset: all of these, or none. */
+  const trp_option* reset_options;
+  int64_t num_reset_options;
+  /* values: one pointer per reset option, in order; NULL where the caller chose none. Refuses what does
+   * not fit, before any env moves. Many envs may read one trp_reset at the same time. */
+  int (*open_reset)(const trp_config* config, const trp_value* const* values, trp_reset** reset,
+                    trp_error* error);
+  void (*close_reset)(trp_reset* reset);
+  int (*reset_with)(trp_env* env, const trp_reset* reset, void* const* outputs, trp_error* error);
 } trp_task;
 
 /* A Python package without which no task opens. The host looks it up, without importing it. */

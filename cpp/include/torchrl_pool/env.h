@@ -30,9 +30,16 @@
 //
 // Anything that fails throws; the pool turns it into a Python exception that names the env. Further
 // optional members: `void Open()` of Options (load shared data, once, after parsing; or `void Open(const
-// std::string& task_id)`, where several tasks share a class), and
-// `static pool::ImageSize RenderSize(const Options&)` with `void Render(std::uint8_t* rgb)`.
-// A Python package that the tasks read files of is a global `const pool::Package`.
+// std::string& task_id)`, where several tasks share a class),
+// `static pool::ImageSize RenderSize(const Options&)` with `void Render(std::uint8_t* rgb)`, and what a
+// caller may choose for one reset, as in PoolEnv.reset(options={"start": 2.0}):
+//     struct ResetOptions {                    // its defaults stand for what is not chosen
+//       double start = 0;
+//       template <class Visitor> void Visit(Visitor& visit) { visit("start", start, "first position"); }
+//     };
+//     void Reset(pool::Row& row, const ResetOptions& options) { x_ = options.start; Write(row); }
+// Where they depend on the Options, ResetOptions has a constructor that takes these; it may have an Open()
+// too. A Python package that the tasks read files of is a global `const pool::Package`.
 #ifndef TORCHRL_POOL_ENV_H_
 #define TORCHRL_POOL_ENV_H_
 
@@ -40,13 +47,16 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "torchrl_pool/abi.h"
 #include "torchrl_pool/error.h"
 #include "torchrl_pool/option.h"
 #include "torchrl_pool/rng.h"
+#include "torchrl_pool/row.h"
 #include "torchrl_pool/spec.h"
 #include "torchrl_pool/state.h"
 
@@ -58,28 +68,6 @@ struct Outcome {
   double reward = 0;
   bool terminated = false;
   bool truncated = false;  // by the env itself; never by max_episode_steps, which the pool keeps
-};
-
-// One env's slices of the batch: where it writes, and what it was told to do.
-class Row {
- public:
-  Row(const void* const* actions, void* const* outputs) : actions_(actions), outputs_(outputs) {}
-
-  // The i-th spec that is not an action, in the order of MakeSpecs.
-  template <class T>
-  T* Out(int i = 0) const {
-    return static_cast<T*>(outputs_[i]);
-  }
-
-  // The i-th action spec. Not for Reset.
-  template <class T>
-  const T* Action(int i = 0) const {
-    return static_cast<const T*>(actions_[i]);
-  }
-
- private:
-  const void* const* actions_;
-  void* const* outputs_;
 };
 
 struct ImageSize {
@@ -95,16 +83,54 @@ struct TaskInfo {
 
 namespace internal {
 
+struct NoResetOptions {
+  template <class Visitor>
+  void Visit(Visitor&) {}
+};
+template <class Env>
+struct ResetOptionsOf {
+  using Type = NoResetOptions;
+};
+template <class Env>
+  requires requires { typename Env::ResetOptions; }
+struct ResetOptionsOf<Env> {
+  using Type = typename Env::ResetOptions;
+};
+
+// Calls the Open of a struct of options, where it has one.
+template <class Options>
+void OpenOptions([[maybe_unused]] Options& options, [[maybe_unused]] const char* task_id) {
+  if constexpr (requires { options.Open(std::string()); }) {
+    options.Open(task_id);
+  } else if constexpr (requires { options.Open(); }) {
+    options.Open();
+  }
+}
+
 // Options and specs of one configuration, with the specs in the ABI's form.
 template <class Env>
 struct Config {
+  using Reset = typename ResetOptionsOf<Env>::Type;
+  static constexpr bool kTakesResetOptions = !std::is_same_v<Reset, NoResetOptions>;
+
   typename Env::Options options;
+  std::optional<Reset> reset;  // the defaults
+  Specs declared;              // by MakeSpecs: what a Row is checked against
   Specs specs;
   std::vector<trp_spec> raw;
   int implied_reward = -1;  // output index of the reward that the wrapper writes, or -1
 
+  Reset DefaultReset() const {
+    if constexpr (requires { Reset(options); }) {
+      return Reset(options);
+    } else {
+      return Reset();
+    }
+  }
+
   void Describe() {
-    specs = Env::MakeSpecs(options);
+    reset.emplace(DefaultReset());
+    declared = specs = Env::MakeSpecs(options);
     bool has_reward = false;
     for (const auto& spec : specs) has_reward = has_reward || spec.role == TRP_REWARD;
     if (!has_reward) specs.push_back(Reward("reward", {1}));
@@ -138,23 +164,19 @@ struct Adapter {
     const Config<Env>* config;
     Env env;
   };
+  using ResetOptions = typename Config<Env>::Reset;
   static Config<Env>* Cast(trp_config* config) { return reinterpret_cast<Config<Env>*>(config); }
   static const Config<Env>* Cast(const trp_config* config) {
     return reinterpret_cast<const Config<Env>*>(config);
   }
   static Instance* Cast(trp_env* env) { return reinterpret_cast<Instance*>(env); }
 
-  static int Open([[maybe_unused]] const trp_task* task, const trp_value* values, trp_config** out,
-                  trp_error* error) {
+  static int Open(const trp_task* task, const trp_value* values, trp_config** out, trp_error* error) {
     return Guard(error, [&] {
       auto config = std::make_unique<Config<Env>>();
       OptionParser parser(values);
       config->options.Visit(parser);
-      if constexpr (requires { config->options.Open(std::string()); }) {
-        config->options.Open(task->id);
-      } else if constexpr (requires { config->options.Open(); }) {
-        config->options.Open();
-      }
+      OpenOptions(config->options, task->id);
       config->Describe();
       *out = reinterpret_cast<trp_config*>(config.release());
     });
@@ -173,17 +195,38 @@ struct Adapter {
   }
   static int Reset(trp_env* env, void* const* outputs, trp_error* error) {
     return Guard(error, [&] {
-      Row row(nullptr, outputs);
-      Cast(env)->env.Reset(row);
+      Row row(nullptr, outputs, Cast(env)->config->declared);
+      if constexpr (Config<Env>::kTakesResetOptions) {
+        Cast(env)->env.Reset(row, *Cast(env)->config->reset);
+      } else {
+        Cast(env)->env.Reset(row);
+      }
+    });
+  }
+  static int OpenReset(const trp_config* config, const trp_value* const* values, trp_reset** out,
+                       trp_error* error) {
+    return Guard(error, [&] {
+      auto reset = std::make_unique<ResetOptions>(Cast(config)->DefaultReset());
+      ChoiceParser parser(values);
+      reset->Visit(parser);
+      OpenOptions(*reset, "");
+      *out = reinterpret_cast<trp_reset*>(reset.release());
+    });
+  }
+  static void CloseReset(trp_reset* reset) { delete reinterpret_cast<ResetOptions*>(reset); }
+  static int ResetWith(trp_env* env, const trp_reset* reset, void* const* outputs, trp_error* error) {
+    return Guard(error, [&] {
+      Row row(nullptr, outputs, Cast(env)->config->declared);
+      Cast(env)->env.Reset(row, *reinterpret_cast<const ResetOptions*>(reset));
     });
   }
   static int Step(trp_env* env, const void* const* actions, void* const* outputs, trp_step_result* result,
                   trp_error* error) {
     return Guard(error, [&] {
-      Row row(actions, outputs);
+      Row row(actions, outputs, Cast(env)->config->declared);
       const Outcome outcome = Cast(env)->env.Step(row);
       const int reward = Cast(env)->config->implied_reward;
-      if (reward >= 0) *row.Out<float>(reward) = static_cast<float>(outcome.reward);
+      if (reward >= 0) *static_cast<float*>(outputs[reward]) = static_cast<float>(outcome.reward);
       result->terminated = outcome.terminated;
       result->truncated = outcome.truncated;
     });
@@ -266,6 +309,14 @@ class Registry {
       task.save = A::Save;
       task.load = A::Load;
     }
+    if constexpr (Config<Env>::kTakesResetOptions) {
+      Config<Env>().DefaultReset().Visit(entry.reset_options);
+      task.reset_options = entry.reset_options.options().data();
+      task.num_reset_options = static_cast<std::int64_t>(entry.reset_options.options().size());
+      task.open_reset = A::OpenReset;
+      task.close_reset = A::CloseReset;
+      task.reset_with = A::ResetWith;
+    }
     tasks_.push_back(&task);
   }
 
@@ -298,7 +349,7 @@ class Registry {
  private:
   struct Entry {
     TaskInfo info;
-    OptionDeclarer options;
+    OptionDeclarer options, reset_options;
     trp_task task{};
   };
   static void Locate(std::int64_t package, const char* folder) {

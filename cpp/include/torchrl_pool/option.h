@@ -257,6 +257,21 @@ class OptionParser {
   const trp_value* next_;
 };
 
+// Visits a struct of which the caller chose some members, and leaves the others as they are.
+class ChoiceParser {
+ public:
+  explicit ChoiceParser(const trp_value* const* values) : next_(values) {}
+
+  template <class T>
+  void operator()(const char* name, T& member, const char* help,
+                  Limits<typename Unwrap<T>::Type> limits = {}) {
+    if (const trp_value* value = *next_++) OptionParser{value}(name, member, help, limits);
+  }
+
+ private:
+  const trp_value* const* next_;
+};
+
 }  // namespace internal
 
 }  // namespace torchrl_pool

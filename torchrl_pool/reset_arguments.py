@@ -1,0 +1,90 @@
+"""What one reset is given beside its tensordict: seeds and options, for all envs or for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torchrl_pool import _core
+from torchrl_pool.arguments import check_int, entropy_per_env, seed_words
+from torchrl_pool.registry import open_reset_options
+
+Options: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None"
+
+
+@dataclass(frozen=True)
+class ResetArguments:
+    """In the form that the executor takes: one entry per env, or none at all."""
+
+    entropy: list[list[int]]
+    options: list[_core.ResetOptions | None]
+
+
+def reset_arguments(
+    tasks: Sequence[str],
+    configs: Sequence[_core.Config],
+    seed: int | Sequence[int] | None,
+    options: Options,
+    list_of_kwargs: Sequence[Mapping[str, Any]] | None,
+) -> ResetArguments:
+    """Checks what :meth:`PoolEnv.reset` was given, before any env moves."""
+    num_envs = len(configs)
+    entropy = entropy_per_env(seed, num_envs)
+    per_env = _options_per_env(options, num_envs)
+    if list_of_kwargs is not None:  # as SerialEnv has it, where what is given for all comes first
+        own = _own_arguments(list_of_kwargs, num_envs)
+        if seed is None and any(kwargs.get("seed") is not None for kwargs in own):
+            entropy = [_words(kwargs.get("seed")) for kwargs in own]
+        if options is None:
+            per_env = [kwargs.get("options") for kwargs in own]
+    return ResetArguments(entropy, _open_options(tasks, configs, per_env))
+
+
+def _own_arguments(list_of_kwargs: Sequence[Mapping[str, Any]], num_envs: int) -> list[Mapping[str, Any]]:
+    own = list(list_of_kwargs)
+    if len(own) != num_envs:
+        raise ValueError(f"list_of_kwargs: expected one mapping per env ({num_envs}), got {len(own)}")
+    for kwargs in own:
+        if not isinstance(kwargs, Mapping):
+            raise TypeError(f"list_of_kwargs: expected mappings, got {kwargs!r}")
+        if unknown := [name for name in kwargs if name not in ("seed", "options")]:
+            raise TypeError(
+                f"list_of_kwargs: expected 'seed' and 'options', got {', '.join(map(repr, unknown))}"
+            )
+    return own
+
+
+def _words(seed: int | None) -> list[int]:
+    return [] if seed is None else seed_words(check_int("seed", seed, minimum=0))
+
+
+def _options_per_env(options: Options, num_envs: int) -> list[Mapping[str, Any] | None]:
+    if options is None or isinstance(options, Mapping):
+        return [options] * num_envs
+    if not isinstance(options, Sequence) or isinstance(options, str):
+        raise TypeError(f"options: expected a mapping, or one for each env, got {options!r}")
+    if len(options) != num_envs:
+        raise ValueError(f"options: expected one mapping per env ({num_envs}), got {len(options)}")
+    return list(options)
+
+
+def _open_options(
+    tasks: Sequence[str], configs: Sequence[_core.Config], per_env: Sequence[Mapping[str, Any] | None]
+) -> list[_core.ResetOptions | None]:
+    """Envs that share a configuration and have equal options share these too."""
+    if not any(per_env):
+        return []
+    opened: dict[tuple[int, str], _core.ResetOptions] = {}
+    chosen: list[_core.ResetOptions | None] = []
+    for task, config, options in zip(tasks, configs, per_env, strict=True):
+        if not options:
+            chosen.append(None)
+            continue
+        if not isinstance(options, Mapping):
+            raise TypeError(f"options: expected a mapping for each env, got {options!r}")
+        same = id(config), repr(list(options.items()))
+        if same not in opened:
+            opened[same] = open_reset_options(task, config, options)
+        chosen.append(opened[same])
+    return chosen
