@@ -147,6 +147,107 @@ TEST(FailuresGoToTheReceiver) {
   client.pool().Receive(Op::kReset, 1, 0, std::nullopt, NeverInterrupted);
 }
 
+// Two threads, envs 0 and 1 at home with one of them. Env 0 fails on action 9 while its chunk goes on in env 1,
+// which waits at the gate. Whoever has seen the fault may reset env 0, and gets the result of that: not that of
+// the chunk.
+void FailInAChunk(AsyncClient& client, test::ClosedGate& gate) {
+  CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
+  CHECK_THROWS(EnvFailure, "env 0", [&] {
+    // The fault comes with the chunk, or before its end.
+    if (client.Receive(1, 0, 100ms)) return;
+    gate.Open();
+    client.Receive(2);
+  }());
+}
+
+std::vector<std::shared_ptr<const Config>> FourOfWhichOneFails(const test::Options& failing) {
+  std::vector configs(4, test::CounterConfig());
+  configs[0] = test::CounterConfig(failing);
+  configs[1] = test::CounterConfig({{"gate", true}});
+  return configs;
+}
+
+void LearnThatStepsAreCheap(AsyncClient& client) {  // so that chunks hold several
+  for (int k = 0; k < 300; ++k) {
+    client.Send({0, 1, 2, 3}, {1, 1, 1, 1});
+    for (std::size_t got = 0; got < 4;) {
+      const auto received = client.Receive(1);
+      got += received->envs.size();
+      client.Take(*received);
+    }
+  }
+}
+
+TEST(AResetAfterAFaultIsReceivedWhenItIsDone) {
+  constexpr std::int64_t kResetUs = 400'000;
+  AsyncClient client(FourOfWhichOneFails({{"fail_on_action", 9}, {"reset_us", kResetUs}}), {.num_threads = 2});
+  LearnThatStepsAreCheap(client);
+  test::ClosedGate gate;
+  test::TheProbe().exempt.store(std::thread::id());
+  client.Send({0, 1}, {9, 1});
+  FailInAChunk(client, gate);
+  const auto start = std::chrono::steady_clock::now();
+  client.Send({0}, {}, true, Op::kReset);
+  test::SleepMs(20);
+  gate.Open();
+  const auto received = client.pool().ReceiveAlone(Op::kReset, 0, 20s, NeverInterrupted);
+  CHECK(received.has_value() && received->faults.empty());
+  CHECK(std::chrono::steady_clock::now() - start >= std::chrono::microseconds(kResetUs));
+}
+
+TEST(AStepAfterAFaultKeepsItsOwnResult) {
+  AsyncClient client(FourOfWhichOneFails({{"fail_on_action", 9}, {"episode_length", 1}}), {.num_threads = 2});
+  LearnThatStepsAreCheap(client);
+  test::ClosedGate gate;
+  test::TheProbe().exempt.store(std::thread::id());
+  client.Send({0, 1}, {9, 1});
+  FailInAChunk(client, gate);
+  client.Send({0}, {}, true, Op::kReset);
+  client.Take(*client.pool().ReceiveAlone(Op::kReset, 0, 20s, NeverInterrupted));
+  client.Send({0}, {1});  // ends its episode: a reset follows
+  test::SleepMs(50);
+  gate.Open();
+  test::SleepMs(50);
+  const auto received = client.Receive(2, 0, 20s);
+  CHECK_EQ(received->envs, (Envs{0, 1}));
+  CHECK_EQ(int{client.out->Get<std::uint8_t>("done", 0)}, 1);
+  CHECK_EQ(int{received->resets[0]}, 1);
+}
+
+TEST(WhatIsPutBackIsReceivedAgain) {
+  AsyncClient client(3, {});
+  client.Send({2}, {1}, true);
+  client.Send({0, 1}, {1, 2});
+  for (int i = 0; i < 2; ++i) {
+    const auto together = client.Receive(2);
+    CHECK_EQ(together->envs, (Envs{0, 1}));
+    CHECK_THROWS(PoolError, "only 0 are outstanding", client.Receive(1));
+    const auto alone = client.pool().ReceiveAlone(Op::kStepAndReset, 2, {}, NeverInterrupted);
+    CHECK_EQ(alone->envs, (Envs{2}));
+    if (i > 0) continue;
+    client.pool().PutBack(*together);
+    client.pool().PutBack(*alone);
+  }
+}
+
+// The threads' life has another guard than the receivers' look at them.
+TEST(ClosingWhileSomebodyReceivesAndLooksAfterThreads) {
+  AsyncClient client(2, {.options = {{"sleep_us", 60'000}, {"destroy_us", 100'000}},
+                         .num_threads = 2,
+                         .step_timeout = std::chrono::seconds(10)});
+  client.Send({0, 1}, {1, 2});
+  Threads threads;
+  threads.Start([&] {
+    try {
+      client.Receive(2);
+    } catch (const PoolError&) {
+    }
+  });
+  test::SleepMs(40);
+  client.pool().Close();
+  threads.Join();
+}
+
 TEST(ATimeoutLosesNothing) {
   AsyncClient client(2, {.options = {{"sleep_us", 50'000}}, .num_threads = 2});
   client.Send({0, 1}, {1, 2});

@@ -1,10 +1,14 @@
 // Envs that fail: the caller learns which and why, the others go on, and a reset brings them back.
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "check.h"
 #include "client.h"
+#include "concurrency.h"
 #include "fixture.h"
 #include "pool.h"
 
@@ -133,6 +137,21 @@ TEST(AFailedCreateNamesItsEnvAndLeavesNothing) {
                (Indices{7, 21}));
       CHECK_EQ(test::TheProbe().envs.load(), 0);
     }
+  }
+}
+
+// A handler that reports crashes is called in the thread that crashes.
+TEST(SignalsOfACrashReachTheirHandlers) {
+  if (test::kThreadSanitizer || test::kAddressSanitizer) return;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    const int code = test::RunInChild(20, [signal] {
+      std::signal(signal, [](int) { _exit(42); });
+      Client client(2, {.options = {{"raises", std::int64_t{signal}}}, .num_threads = 2});
+      client.Reset();
+      client.Step({0, 0});  // the first of a kind is the threads' work
+      return 0;
+    });
+    CHECK_EQ(code, 42);
   }
 }
 

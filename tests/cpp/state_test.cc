@@ -107,9 +107,40 @@ TEST(TruncatedAndForeignStatesAreRefusedAndChangeNothing) {
     refused(bad, "");
   }
   Bytes huge = good;
-  std::fill_n(huge.begin() + sizeof("torchrl_pool state 1"), 8, std::uint8_t{0xff});
+  std::fill_n(huge.begin() + std::strlen("torchrl_pool state 2"), 8, std::uint8_t{0xff});
   refused(huge, "truncated");
   client.CheckedStep(Op::kStep, SomeActions(2, 1));
+}
+
+TEST(AStateWithAnImpossibleNumberOfStepsIsRefused) {
+  Client client(1, {.num_threads = 1});
+  client.CheckedReset();
+  const Bytes good = client.pool().Save(0);
+  const std::size_t at = std::strlen("torchrl_pool state 2") + 8 + std::strlen("Counter-v0");
+  for (const std::int64_t steps : {INT64_MAX, INT64_MIN, std::int64_t{-1}}) {
+    Bytes bad = good;
+    std::memcpy(bad.data() + at, &steps, sizeof steps);
+    CHECK_THROWS(StatusError, "steps", client.pool().Load(0, bad));
+  }
+  client.CheckedStep(Op::kStep, SomeActions(1, 0));
+}
+
+TEST(AStateOfAnotherVersionIsRefusedWithAReason) {
+  Client client(1, {.num_threads = 1});
+  client.Reset();
+  Bytes old = client.pool().Save(0);
+  old[std::strlen("torchrl_pool state ")] = '1';
+  CHECK_THROWS(StatusError, "in format 1; this one reads format 2", client.pool().Load(0, old));
+}
+
+TEST(AnEnvThatWasNeverResetTakesAState) {
+  Client client(1, {.num_threads = 1});
+  client.CheckedReset();
+  const Bytes state = client.pool().Save(0);
+  Client fresh(1, {.num_threads = 1});
+  fresh.pool().Load(0, state);
+  fresh.models = client.models;
+  fresh.CheckedStep(Op::kStep, SomeActions(1, 0));
 }
 
 TEST(AStateOfAnotherTaskIsRefused) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -49,6 +50,9 @@ class CounterEnv {
     bool gate = false;
     std::int64_t create_us = 0;
     std::int64_t render_us = 0;
+    std::int64_t reset_us = 0;
+    std::int64_t destroy_us = 0;
+    std::int64_t raises = 0;
 
     template <class Visitor>
     void Visit(Visitor& visit) {
@@ -64,6 +68,9 @@ class CounterEnv {
       visit("gate", gate, "wait in steps and resets while the probe's gate is closed");
       visit("create_us", create_us, "how long it takes to create an env");
       visit("render_us", render_us, "how long a picture takes");
+      visit("reset_us", reset_us, "how long resets sleep besides");
+      visit("destroy_us", destroy_us, "how long it takes to destroy an env");
+      visit("raises", raises, "signal that a step raises in its thread; 0: none");
     }
   };
 
@@ -77,7 +84,10 @@ class CounterEnv {
     if (options.fail_create) throw FileNotFound("no such counter");
     probe.envs.fetch_add(1);
   }
-  ~CounterEnv() { probe.envs.fetch_sub(1); }
+  ~CounterEnv() {
+    if (options_.destroy_us > 0) SleepUs(options_.destroy_us);
+    probe.envs.fetch_sub(1);
+  }
   CounterEnv(const CounterEnv&) = delete;
   CounterEnv& operator=(const CounterEnv&) = delete;
 
@@ -89,19 +99,25 @@ class CounterEnv {
 
   void Reset(Row& row) {
     const Alone alone(inside_);
+    in_episode_ = false;
+    if (options_.reset_us > 0) SleepUs(options_.reset_us);
     Work();
     counter_.Reset();
     if (counter_.resets == options_.fail_at_reset) throw std::runtime_error("the reset fails");
+    in_episode_ = true;
     Write(row);
   }
 
   Outcome Step(Row& row) {
     const Alone alone(inside_);
+    in_episode_ = false;  // until it is known that the step does not fail
     Work();
+    if (options_.raises > 0) std::raise(static_cast<int>(options_.raises));
     const std::int64_t action = row.Action<std::int64_t>()[0];
     if (action == options_.fail_on_action) throw std::runtime_error("action " + std::to_string(action));
     counter_.Step(action);
     if (counter_.steps == options_.fail_at_step) throw std::runtime_error("the step fails");
+    in_episode_ = true;
     Write(row);
     return {.reward = counter_.Reward(),
             .terminated = counter_.steps == options_.episode_length,
@@ -111,6 +127,8 @@ class CounterEnv {
   template <class Visitor>
   void VisitState(Visitor& visit) {
     const Alone alone(inside_);
+    // The ABI: after a failure, and before its first reset, an env is only reset or destroyed.
+    if (!in_episode_) throw std::runtime_error("not in an episode");
     visit(counter_);
   }
 
@@ -153,6 +171,7 @@ class CounterEnv {
 
   const Options& options_;
   Counter counter_;
+  bool in_episode_ = false;
   std::atomic<bool> inside_{false};
 };
 
