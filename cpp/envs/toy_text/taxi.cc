@@ -223,7 +223,7 @@ class Taxi {
   Rng rng_;
   State state_;
   bool fickle_ = false;            // the passenger will still change his mind
-  std::int64_t heading_ = kSouth;  // of the last move, for pictures
+  std::int64_t heading_ = kSouth;  // of the last move: Gymnasium turns the taxi when it draws it
 };
 
 const bool registered = Register<Taxi>({.id = "Taxi-v4",
