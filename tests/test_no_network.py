@@ -54,7 +54,7 @@ for task in sys.argv[1:]:
     env.set_state(env.get_state())
     try:
         assert env.render().ndim == 4
-    except NotImplementedError as error:  # a toy text, or MuJoCo where OpenGL is missing
+    except NotImplementedError as error:  # MuJoCo where OpenGL is missing
         assert task in ("FrozenLake-v1", "HalfCheetah-v5"), error
     env.close()
 """

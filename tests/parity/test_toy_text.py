@@ -1,5 +1,8 @@
 """Toy texts against Gymnasium, bit for bit."""
 
+import subprocess
+import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 
@@ -186,9 +189,32 @@ def test_bad_options(options, error, message):
         PoolEnv("FrozenLake-v1", 1, **options)
 
 
-def test_the_family_builds_as_a_strangers_would():
-    """Nothing but the installed headers, which a stranger has too."""
-    sources = TESTS.parent / "cpp" / "envs" / "toy_text"
-    library = compile_plugin([sources / "taxi.cc", sources / "plugin.cc"], flags=("-O0",))
-    plugin = _core.load_plugin(str(library))
-    assert [task["id"] for task in plugin.tasks] == ["Taxi-v4"]
+@pytest.fixture(scope="module")
+def taxis():
+    """A library of one task, from the installed headers, as a stranger's, and from what families share."""
+    shared = TESTS.parent / "cpp" / "envs"
+    sources = ("toy_text/taxi.cc", "toy_text/plugin.cc", "image.cc", "picture.cc")
+    return str(compile_plugin([shared / name for name in sources], flags=("-O0", f"-I{shared}")))
+
+
+def test_the_family_builds_as_a_strangers_would(taxis):
+    assert [task["id"] for task in _core.load_plugin(taxis).tasks] == ["Taxi-v4"]
+
+
+def test_without_gymnasiums_images_there_are_no_pictures(taxis):
+    """Where a build has none to take them from: the tasks run, and say what is missing."""
+    code = f"""
+        from torchrl_pool import PoolEnv, plugins
+        plugins._builtin_loaded = True  # this library brings the task, not the package's own
+        plugins.load_plugin({taxis!r})
+        env = PoolEnv("Taxi-v4", 2)
+        env.rollout(5)
+        try:
+            env.render()
+        except FileNotFoundError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    assert "taxi/background.rgba: this library was built without Gymnasium's images" in done.stdout

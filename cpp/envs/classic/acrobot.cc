@@ -22,6 +22,9 @@ constexpr double kCentre = 0.5;
 constexpr double kInertia = 1.0;
 constexpr double kGravity = 9.8;
 
+constexpr double kOffset = 250;       // of the picture's middle (pixels)
+constexpr double kScale = 500 / 4.4;  // of a link: 2.2 of them to each side
+
 using State = std::array<double, 4>;  // two angles, their velocities
 
 class Acrobot {
@@ -47,10 +50,10 @@ class Acrobot {
     }
     bool use_book = true;
   };
+  using ResetOptions = ResetBounds;
 
   static Specs MakeSpecs(const Options&) {
     const std::vector<double> high = {1, 1, 1, 1, kMaxVelocity1, kMaxVelocity2};
-  using ResetOptions = ResetBounds;
     std::vector<double> low;
     for (const double bound : high) low.push_back(-bound);
     return {Observation("observation", Box<float>({6}, low, high),
@@ -83,6 +86,7 @@ class Acrobot {
       torque += rng_.Uniform(-options_.torque_noise_max, options_.torque_noise_max);
     }
     Integrate(torque);
+    is_fresh_ = false;
     state_[0] = Wrap(state_[0]);
     state_[1] = Wrap(state_[1]);
     state_[2] = std::clamp(state_[2], -kMaxVelocity1, kMaxVelocity1);
@@ -104,21 +108,35 @@ class Acrobot {
 
   void Render(std::uint8_t* rgb) const {
     const ImageSize size = RenderSize(options_);
-    Canvas canvas(rgb, size);
-    const double scale = static_cast<double>(size.width) / 4.4;  // 2.2 links to each side
-    const Point base{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};
-    canvas.Line({0, base.y + scale}, {static_cast<double>(size.width), base.y + scale}, 1, kBlack);
-    const double angle1 = state_[0] - kPi / 2;
-    const Point joint{base.x + scale * std::cos(angle1), base.y + scale * std::sin(angle1)};
-    canvas.Link(base, angle1, scale, 0.2 * scale, {0, 204, 204});
-    canvas.Link(joint, angle1 + state_[1], scale, 0.2 * scale, {0, 204, 204});
-    canvas.Circle(base, 0.1 * scale, {204, 204, 0});
-    canvas.Circle(joint, 0.1 * scale, {204, 204, 0});
+    Canvas canvas(rgb, size, kWhite);
+    canvas.HorizontalLine(0, size.width - 1, static_cast<std::int64_t>(kScale + kOffset), kBlack);
+    const auto link = [&canvas](Point base, double angle) {
+      constexpr double kHalfWidth = 0.1 * kScale;
+      Corners corners = RotatedRectangle({0, -kHalfWidth}, {kScale, kHalfWidth}, angle);
+      for (Point& corner : corners) corner = {corner.x + base.x, corner.y + base.y};
+      canvas.Polygon(corners, {0, 204, 204});
+      canvas.Circle(base, static_cast<int>(kHalfWidth), {204, 204, 0});
+    };
+    // In the precision of the reference's state: see Reset.
+    const auto links = [&]<class Real>(Real angle1, Real angle2, Real cos, Real sin) {
+      const auto right_angle = static_cast<Real>(kPi / 2);
+      link({kOffset, kOffset}, static_cast<double>(angle1 - right_angle));
+      const auto scale = static_cast<Real>(kScale);
+      link({static_cast<double>(sin * scale) + kOffset, static_cast<double>(-cos * scale) + kOffset},
+           static_cast<double>(angle1 + angle2 - right_angle));
+    };
+    if (is_fresh_) {
+      const auto angle1 = static_cast<float>(state_[0]), angle2 = static_cast<float>(state_[1]);
+      links(angle1, angle2, CosFloat32(angle1), SinFloat32(angle1));
+    } else {
+      links(state_[0], state_[1], std::cos(state_[0]), std::sin(state_[0]));
+    }
+    canvas.FlipUpDown();
   }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, state_);
+    visit(rng_, state_, is_fresh_);
   }
 
  private:
@@ -168,6 +186,7 @@ class Acrobot {
   const Options& options_;
   Rng rng_;
   State state_{};
+  bool is_fresh_ = true;  // no step since the reset
 };
 
 const bool registered = Register<Acrobot>({.id = "Acrobot-v1",

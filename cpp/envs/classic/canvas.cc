@@ -2,83 +2,309 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numbers>
 
 namespace torchrl_pool::classic {
 namespace {
 
-constexpr int kSamples = 4;  // per pixel and direction
-
-Point Offset(Point p, double distance, double angle) {
-  return {p.x + distance * std::cos(angle), p.y + distance * std::sin(angle)};
-}
+// As gfxdraw takes a number: cut to an integer of 16 bits.
+int Cut(double value) { return static_cast<int>(std::clamp(value, -32768.0, 32767.0)); }
 
 }  // namespace
 
-Canvas::Canvas(std::uint8_t* rgb, ImageSize size) : rgb_(rgb), size_(size) {
-  std::fill_n(rgb, size.height * size.width * 3, std::uint8_t{255});
+Point Rotated(Point point, double angle) {
+  constexpr double kRight = std::numbers::pi / 2, kEpsilon = 1e-6;
+  angle = std::fmod(angle, 4 * kRight);
+  if (angle < 0) angle += 4 * kRight;
+  if (std::fmod(angle + kEpsilon, kRight) < 2 * kEpsilon) {
+    switch (static_cast<int>((angle + kEpsilon) / kRight) % 4) {
+      case 1:
+        return {-point.y, point.x};
+      case 2:
+        return {-point.x, -point.y};
+      case 3:
+        return {point.y, -point.x};
+      default:
+        return point;
+    }
+  }
+  const double sin = std::sin(angle), cos = std::cos(angle);
+  return {cos * point.x - sin * point.y, sin * point.x + cos * point.y};
 }
 
-template <class Inside>
-void Canvas::Fill(Point low, Point high, Colour colour, const Inside& inside) {
-  const auto clip = [](double value, std::int64_t end) {
-    return static_cast<std::int64_t>(std::clamp(value, 0.0, static_cast<double>(end)));
+Corners RotatedRectangle(Point low, Point high, double angle) {
+  Corners corners = {low, {low.x, high.y}, high, {high.x, low.y}};
+  for (Point& corner : corners) corner = Rotated(corner, angle);
+  return corners;
+}
+
+void Canvas::Blend(int x, int y, Colour colour, int alpha) {
+  if (!Contains(x, y)) return;
+  std::uint8_t* pixel = At(x, y);
+  const std::uint8_t channels[] = {colour.red, colour.green, colour.blue};
+  for (int c = 0; c < 3; ++c) {
+    pixel[c] = static_cast<std::uint8_t>(pixel[c] + (((channels[c] - pixel[c]) * alpha) >> 8));
+  }
+}
+
+void Canvas::Mix(int x, int y, Colour colour, float brightness) {
+  if (!Contains(x, y)) return;
+  std::uint8_t* pixel = At(x, y);
+  const std::uint8_t channels[] = {colour.red, colour.green, colour.blue};
+  for (int c = 0; c < 3; ++c) {
+    pixel[c] = static_cast<std::uint8_t>(brightness * channels[c] + (1 - brightness) * pixel[c]);
+  }
+}
+
+void Canvas::Polygon(const Corners& corners, Colour colour) {
+  std::vector<Pixel> pixels;
+  for (const Point& corner : corners) pixels.push_back({Cut(corner.x), Cut(corner.y)});
+  for (std::size_t i = 0; i < pixels.size(); ++i) Edge(pixels[i], pixels[(i + 1) % pixels.size()], colour);
+  FillPolygon(pixels, colour);
+}
+
+// Cohen and Sutherland's, in the arithmetic of SDL_gfx; it may swap the ends. False: nothing is visible.
+bool Canvas::Clip(Pixel* from, Pixel* to) const {
+  enum { kLeft = 1, kRight = 2, kBottom = 4, kTop = 8 };
+  const int right = static_cast<int>(width()) - 1, bottom = static_cast<int>(height()) - 1;
+  const auto side = [=](Pixel p) {
+    return (p.x < 0 ? kLeft : p.x > right ? kRight : 0) | (p.y < 0 ? kTop : p.y > bottom ? kBottom : 0);
   };
-  const std::int64_t x_end = clip(std::ceil(high.x), size_.width);
-  const std::int64_t y_end = clip(std::ceil(high.y), size_.height);
-  for (std::int64_t y = clip(std::floor(low.y), size_.height); y < y_end; ++y) {
-    for (std::int64_t x = clip(std::floor(low.x), size_.width); x < x_end; ++x) {
-      int hits = 0;
-      for (int i = 0; i < kSamples * kSamples; ++i) {
-        const double dx = (i % kSamples + 0.5) / kSamples;
-        const double dy = (static_cast<double>(i / kSamples) + 0.5) / kSamples;
-        hits += inside(Point{static_cast<double>(x) + dx, static_cast<double>(y) + dy});
-      }
-      std::uint8_t* pixel = rgb_ + ((size_.height - 1 - y) * size_.width + x) * 3;
-      const std::uint8_t channels[] = {colour.red, colour.green, colour.blue};
-      for (int c = 0; c < 3; ++c) {
-        const int total = kSamples * kSamples;
-        pixel[c] = static_cast<std::uint8_t>((pixel[c] * (total - hits) + channels[c] * hits) / total);
-      }
+  while (side(*from) != 0 || side(*to) != 0) {
+    if ((side(*from) & side(*to)) != 0) return false;
+    if (side(*from) == 0) std::swap(*from, *to);
+    const int outside = side(*from);
+    const bool is_vertical = from->x == to->x;
+    const float slope =
+        is_vertical ? 1.0f : static_cast<float>(to->y - from->y) / static_cast<float>(to->x - from->x);
+    if ((outside & (kLeft | kRight)) != 0) {
+      const int x = (outside & kLeft) != 0 ? 0 : right;
+      from->y += static_cast<int>(static_cast<float>(x - from->x) * slope);
+      from->x = x;
+    } else {
+      const int y = (outside & kBottom) != 0 ? bottom : 0;
+      if (!is_vertical) from->x += static_cast<int>(static_cast<float>(y - from->y) / slope);
+      from->y = y;
     }
+  }
+  return true;
+}
+
+// A side of a polygon: Wu's line, without its last pixel.
+void Canvas::Edge(Pixel from, Pixel to, Colour colour) {
+  if (!Clip(&from, &to)) return;
+  const auto [top, end] = from.y > to.y ? std::pair{to, from} : std::pair{from, to};
+  const int dx = std::abs(end.x - top.x), dy = end.y - top.y;
+  if (dx == 0) return VerticalLine(top.x, top.y, end.y, colour);
+  if (dy == 0) return HorizontalLine(from.x, to.x, from.y, colour);
+  Set(from.x, from.y, colour);
+
+  const bool is_steep = dy > dx;
+  const int length = is_steep ? dy : dx, xdir = end.x >= top.x ? 1 : -1;
+  const std::uint32_t step = static_cast<std::uint32_t>(((is_steep ? dx : dy) << 16) / length) << 16;
+  std::uint32_t fraction = 0;
+  Pixel pixel = top;
+  for (int i = 1; i < length; ++i) {
+    const std::uint32_t before = fraction;
+    fraction += step;
+    const int carry = fraction <= before;
+    pixel.x += is_steep ? carry * xdir : xdir;
+    pixel.y += is_steep ? 1 : carry;
+    const int weight = static_cast<int>(fraction >> 24);
+    const Pixel beside = is_steep ? Pixel{pixel.x + xdir, pixel.y} : Pixel{pixel.x, pixel.y + 1};
+    Blend(pixel.x, pixel.y, colour, 255 * (255 - weight) >> 8);
+    Blend(beside.x, beside.y, colour, 255 * weight >> 8);
   }
 }
 
-void Canvas::Polygon(const std::vector<Point>& corners, Colour colour) {
-  Point low = corners[0], high = corners[0];
-  for (const Point& p : corners) {
-    low = {std::min(low.x, p.x), std::min(low.y, p.y)};
-    high = {std::max(high.x, p.x), std::max(high.y, p.y)};
-  }
-  Fill(low, high, colour, [&corners](Point p) {
-    bool left = false, right = false;
+void Canvas::FillPolygon(const std::vector<Pixel>& corners, Colour colour) {
+  const auto [lowest, highest] =
+      std::minmax_element(corners.begin(), corners.end(), [](Pixel a, Pixel b) { return a.y < b.y; });
+  const int first = lowest->y, last = highest->y;
+  for (int y = first; y <= last; ++y) {
+    std::vector<std::int64_t> crossings;  // in 65536ths of a pixel
     for (std::size_t i = 0; i < corners.size(); ++i) {
-      const Point& a = corners[i];
-      const Point& b = corners[(i + 1) % corners.size()];
-      const double side = (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
-      left = left || side > 0;
-      right = right || side < 0;
+      Pixel upper = corners[i == 0 ? corners.size() - 1 : i - 1], lower = corners[i];
+      if (upper.y == lower.y) continue;
+      if (upper.y > lower.y) std::swap(upper, lower);
+      const bool crosses = y >= upper.y && y < lower.y;
+      if (!crosses && !(y == last && y > upper.y && y <= lower.y)) continue;
+      const std::int64_t part = std::int64_t{65536} * (y - upper.y) / (lower.y - upper.y);
+      crossings.push_back(part * (lower.x - upper.x) + std::int64_t{65536} * upper.x);
     }
-    return !(left && right);
-  });
+    std::sort(crossings.begin(), crossings.end());
+    const auto rounded = [](std::int64_t x) { return (x >> 16) + ((x & 32768) >> 15); };
+    for (std::size_t i = 0; i + 1 < crossings.size(); i += 2) {
+      HorizontalLine(rounded(crossings[i] + 1), rounded(crossings[i + 1] - 1), y, colour);
+    }
+  }
 }
 
-void Canvas::Circle(Point centre, double radius, Colour colour) {
-  Fill({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius}, colour,
-       [=](Point p) { return std::hypot(p.x - centre.x, p.y - centre.y) <= radius; });
+void Canvas::Circle(Point centre, int radius, Colour colour) {
+  const Pixel pixel{Cut(centre.x), Cut(centre.y)};
+  CircleEdge(pixel, radius, colour);
+  FillCircle(pixel, radius, colour);
 }
 
-void Canvas::Line(Point from, Point to, double width, Colour colour) {
-  const double across = std::atan2(to.y - from.y, to.x - from.x) + std::acos(-1.0) / 2;
-  Polygon({Offset(from, width / 2, across), Offset(to, width / 2, across), Offset(to, -width / 2, across),
-           Offset(from, -width / 2, across)},
-          colour);
+// One eighth after the other, each mirrored into all four quarters.
+void Canvas::CircleEdge(Pixel centre, int radius, Colour colour) {
+  const int square = radius * radius;
+  const int eighth = static_cast<int>(std::lrint(square / std::sqrt(2.0 * square)));
+  const auto mirrored = [&](int x, int y, int alpha) {
+    for (const int row : {y, 2 * centre.y - y}) {
+      for (const int column : {x, 2 * centre.x - x}) Blend(column, row, colour, alpha);
+    }
+  };
+  const auto weight = [](int distance, int slope) {
+    const float share =
+        slope == 0 ? 1.0f : static_cast<float>(std::abs(distance)) / static_cast<float>(std::abs(slope));
+    return static_cast<int>(std::min(share, 1.0f) * 255);
+  };
+  int t = 0, s = -2 * square * radius, d = 0;
+  int x = centre.x, y = centre.y - radius;
+  for (const int row : {y, 2 * centre.y - y}) Set(x, row, colour);
+
+  for (int i = 1; i <= eighth; ++i) {
+    --x;
+    d += t - square;
+    int beside = y - 1;
+    if (d < 0) {
+      const bool goes_down = d - s - square <= 0;
+      const bool stays = !goes_down && 2 * d - s - square >= 0;
+      beside = stays ? y + 1 : goes_down ? y + 2 : y;
+      if (!stays) {
+        ++y;
+        d -= s + square;
+        s += 2 * square;
+      }
+    }
+    t -= 2 * square;
+    const int alpha = weight(d, s);
+    mirrored(x, y, 255 * (255 - alpha) >> 8);
+    mirrored(x, beside, 255 * alpha >> 8);
+  }
+  for (int i = 1; i <= eighth; ++i) {
+    ++y;
+    d -= s + square;
+    int beside = x + 1;
+    if (d > 0) {
+      const bool goes_left = d + t - square >= 0;
+      const bool stays = !goes_left && 2 * d + t - square <= 0;
+      beside = stays ? x - 1 : goes_left ? x - 2 : x;
+      if (!stays) {
+        --x;
+        d += t - square;
+        t -= 2 * square;
+      }
+    }
+    s += 2 * square;
+    const int alpha = weight(d, t);
+    mirrored(x, y, 255 * (255 - alpha) >> 8);
+    mirrored(beside, y, 255 * alpha >> 8);
+  }
 }
 
-void Canvas::Link(Point base, double angle, double length, double width, Colour colour) {
-  const Point end = Offset(base, length, angle);
-  Line(base, end, width, colour);
-  Circle(base, width / 2, colour);
-  Circle(end, width / 2, colour);
+void Canvas::FillCircle(Pixel centre, int radius, Colour colour) {
+  int wide = radius, narrow = 0, error = 1 - radius, along = 3, across = 5 - 2 * radius;
+  const auto rows = [&](int half_width, int distance) {
+    for (const int row : {centre.y - distance, centre.y + distance}) {
+      HorizontalLine(centre.x - half_width, centre.x + half_width, row, colour);
+    }
+  };
+  for (int drawn = -1; narrow <= wide;) {
+    if (wide != drawn) rows(narrow, wide);
+    if (wide != narrow) rows(wide, narrow);
+    drawn = wide;
+    if (error < 0) {
+      error += along;
+      across += 2;
+    } else {
+      error += across;
+      across += 4;
+      --wide;
+    }
+    along += 2;
+    ++narrow;
+  }
+}
+
+void Canvas::Curve(const std::vector<Point>& points, Colour colour) {
+  struct Line {
+    float x1, y1, x2, y2;
+    bool IsSteep() const { return std::fabs(x2 - x1) < std::fabs(y2 - y1); }
+  };
+  std::vector<Line> lines;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    lines.push_back({static_cast<float>(points[i - 1].x), static_cast<float>(points[i - 1].y),
+                     static_cast<float>(points[i].x), static_cast<float>(points[i].y)});
+  }
+  // pygame compares the first line with the second from another place than the others.
+  const auto is_steep_behind = [](const Line& line, const Line& next) {
+    return std::fabs(next.x2 - line.x2) < std::fabs(next.y2 - line.y1);
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    const bool ends_on_a_pixel = std::round(line.x2) == line.x2 && std::round(line.y2) == line.y2;
+    const bool turns = i == 0 ? line.IsSteep() && lines.size() > 1 && !is_steep_behind(line, lines[1])
+                              : line.IsSteep() != lines[i - 1].IsSteep();
+    const Ends ends{.first = i == 0 || ends_on_a_pixel,
+                    .second = i + 1 == lines.size() || ends_on_a_pixel,
+                    .extra = turns};
+    SmoothLine(line.x1, line.y1, line.x2, line.y2, ends, colour);
+  }
+}
+
+// A line that stays within the picture, or nearly: pygame's, but for what clips it.
+void Canvas::SmoothLine(float x1, float y1, float x2, float y2, Ends ends, Colour colour) {
+  float dx = x2 - x1, dy = y2 - y1;
+  const bool is_steep = std::fabs(dx) < std::fabs(dy);
+  if (is_steep) {
+    std::swap(x1, y1);
+    std::swap(x2, y2);
+    std::swap(dx, dy);
+  }
+  if (dx < 0) {
+    std::swap(x1, x2);
+    std::swap(y1, y2);
+    dx = -dx;
+    dy = -dy;
+  }
+  const float gradient = dy / dx;
+  y1 += 1.0f;  // one pixel down, so that nothing is negative: drawn one higher
+  y2 += 1.0f;
+  const auto put = [&](int along, int across, float brightness) {
+    is_steep ? Mix(across, along, colour, brightness) : Mix(along, across, colour, brightness);
+  };
+  // The two pixels that share the line at one place.
+  const auto share = [&](int along, float across, float gap) {
+    const int below = static_cast<int>(across);
+    const float part = across - static_cast<float>(below);
+    if (static_cast<float>(below) < across) put(along, below, part * gap);
+    put(along, below - 1, (1 - part) * gap);
+  };
+  int first = static_cast<int>(x1);
+  float across = y1 + gradient * (static_cast<float>(first) - x1);
+  if (ends.first || ends.extra) {
+    share(first, across, 1 + static_cast<float>(first) - x1);
+    across += gradient;
+    ++first;
+  }
+  if (!ends.first) {
+    first = static_cast<int>(std::ceil(x1));
+    across = y1 + gradient * (static_cast<float>(first) - x1);
+  }
+  const int last = static_cast<int>(std::ceil(x2));
+  if (ends.second || ends.extra) {
+    share(last, y2 + gradient * (static_cast<float>(last) - x2), 1 - static_cast<float>(last) + x2);
+  }
+  for (int x = first; x < last; ++x) {
+    const int y = static_cast<int>(across);
+    const float brightness = 1 - across + static_cast<float>(y);
+    put(x, y - 1, brightness);
+    if (static_cast<float>(y) < across) put(x, y, 1 - brightness);
+    across += gradient;
+  }
 }
 
 }  // namespace torchrl_pool::classic

@@ -1,44 +1,56 @@
-// Anti-aliased shapes on an RGB picture, enough to show a cart, a pole and a hill.
+// Shapes as pygame draws them for Gymnasium: pygame.gfxdraw and pygame.draw of pygame-ce 2.5, pixel by pixel.
 #ifndef TORCHRL_POOL_ENVS_CLASSIC_CANVAS_H_
 #define TORCHRL_POOL_ENVS_CLASSIC_CANVAS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "torchrl_pool/env.h"
+#include "picture.h"
 
 namespace torchrl_pool::classic {
+
+using pictures::Colour;
+using pictures::kBlack;
+using pictures::kWhite;
 
 struct Point {
   double x, y;
 };
+using Corners = std::vector<Point>;
 
-struct Colour {
-  std::uint8_t red, green, blue;
-};
-constexpr Colour kBlack{0, 0, 0}, kWhite{255, 255, 255}, kGrey{128, 128, 128};
+// pygame.math.Vector2(x, y).rotate_rad(angle)
+Point Rotated(Point point, double angle);
+// The corners of the rectangle from `low` to `high`, turned about the origin.
+Corners RotatedRectangle(Point low, Point high, double angle);
 
-// Draws on uint8 [height, width, 3] in pixels, with the origin at the lower left and y upwards.
-class Canvas {
+class Canvas : public pictures::Picture {
  public:
-  // Fills the picture with white.
-  Canvas(std::uint8_t* rgb, ImageSize size);
+  using Picture::Picture;
 
-  // Fills a convex polygon, whichever way round its corners go.
-  void Polygon(const std::vector<Point>& corners, Colour colour);
-  void Circle(Point centre, double radius, Colour colour);
-  void Line(Point from, Point to, double width, Colour colour);
-  // A rectangle that begins at `base` and runs `length` along `angle` (rad, 0 is to the right), with round
-  // ends.
-  void Link(Point base, double angle, double length, double width, Colour colour);
+  // gfxdraw.aapolygon, then gfxdraw.filled_polygon. Corners are cut to whole pixels.
+  void Polygon(const Corners& corners, Colour colour);
+  // gfxdraw.aacircle, then gfxdraw.filled_circle, around what the centre is cut to.
+  void Circle(Point centre, int radius, Colour colour);
+  // pygame.draw.aalines(closed=False)
+  void Curve(const std::vector<Point>& points, Colour colour);
 
  private:
-  // Blends a colour over the bounding box, by how much of each pixel lies inside the shape.
-  template <class Inside>
-  void Fill(Point low, Point high, Colour colour, const Inside& inside);
+  struct Pixel {
+    int x, y;
+  };
+  void Blend(int x, int y, Colour colour, int alpha);       // SDL_gfx's
+  void Mix(int x, int y, Colour colour, float brightness);  // pygame.draw's
+  void Edge(Pixel from, Pixel to, Colour colour);
+  bool Clip(Pixel* from, Pixel* to) const;
+  void FillPolygon(const std::vector<Pixel>& corners, Colour colour);
+  void CircleEdge(Pixel centre, int radius, Colour colour);
+  void FillCircle(Pixel centre, int radius, Colour colour);
 
-  std::uint8_t* const rgb_;
-  const ImageSize size_;
+  struct Ends {
+    bool first, second;  // whether the line's end points are drawn
+    bool extra;          // whether they are all the same, since the line turns from flat to steep or back
+  };
+  void SmoothLine(float x1, float y1, float x2, float y2, Ends ends, Colour colour);
 };
 
 }  // namespace torchrl_pool::classic

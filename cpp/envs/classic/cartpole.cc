@@ -84,14 +84,18 @@ class CartPole {
 
   void Render(std::uint8_t* rgb) const {
     const ImageSize size = RenderSize(options_);
-    Canvas canvas(rgb, size);
-    const double scale = static_cast<double>(size.width) / (2 * kXThreshold);
-    const Point cart{static_cast<double>(size.width) / 2 + x_ * scale, 100};
-    canvas.Line({0, cart.y}, {static_cast<double>(size.width), cart.y}, 1, kBlack);
-    canvas.Line({cart.x - 25, cart.y}, {cart.x + 25, cart.y}, 30, kBlack);
-    const Point axle{cart.x, cart.y + 8};
-    canvas.Link(axle, std::numbers::pi / 2 - theta_, 2 * kHalfLength * scale, 10, {202, 152, 101});
-    canvas.Circle(axle, 5, {129, 132, 203});
+    Canvas canvas(rgb, size, kWhite);
+    const double scale = static_cast<double>(size.width) / (kXThreshold * 2);
+    const double cart_x = x_ * scale + static_cast<double>(size.width) / 2, cart_y = 100, axle = 7.5;
+    Corners cart = RotatedRectangle({-25, -15}, {25, 15}, 0);
+    for (Point& corner : cart) corner = {corner.x + cart_x, corner.y + cart_y};
+    canvas.Polygon(cart, kBlack);
+    Corners pole = RotatedRectangle({-5, -5}, {5, scale * (2 * kHalfLength) - 5}, -theta_);
+    for (Point& corner : pole) corner = {corner.x + cart_x, corner.y + cart_y + axle};
+    canvas.Polygon(pole, {202, 152, 101});
+    canvas.Circle({cart_x, cart_y + axle}, 5, {129, 132, 203});
+    canvas.HorizontalLine(0, size.width, static_cast<std::int64_t>(cart_y), kBlack);
+    canvas.FlipUpDown();
   }
 
   template <class Visitor>

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "canvas.h"
+#include "numpy_math.h"
 #include "reset_bounds.h"
 #include "torchrl_pool/env.h"
 
@@ -39,30 +41,45 @@ inline void ObserveCar(const Row& row, double position, double velocity) {
 
 constexpr ImageSize kMountainCarPicture{400, 600};
 
-// The track as Gymnasium shows it: a sine that has its top at the goal.
-inline void DrawMountainCar(std::uint8_t* rgb, double position, double goal) {
-  Canvas canvas(rgb, kMountainCarPicture);
-  const double scale = static_cast<double>(kMountainCarPicture.width) / (kMaxPosition - kMinPosition);
-  const auto height = [](double x) { return std::sin(3 * x) * 0.45 + 0.55; };
-  const auto at = [&](double x) { return Point{(x - kMinPosition) * scale, height(x) * scale}; };
-  constexpr int kSegments = 100;
-  for (int i = 0; i < kSegments; ++i) {
-    const double step = (kMaxPosition - kMinPosition) / kSegments;
-    canvas.Line(at(kMinPosition + i * step), at(kMinPosition + (i + 1) * step), 2, kBlack);
-  }
-  const Point flag = at(goal);
-  canvas.Line(flag, {flag.x, flag.y + 50}, 2, kBlack);
-  canvas.Polygon({{flag.x, flag.y + 50}, {flag.x, flag.y + 40}, {flag.x + 25, flag.y + 45}}, {204, 204, 0});
+inline float NumpySin(float x) { return SinFloat32(x); }
+inline double NumpySin(double x) { return std::sin(x); }
 
-  const double slope = std::atan(std::cos(3 * position) * 3 * 0.45);
-  const auto on_car = [&](double along, double up) {
-    const Point car = at(position);
-    return Point{car.x + along * std::cos(slope) - up * std::sin(slope),
-                 car.y + along * std::sin(slope) + up * std::cos(slope)};
+// The track, the car and the goal's flag. Real: the type of the reference's state, in which it computes.
+template <class Real>
+void DrawMountainCar(std::uint8_t* rgb, Real position, double goal) {
+  Canvas canvas(rgb, kMountainCarPicture, kWhite);
+  const double scale = static_cast<double>(kMountainCarPicture.width) / (kMaxPosition - kMinPosition);
+  const auto height = []<class T>(T x) {
+    return NumpySin(T{3} * x) * static_cast<T>(0.45) + static_cast<T>(0.55);
   };
-  canvas.Polygon({on_car(-20, 10), on_car(20, 10), on_car(20, 30), on_car(-20, 30)}, kBlack);
-  canvas.Circle(on_car(-10, 8), 8, kGrey);
-  canvas.Circle(on_car(10, 8), 8, kGrey);
+  constexpr int kPoints = 100;
+  std::vector<Point> track;
+  for (int i = 0; i < kPoints; ++i) {
+    const double x =
+        i == kPoints - 1 ? kMaxPosition : i * ((kMaxPosition - kMinPosition) / (kPoints - 1)) + kMinPosition;
+    track.push_back({(x - kMinPosition) * scale, height(x) * scale});
+  }
+  canvas.Curve(track, kBlack);
+
+  const double slope = std::cos(static_cast<double>(Real{3} * position));
+  const Real x = (position - static_cast<Real>(kMinPosition)) * static_cast<Real>(scale);
+  const Real y = height(position) * static_cast<Real>(scale);
+  const auto on_car = [&](Point point) {
+    return Point{static_cast<double>(static_cast<Real>(point.x) + x),
+                 static_cast<double>(static_cast<Real>(point.y + 10) + y)};
+  };
+  Corners body = RotatedRectangle({-20, 0}, {20, 20}, slope);
+  for (Point& corner : body) corner = on_car(corner);
+  canvas.Polygon(body, kBlack);
+  for (const double wheel : {10.0, -10.0})
+    canvas.Circle(on_car(Rotated({wheel, 0}, slope)), 8, {128, 128, 128});
+
+  const auto flag_x = static_cast<std::int64_t>((goal - kMinPosition) * scale);
+  const auto flag_y = static_cast<std::int64_t>(height(goal) * scale);
+  canvas.VerticalLine(flag_x, flag_y, flag_y + 50, kBlack);
+  const auto left = static_cast<double>(flag_x), top = static_cast<double>(flag_y + 50);
+  canvas.Polygon({{left, top}, {left, top - 10}, {left + 25, top - 5}}, {204, 204, 0});
+  canvas.FlipUpDown();
 }
 
 }  // namespace torchrl_pool::classic

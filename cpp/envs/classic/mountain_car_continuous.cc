@@ -44,7 +44,13 @@ class MountainCarContinuous {
   }
 
   static ImageSize RenderSize(const Options&) { return kMountainCarPicture; }
-  void Render(std::uint8_t* rgb) const { DrawMountainCar(rgb, position_, kGoalPosition); }
+  void Render(std::uint8_t* rgb) const {
+    if (first_step_) {
+      DrawMountainCar(rgb, position_, kGoalPosition);
+    } else {
+      DrawMountainCar(rgb, static_cast<float>(position_), kGoalPosition);
+    }
+  }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {

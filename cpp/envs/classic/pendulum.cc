@@ -77,6 +77,8 @@ class Pendulum {
     const double acceleration = 3 * options_.g / 2 * std::sin(theta_) + static_cast<double>(3.0f * torque);
     theta_dot_ = std::clamp(theta_dot_ + acceleration * kTimeStep, -kMaxSpeed, kMaxSpeed);
     theta_ += theta_dot_ * kTimeStep;
+    torque_ = torque;
+    has_torque_ = true;
     Observe(row);
     return {.reward = -cost};
   }
@@ -85,19 +87,37 @@ class Pendulum {
 
   void Render(std::uint8_t* rgb) const {
     const ImageSize size = RenderSize(options_);
-    Canvas canvas(rgb, size);
-    const Point pivot{static_cast<double>(size.width) / 2, static_cast<double>(size.height) / 2};
-    const double scale = static_cast<double>(size.width) / 4.4;
-    canvas.Link(pivot, theta_ + kPi / 2, scale, 0.2 * scale, {204, 77, 77});
-    canvas.Circle(pivot, 0.05 * scale, kBlack);
+    Canvas canvas(rgb, size, kWhite);
+    const double offset = static_cast<double>(size.width / 2), scale = static_cast<double>(size.width) / 4.4;
+    const double width = 0.2 * scale, angle = theta_ + kPi / 2;
+    const int radius = static_cast<int>(width / 2);
+    const Colour red{204, 77, 77};
+    const auto moved = [offset](Point point) { return Point{point.x + offset, point.y + offset}; };
+    Corners rod = RotatedRectangle({0, -width / 2}, {scale, width / 2}, angle);
+    for (Point& corner : rod) corner = moved(corner);
+    canvas.Polygon(rod, red);
+    canvas.Circle({offset, offset}, radius, red);
+    canvas.Circle(moved(Rotated({scale, 0}, angle)), radius, red);
+    if (has_torque_) DrawTorque(canvas, static_cast<float>(scale));
+    canvas.Circle({offset, offset}, static_cast<int>(0.05 * scale), kBlack);
+    canvas.FlipUpDown();
   }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit(rng_, theta_, theta_dot_);
+    visit(rng_, theta_, theta_dot_, torque_, has_torque_);
   }
 
  private:
+  // An arrow around the pivot, as large as the torque.
+  void DrawTorque(Canvas& canvas, float scale) const {
+    const auto size = static_cast<std::int64_t>(scale * std::abs(torque_) / 2);
+    const auto& arrow = pictures::GymnasiumImage("classic_control/assets/clockwise");
+    auto image = pictures::FlippedUpDown(pictures::SmoothlyShrunk(arrow, size, size));
+    if (torque_ > 0) image = pictures::FlippedLeftRight(image);
+    canvas.Blit(image, canvas.width() / 2 - size / 2, canvas.height() / 2 - size / 2);
+  }
+
   void Observe(Row& row) const {
     float* out = row.Out<float>();
     out[0] = static_cast<float>(std::cos(theta_));
@@ -108,6 +128,8 @@ class Pendulum {
   const Options& options_;
   Rng rng_;
   double theta_ = 0, theta_dot_ = 0;
+  float torque_ = 0;         // of the last step
+  bool has_torque_ = false;  // a step was made since the reset
 };
 
 const bool registered = Register<Pendulum>(

@@ -1,7 +1,9 @@
 // Blackjack against a dealer who draws to 17, from an infinite deck.
 // Sutton and Barto (2018), example 5.1; reference: gymnasium/envs/toy_text/blackjack.py.
 #include <algorithm>
+#include <string>
 
+#include "picture.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::toy_text {
@@ -55,8 +57,8 @@ class Blackjack {
     dealer_.Add(DrawCard());
     player_.Add(DrawCard());
     player_.Add(DrawCard());
-    rng_.Choice(4);                        // the suit
-    if (open_card_ == 10) rng_.Choice(3);  // jack, queen or king: for the reference's pictures only
+    suit_ = rng_.Choice(4);
+    if (open_card_ == 10) face_ = rng_.Choice(3);
     Write(row);
   }
 
@@ -80,6 +82,39 @@ class Blackjack {
     return outcome;
   }
 
+  static ImageSize RenderSize(const Options&) { return {376, 384}; }
+
+  void Render(std::uint8_t* rgb) const {
+    pictures::Picture picture(rgb, RenderSize(options_), {196, 216, 158});
+    const auto load = [](const std::string& name) -> const pictures::Image& {
+      return pictures::GymnasiumImage("toy_text/img/blackjack/" + name);
+    };
+    const auto number = [&](std::int64_t value, const std::string& size, std::int64_t gap, std::int64_t x,
+                            std::int64_t y) {
+      for (const char digit : std::to_string(value)) {
+        const auto& image = load("digit_" + size + "_" + digit);
+        picture.Blit(image, x, y);
+        x += image.width + gap;
+      }
+    };
+    const auto centred = [&](std::int64_t width) { return (picture.width() - width) / 2 / 4 * 4; };
+
+    const auto& label = load("label_dealer");
+    picture.Blit(label, 40, 32);
+    number(open_card_, "small", 4, 40 + label.width + 12, 32);
+    picture.Blit(load("card_" + OpenCard()), 96, 72);
+    picture.Blit(load("card_back"), 208, 72);
+
+    picture.Blit(load("label_player"), 40, 208);
+    const auto digits = static_cast<std::int64_t>(std::to_string(player_.Sum()).size());
+    const std::int64_t gap = 12;
+    number(player_.Sum(), "big", gap, centred(digits * (load("digit_big_0").width + gap) - gap), 248);
+    if (player_.HasUsableAce()) {
+      const auto& ace = load("label_usable_ace");
+      picture.Blit(ace, centred(ace.width), 328);
+    }
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_);
@@ -89,11 +124,21 @@ class Blackjack {
       visit(hand->has_ace);
     }
     visit.Bounded(open_card_, 1, 10);
+    visit.Bounded(suit_, 0, 3);
+    visit.Bounded(face_, 0, 2);
   }
 
  private:
   // Jack, queen and king count 10.
   std::int64_t DrawCard() { return std::min<std::int64_t>(rng_.Choice(13) + 1, 10); }
+
+  // The name of its image.
+  std::string OpenCard() const {
+    std::string rank = std::to_string(open_card_);
+    if (open_card_ == 1) rank = "A";
+    if (open_card_ == 10) rank = "JQK"[face_];
+    return rank + "CDHS"[suit_];
+  }
 
   void Write(Row& row) const {
     auto* out = row.Out<std::int64_t>();
@@ -106,6 +151,8 @@ class Blackjack {
   Rng rng_;
   Hand dealer_, player_;
   std::int64_t open_card_ = 0;
+  std::int64_t suit_ = 0,
+               face_ = 0;  // of the open card, for pictures: club, diamond, heart, spade; jack, queen, king
 };
 
 const bool registered =

@@ -1,8 +1,10 @@
 // CliffWalking: walk along a cliff to the goal; who falls off begins again.
 // Sutton and Barto (2018), example 6.6; reference: gymnasium/envs/toy_text/cliffwalking.py.
 #include <algorithm>
+#include <string>
 
 #include "categorical.h"
+#include "picture.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::toy_text {
@@ -11,6 +13,7 @@ namespace {
 constexpr std::int64_t kRows = 4, kColumns = 12;
 constexpr std::int64_t kStart = (kRows - 1) * kColumns;
 constexpr std::int64_t kGoal = kRows * kColumns - 1;
+constexpr std::int64_t kCellSize = 64;  // of pictures (pixels)
 
 // The defaults of two registered tasks.
 template <bool slippery>
@@ -56,6 +59,30 @@ class CliffWalking {
     cell_ = falls ? kStart : y * kColumns + x;
     Write(row, options_.is_slippery ? 1.0 / 3 : 1.0);
     return {.reward = falls ? -100.0 : -1.0, .terminated = cell_ == kGoal};
+  }
+
+  static ImageSize RenderSize(const Options&) { return {kRows * kCellSize, kColumns * kCellSize}; }
+
+  void Render(std::uint8_t* rgb) const {
+    pictures::Picture picture(rgb, RenderSize(options_), pictures::kBlack);
+    for (std::int64_t cell = 0; cell < kRows * kColumns; ++cell) {
+      const std::int64_t column = cell % kColumns, x = column * kCellSize, y = cell / kColumns * kCellSize;
+      const auto draw = [&](const std::string& name, std::int64_t dx, std::int64_t dy) {
+        picture.Blit(pictures::GymnasiumImage("toy_text/img/cliff_walking/" + name), x + dx, y + dy);
+      };
+      draw("tile_ground", 0, 0);
+      if (cell > kStart && cell < kGoal) {
+        const char* middle = column % 2 == 0 ? "mid_a" : "mid_b";
+        const char* part = column == 1 ? "left" : column == kColumns - 2 ? "right" : middle;
+        draw(std::string("tile_cliff_") + part, 0, 0);
+      }
+      if (cell == kStart) draw("letter_s", 8, 8);
+      if (cell == kGoal) {
+        draw("letter_g", 8, 8);
+        draw("goal_flag", 28, 16);
+      }
+      if (cell == cell_) draw("agent", 20, 20);
+    }
   }
 
   template <class Visitor>

@@ -2,10 +2,12 @@
 // Reference: gymnasium/envs/toy_text/frozen_lake.py.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <random>
 
 #include "categorical.h"
+#include "picture.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::toy_text {
@@ -150,6 +152,13 @@ class FrozenLake {
     return {.reward = options_.reward_schedule[kind], .terminated = IsEnd()};
   }
 
+  static ImageSize RenderSize(const Options& options) {
+    constexpr std::int64_t kCell = 64, kLargest = 512;
+    return {std::min(kCell * options.rows, kLargest), std::min(kCell * options.columns, kLargest)};
+  }
+
+  void Render(std::uint8_t* rgb) const { Drawing(options_, rgb).Draw(cell_); }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_);
@@ -157,6 +166,66 @@ class FrozenLake {
   }
 
  private:
+  // A picture of the map: tiles that fill a cell each, and things on them that keep their proportions.
+  class Drawing {
+   public:
+    Drawing(const Options& options, std::uint8_t* rgb)
+        : options_(options),
+          picture_(rgb, RenderSize(options), pictures::kBlack),
+          width_(picture_.width() / options.columns),
+          height_(picture_.height() / options.rows) {}
+
+    void Draw(std::int64_t agent) {
+      const auto tile = [this](const char* name) { return Load(name, height_, width_); };
+      const auto ice = tile("tile_ice"), hole = tile("tile_hole");
+      const auto crack_a = tile("tile_ice_crack_a"), crack_b = tile("tile_ice_crack_b");
+      for (std::int64_t cell = 0; cell < options_.rows * options_.columns; ++cell) {
+        const std::int64_t column = cell % options_.columns, row = cell / options_.columns;
+        const std::int64_t x = column * width_, y = row * height_;
+        const char letter = options_.cells[static_cast<std::size_t>(cell)];
+        picture_.Blit(letter == 'H' ? hole : ice, x, y);
+        const std::int64_t crack = (column * 3 + row * 5) % 7;
+        if (letter == 'F' && crack < 2) picture_.Blit(crack == 0 ? crack_a : crack_b, x, y);
+        if (letter == 'S') PutInCorner("letter_s", x, y);
+        if (letter == 'G') {
+          const auto flag = Thing("goal_flag", 24, 32);
+          picture_.Blit(flag, x + (width_ - flag.width) / 2,
+                        y + height_ - flag.height - Share(height_, 0.12));
+          PutInCorner("letter_g", x, y);
+        }
+        picture_.Frame(x, y, width_, height_, {180, 200, 230});
+      }
+      if (options_.cells[static_cast<std::size_t>(agent)] == 'H') return;
+      const auto image = Thing("agent", 40, 36);
+      picture_.Blit(image, agent % options_.columns * width_ + (width_ - image.width) / 2,
+                    agent / options_.columns * height_ + (height_ - image.height) / 2);
+    }
+
+   private:
+    static std::int64_t Share(std::int64_t size, double share) {
+      return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(size) * share));
+    }
+    static pictures::Image Load(const std::string& name, std::int64_t height, std::int64_t width) {
+      return pictures::Scaled(pictures::GymnasiumImage("toy_text/img/" + name), height, width);
+    }
+    // Drawn for a cell of 64 pixels.
+    pictures::Image Thing(const std::string& name, std::int64_t width, std::int64_t height) const {
+      const double scale = static_cast<double>(std::min(width_, height_)) / 64;
+      const auto scaled = [scale](std::int64_t size) {
+        return std::max<std::int64_t>(1, Share(size, scale));
+      };
+      return Load(name, scaled(height), scaled(width));
+    }
+    void PutInCorner(const std::string& name, std::int64_t x, std::int64_t y) {
+      const std::int64_t margin = Share(width_, 0.06);
+      picture_.Blit(Thing(name, 12, 20), x + margin, y + margin);
+    }
+
+    const Options& options_;
+    pictures::Picture picture_;
+    const std::int64_t width_, height_;  // of a cell (pixels)
+  };
+
   char Letter() const { return options_.cells[static_cast<std::size_t>(cell_)]; }
   bool IsEnd() const { return Letter() == 'G' || Letter() == 'H'; }
 

@@ -2,8 +2,10 @@
 // Dietterich (2000); reference: gymnasium/envs/toy_text/taxi.py.
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "categorical.h"
+#include "picture.h"
 #include "torchrl_pool/env.h"
 
 namespace torchrl_pool::toy_text {
@@ -105,6 +107,7 @@ class Taxi {
 
   void Reset(Row& row) {
     state_ = State::Decode(options_.start.Draw(rng_));
+    heading_ = kSouth;
     fickle_ = options_.fickle_passenger && rng_.Random() < options_.fickle_probability;
     Write(row, 1);
   }
@@ -112,6 +115,7 @@ class Taxi {
   Outcome Step(Row& row) {
     const std::int64_t action = row.Action<std::int64_t>()[0];
     const State before = state_;
+    if (action < kPickUp) heading_ = action;
     Outcome outcome{.reward = -1};
     double probability = 1;
     if (action < kPickUp && options_.is_rainy) {
@@ -131,6 +135,33 @@ class Taxi {
     return outcome;
   }
 
+  static ImageSize RenderSize(const Options&) { return {456, 536}; }
+
+  void Render(std::uint8_t* rgb) const {
+    pictures::Picture picture(rgb, RenderSize(options_), {250, 250, 246});
+    const auto load = [](const std::string& name) -> const pictures::Image& {
+      return pictures::GymnasiumImage("toy_text/img/taxi/" + name);
+    };
+    const auto draw = [&](const pictures::Image& image, Place place, std::int64_t dx, std::int64_t dy) {
+      picture.Blit(image, 48 + place.column * 88 + dx, 128 + place.row * 56 + dy);
+    };
+    picture.Blit(load("background"), 0, 80);
+    picture.Blit(load("house"), 403, 36);
+    draw(load("marker_destination"), kStands[static_cast<std::size_t>(state_.destination)], 0, 0);
+    const bool is_full = state_.passenger == kInTaxi;
+    if (!is_full) draw(load("passenger"), kStands[static_cast<std::size_t>(state_.passenger)], 35, 19);
+    const bool is_vertical = heading_ <= kNorth;
+    const auto& taxi = load(std::string(is_vertical ? "taxi_v" : "taxi_h") + (is_full ? "_full" : ""));
+    const std::int64_t dx = is_vertical ? 25 : 15, dy = is_vertical ? 0 : 9;
+    if (heading_ == kSouth) {
+      draw(pictures::FlippedUpDown(taxi), state_.taxi, dx, dy);
+    } else if (heading_ == kWest) {
+      draw(pictures::FlippedLeftRight(taxi), state_.taxi, dx, dy);
+    } else {
+      draw(taxi, state_.taxi, dx, dy);
+    }
+  }
+
   template <class Visitor>
   void VisitState(Visitor& visit) {
     visit(rng_);
@@ -139,6 +170,7 @@ class Taxi {
     visit.Bounded(state_.passenger, 0, kInTaxi);
     visit.Bounded(state_.destination, 0, 3);
     visit(fickle_);
+    visit.Bounded(heading_, kSouth, kWest);
   }
 
  private:
@@ -190,7 +222,8 @@ class Taxi {
   const Options& options_;
   Rng rng_;
   State state_;
-  bool fickle_ = false;  // the passenger will still change his mind
+  bool fickle_ = false;            // the passenger will still change his mind
+  std::int64_t heading_ = kSouth;  // of the last move: Gymnasium turns the taxi when it draws it
 };
 
 const bool registered = Register<Taxi>({.id = "Taxi-v4",
