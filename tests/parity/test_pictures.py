@@ -23,9 +23,10 @@ def play(task, make_pool, episodes, steps, act=None, reset_options=None, **optio
     """Yields pictures of the pool's env and of Gymnasium's, beside each other, after every reset and step."""
     twin = gymnasium_env(task, render_mode="rgb_array", **options)
     pool = make_pool(task, 1, **options)
+    given = {} if reset_options is None else {"options": reset_options}
     for episode in range(episodes):
-        root = pool.reset(seed=episode, options=reset_options)
-        twin.reset(seed=episode, options=reset_options)
+        root = pool.reset(seed=episode, **given)
+        twin.reset(seed=episode, **given)
         yield pool.render()[0].numpy(), twin.render()
         for t in range(steps):
             root = pool.rand_action(root)
