@@ -229,8 +229,8 @@ std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py:
              FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets));
 }
 
-// A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes between
-// the submission and the knowledge of it.
+// A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
+// between the submission and the knowledge of it.
 struct Flight {
   Ticket* ticket = nullptr;
 };
@@ -294,9 +294,9 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
 }
 
 // Waits for results, as `wait` does, and copies their rows to the memory that Python's `allocate` gives for
-// them: (their envs, how many of them have begun an episode) -> (addresses of `out`, of the root, of the envs'
-// numbers). Returns whether there were any in time. Whatever `allocate` throws, the results wait for the next
-// receiver then: no interrupt loses any.
+// them: (their envs, how many of them have begun an episode) -> (addresses of `out`, of the root, of the
+// envs' numbers). Returns whether there were any in time. Whatever `allocate` throws, the results wait for
+// the next receiver then: no interrupt loses any.
 template <class WaitForResults>
 bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const py::function& allocate,
                  const WaitForResults& wait) {
@@ -330,9 +330,8 @@ bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const p
 
 bool Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
              const std::optional<double>& timeout, const py::function& allocate) {
-  return ReceiveInto(pool, timeout, allocate, [&](const auto& limit) {
-    return pool->Receive(op, least, most, limit, Interrupted);
-  });
+  return ReceiveInto(pool, timeout, allocate,
+                     [&](const auto& limit) { return pool->Receive(op, least, most, limit, Interrupted); });
 }
 
 bool ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optional<double>& timeout,
@@ -391,9 +390,9 @@ void InitPool(py::module_& m) {
            py::arg("owner"), py::arg("meanwhile") = py::none())
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("sources"), py::arg("targets"), py::arg("owner"))
-      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"), py::arg("count"),
-           py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"), py::arg("targets"),
-           py::arg("owner"))
+      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"),
+           py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
+           py::arg("targets"), py::arg("owner"))
       .def("wait", &Wait, py::arg("flight"))
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))

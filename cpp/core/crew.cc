@@ -25,8 +25,9 @@ Work WorkOf(const Ticket& ticket) {
 
 // Whether this is a step whose root some threads complete once all visits are over.
 bool HasSecondPhase(const Ticket& ticket) {
-  return ticket.op == Op::kStepAndReset && !ticket.outbox && !ticket.completes_root && ticket.faults.empty() &&
-         !ticket.cancelled.load(std::memory_order_relaxed) && ticket.resets.load(std::memory_order_relaxed) > 0;
+  return ticket.op == Op::kStepAndReset && !ticket.outbox && !ticket.completes_root &&
+         ticket.faults.empty() && !ticket.cancelled.load(std::memory_order_relaxed) &&
+         ticket.resets.load(std::memory_order_relaxed) > 0;
 }
 
 // The step that a visit begins with, as EnvFault's.
@@ -41,7 +42,8 @@ Crew::Crew(EnvTable& envs, TicketBox& tickets, const CrewOptions& options)
     : options_(options),
       envs_(envs),
       tickets_(tickets),
-      homes_(envs.size(), std::clamp(options.num_threads, 1, static_cast<int>(std::min<std::uint32_t>(envs.size(), kMaxThreads)))),
+      homes_(envs.size(), std::clamp(options.num_threads, 1,
+                                     static_cast<int>(std::min<std::uint32_t>(envs.size(), kMaxThreads)))),
       cost_(homes_.size(), AvailableCpus()),
       helper_scratch_(envs.layout()) {
   for (int home = 0; home < num_threads(); ++home) workers_.push_back(std::make_unique<Worker>(envs.size()));
@@ -81,9 +83,11 @@ void Crew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
   bool is_behind = false;
   for (std::uint32_t begin = first; begin < count;) {
     const int home = begin == first ? first_home : homes_.Of(envs[begin]);
-    const auto end = home == last_home
-                         ? count
-                         : static_cast<std::uint32_t>(std::lower_bound(envs.begin() + begin, envs.end(), homes_.First(home + 1)) - envs.begin());
+    const auto end =
+        home == last_home
+            ? count
+            : static_cast<std::uint32_t>(
+                  std::lower_bound(envs.begin() + begin, envs.end(), homes_.First(home + 1)) - envs.begin());
     HomeQueue& queue = worker(home).queue;
     is_behind = is_behind || !queue.empty();
     queue.Push({&ticket, begin, end - begin, stays_home}, chunk_size);
@@ -96,7 +100,9 @@ void Crew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
   span.shares = plan.threads;
   span.begin = is_helped ? 1 : 0;
   span.end = plan.threads;
-  span.insists = !is_helped && (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
+  span.insists =
+      !is_helped &&
+      (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
   Wake(span);
 }
 
@@ -252,7 +258,8 @@ void Crew::Advance(Ticket& ticket) {
 void Crew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
   if (ticket.finished.load(std::memory_order_acquire)) return;
   const bool works = ticket.plan.caller_helps && helper_mutex_.try_lock();
-  const std::unique_lock lock = works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
+  const std::unique_lock lock =
+      works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
   if (ticket.plan.IsInline()) {
     if (works) {
       RunInline(ticket, interrupted);

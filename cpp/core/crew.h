@@ -2,9 +2,9 @@
 // to sleep.
 //
 // A ticket is published once for each of its phases: its envs go to the queues of their homes, in chunks, and
-// as many threads are woken as it is worth. Each takes from its own queue first and then from its neighbours'.
-// Whoever delivers the last of a phase begins the next one, or finishes the ticket. Only work is waited for,
-// never a thread.
+// as many threads are woken as it is worth. Each takes from its own queue first and then from its
+// neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the ticket. Only work is
+// waited for, never a thread.
 #ifndef TORCHRL_POOL_CORE_CREW_H_
 #define TORCHRL_POOL_CORE_CREW_H_
 
@@ -68,9 +68,9 @@ class Crew {
 
   // ---- The end, by one thread at a time.
 
-  void Stop();  // threads end as soon as they have done what they are at
+  void Stop();                                      // threads end as soon as they have done what they are at
   bool WaitForThreads(InterruptCheck interrupted);  // for all but those that hang; false: interrupted
-  bool Join();      // those that have ended; false: there are others, which may be in any env
+  bool Join();  // those that have ended; false: there are others, which may be in any env
   bool AnyHung() const;
 
  private:

@@ -53,9 +53,12 @@ EnvTable::~EnvTable() {
 
 EnvSlot& EnvTable::NewSlot(std::uint32_t env) {
   const EnvRequest& request = requests_[env];
-  return *new (&slots_[env])
-      EnvSlot{request.config.get(),      &request.config->task(), nullptr,
-              request.max_episode_steps, 0,                       stage_states_.data() + env * layout_.state_bytes};
+  return *new (&slots_[env]) EnvSlot{request.config.get(),
+                                     &request.config->task(),
+                                     nullptr,
+                                     request.max_episode_steps,
+                                     0,
+                                     stage_states_.data() + env * layout_.state_bytes};
 }
 
 void EnvTable::Destroy(std::uint32_t env) {
@@ -95,8 +98,8 @@ void EnvTable::Refuse(Op op, std::uint32_t env) const {
     case EnvState::kUnset:
       throw PoolError(name + " has not been reset: call reset() before the first step");
     case EnvState::kFailed:
-      throw PoolError(name + " has failed and must be reset before it can be stepped again: " +
-                      fault_messages_.at(env));
+      throw PoolError(
+          name + " has failed and must be reset before it can be stepped again: " + fault_messages_.at(env));
     case EnvState::kUnknown:
       throw PoolError("a call was interrupted while " + name +
                       " was at work, so its state is unknown: reset it before the next step");

@@ -29,7 +29,7 @@ enum class EnvState : std::uint8_t {
   kUnset,     // never reset
   kInFlight,  // in a ticket, or received and not yet taken
   kFailed,
-  kUnknown,   // was at work for a call that was interrupted
+  kUnknown,  // was at work for a call that was interrupted
 };
 
 class EnvTable {
@@ -51,7 +51,8 @@ class EnvTable {
 
   // ---- The rules. All throw before anything has changed.
 
-  // Puts a ticket's envs in flight, if their states and its actions allow that. Throws PoolError, StatusError.
+  // Puts a ticket's envs in flight, if their states and its actions allow that. Throws PoolError,
+  // StatusError.
   void Launch(const Ticket& ticket);
   // The two halves of it, for actions that are copied in between.
   void CheckStates(Op op, std::span<const std::uint32_t> envs) const;

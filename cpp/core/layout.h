@@ -63,7 +63,7 @@ struct Layout {
   Layout(const Config& config, const LayoutOptions& options);
 
   std::vector<ActionColumn> actions;
-  std::vector<OutputColumn> outputs;  // in the order in which batches list them
+  std::vector<OutputColumn> outputs;                    // in the order in which batches list them
   std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]: columns that the executor writes
 
   std::vector<Target> targets;                 // of the env's outputs, in its order

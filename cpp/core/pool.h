@@ -1,8 +1,8 @@
 // The executor as its callers see it: what is submitted, waited for and received, and when that is allowed.
 //
 // There is one way to have envs work: a ticket is begun, filled in, submitted, and waited for, at once or
-// later. What is sent asynchronously is a ticket too, whose results go to the outbox one by one. Any number of
-// tickets may be in flight, from any threads: an env is in one of them at most.
+// later. What is sent asynchronously is a ticket too, whose results go to the outbox one by one. Any number
+// of tickets may be in flight, from any threads: an env is in one of them at most.
 //
 // Who guards what: `mutex_` the table of envs and the pool's own life; the crew, the outbox and the box of
 // tickets look after themselves. No lock is held while an env works.
@@ -62,7 +62,8 @@ class Pool {
 
   // ---- tickets: any threads. All throw PoolError when the rules are broken. ----
 
-  // A ticket to fill in: for all envs, with batches of the layout's columns, null bases and contiguous strides.
+  // A ticket to fill in: for all envs, with batches of the layout's columns, null bases and contiguous
+  // strides.
   Ticket& Begin(Op op);
   // Limits it to the envs where the mask is not zero, or to consecutive ones (throws StatusError).
   void Select(Ticket& ticket, const std::uint8_t* mask);
@@ -78,8 +79,8 @@ class Pool {
   // episode's first observation; if there are any, the others have been copied there from `out`. Throws
   // EnvFailure for envs that failed, after all others have finished. Throws Interrupted: a ticket to be
   // awaited later is still in flight; one that was awaited at once is given up, and its envs must be reset
-  // once they have come to rest. `meanwhile` is called first where other threads are at work already, and else
-  // not at all; when it throws, that is as an interrupt is.
+  // once they have come to rest. `meanwhile` is called first where other threads are at work already, and
+  // else not at all; when it throws, that is as an interrupt is.
   std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
                      const std::function<void()>& meanwhile = nullptr);
 

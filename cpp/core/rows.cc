@@ -56,7 +56,8 @@ void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std:
   if (packed && row_bytes == 8) return SelectScalars<std::uint64_t>(mask, from, to, count);
   WithCopier(row_bytes, [&](const auto& copy) {
     for (std::size_t i = 0; i < count; ++i) {
-      if (mask.base[i * mask.stride] == std::byte{0}) copy(to.base + i * to.stride, from.base + i * from.stride);
+      if (mask.base[i * mask.stride] == std::byte{0})
+        copy(to.base + i * to.stride, from.base + i * from.stride);
     }
   });
 }
@@ -69,7 +70,8 @@ void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to
   });
 }
 
-void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to, std::size_t row_bytes) {
+void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to,
+                 std::size_t row_bytes) {
   WithCopier(row_bytes, [&](const auto& copy) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       copy(to.base + numbers[i] * to.stride, from + i * row_bytes);

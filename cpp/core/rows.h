@@ -37,7 +37,8 @@ void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std:
 
 // Rows with these numbers become consecutive ones, and the other way round.
 void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to, std::size_t row_bytes);
-void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to, std::size_t row_bytes);
+void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to,
+                 std::size_t row_bytes);
 
 }  // namespace torchrl_pool::core
 

@@ -97,7 +97,8 @@ std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layo
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string name = reader.Text();
     const auto size = reader.Number<std::uint64_t>();
-    if (i >= stages.size() || stages[i]->state_name() != name || stages[i]->state_bytes() != size) refuse(name);
+    if (i >= stages.size() || stages[i]->state_name() != name || stages[i]->state_bytes() != size)
+      refuse(name);
     states.push_back(reader.Bytes(size));
   }
   if (count < stages.size()) refuse(stages[count]->state_name());
@@ -120,8 +121,8 @@ void BeginEpisode(const Layout& layout, EnvSlot& slot, std::uint32_t env_index) 
 
 void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, const trp_error& error) {
   if (status == TRP_OK) return;
-  throw StatusError(static_cast<trp_status>(status), "env " + std::to_string(env_index) + " (" +
-                                                         slot.task->id + "): " + MessageOf(error));
+  throw StatusError(static_cast<trp_status>(status),
+                    "env " + std::to_string(env_index) + " (" + slot.task->id + "): " + MessageOf(error));
 }
 
 std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index) {

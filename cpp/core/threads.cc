@@ -67,7 +67,8 @@ void Crew::ThreadMain(int home, Thread& thread) {
   if (!options_.thread_affinity.empty()) {
     // The first processor is for thread 1, since thread 0 mostly sleeps.
     const int index = (home + num_threads() - 1) % num_threads();
-    PinThisThread(options_.thread_affinity[static_cast<std::size_t>(index) % options_.thread_affinity.size()]);
+    PinThisThread(
+        options_.thread_affinity[static_cast<std::size_t>(index) % options_.thread_affinity.size()]);
   }
   Scratch scratch(envs_.layout());
   Worker& me = worker(home);

@@ -60,17 +60,17 @@ struct Ticket {
 
   // ---- Written by the threads that work on it.
   enum class Phase : std::uint8_t { kVisits, kRoot };
-  Phase phase = Phase::kVisits;  // changed while nobody works on it
+  Phase phase = Phase::kVisits;                                 // changed while nobody works on it
   alignas(kCacheLine) std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};                         // results of kind kReset
-  std::atomic<bool> cancelled{false};                           // by whoever waited: no env is visited any more
+  std::atomic<bool> cancelled{false};  // by whoever waited: no env is visited any more
   std::atomic<bool> finished{false};
   EventCount done;  // notified when finished
   std::mutex faults_mutex;
   std::vector<EnvFault> faults;
 
   // ---- TicketBox's.
-  std::atomic<int> users{0};  // its submitter, and threads that hang in it
+  std::atomic<int> users{0};          // its submitter, and threads that hang in it
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
 };
 

@@ -1,5 +1,5 @@
-// Every action of a call is looked at by the calling thread alone, so all is done for whole columns, and words
-// are found only for what is wrong.
+// Every action of a call is looked at by the calling thread alone, so all is done for whole columns, and
+// words are found only for what is wrong.
 #include "validate.h"
 
 #include <algorithm>
@@ -70,14 +70,14 @@ template <class T>
     Refuse(spec, env, element, value, "one of 0 to " + std::to_string(spec.categories[element] - 1));
   }
   const auto show = [&](T number) {
-    return std::is_integral_v<T> ? std::to_string(number)
-                                 : Shortest(static_cast<double>(number), spec.dtype);
+    return std::is_integral_v<T> ? std::to_string(number) : Shortest(static_cast<double>(number), spec.dtype);
   };
   if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, element, show(value), "a finite number");
   // The bounds as they were given, a missing one as the largest number there is.
   const auto bound = [&](const std::vector<double>& bounds, T missing) {
-    return Shortest(bounds.empty() || std::isinf(bounds[element]) ? static_cast<double>(missing) : bounds[element],
-                    spec.dtype);
+    return Shortest(
+        bounds.empty() || std::isinf(bounds[element]) ? static_cast<double>(missing) : bounds[element],
+        spec.dtype);
   };
   Refuse(spec, env, element, show(value),
          "a number in [" + bound(spec.low, std::numeric_limits<T>::lowest()) + ", " +
@@ -135,7 +135,8 @@ bool IsOneHot(const std::int64_t* vector, std::int64_t count) {
 
 void CheckOneHot(const Spec& spec, const RowBlock& rows) {
   const std::int64_t count = spec.categories[0];
-  if (spec.categories.size() == 1 && count == 2) {  // a case of its own for two choices, so common and so cheap
+  if (spec.categories.size() == 1 &&
+      count == 2) {  // a case of its own for two choices, so common and so cheap
     std::int64_t wrong = 0;
     for (std::uint32_t row = 0; row < rows.count; ++row) {
       const std::int64_t* vector = rows.Row<std::int64_t>(row);

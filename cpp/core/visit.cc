@@ -74,8 +74,8 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   BindActions(row);
   BindOutputs(ticket_.out, row);
   trp_step_result result{};
-  const int status = slot.task->step(slot.env, scratch_.actions.data(), scratch_.outputs.data(), &result,
-                                     &scratch_.error);
+  const int status =
+      slot.task->step(slot.env, scratch_.actions.data(), scratch_.outputs.data(), &result, &scratch_.error);
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
@@ -122,8 +122,9 @@ void Visitor::WriteFlag(std::size_t column, bool value) {
 
 bool Visitor::RunStages(EnvSlot& slot) {
   if (layout_.stages.empty()) return true;
-  const StageRow row{scratch_.columns.data(), scratch_.outputs.data(), slot.state,    slot.elapsed_steps,
-                     slot.task,               slot.env,                &scratch_.error};
+  const StageRow row{
+      scratch_.columns.data(), scratch_.outputs.data(), slot.state, slot.elapsed_steps, slot.task, slot.env,
+      &scratch_.error};
   for (const auto& stage : layout_.stages) {
     if (!stage->Run(row)) return false;
   }

@@ -34,7 +34,7 @@ class Scratch {
   std::vector<void*> outputs;        // where it writes, one per output of the env
   std::vector<std::byte*> columns;   // its row of each column of the batch
   trp_error error{};
-  std::int64_t step = 0;  // that a visit is in, or has failed in: as EnvFault's
+  std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
   std::vector<Result> results;   // of the chunk at hand
   std::vector<EnvFault> faults;  // of those that are kFailed, in their order
 

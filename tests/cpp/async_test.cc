@@ -147,9 +147,9 @@ TEST(FailuresGoToTheReceiver) {
   client.pool().Receive(Op::kReset, 1, 0, std::nullopt, NeverInterrupted);
 }
 
-// Two threads, envs 0 and 1 at home with one of them. Env 0 fails on action 9 while its chunk goes on in env 1,
-// which waits at the gate. Whoever has seen the fault may reset env 0, and gets the result of that: not that of
-// the chunk.
+// Two threads, envs 0 and 1 at home with one of them. Env 0 fails on action 9 while its chunk goes on in env
+// 1, which waits at the gate. Whoever has seen the fault may reset env 0, and gets the result of that: not
+// that of the chunk.
 void FailInAChunk(AsyncClient& client, test::ClosedGate& gate) {
   CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
   CHECK_THROWS(EnvFailure, "env 0", [&] {
@@ -180,7 +180,8 @@ void LearnThatStepsAreCheap(AsyncClient& client) {  // so that chunks hold sever
 
 TEST(AResetAfterAFaultIsReceivedWhenItIsDone) {
   constexpr std::int64_t kResetUs = 400'000;
-  AsyncClient client(FourOfWhichOneFails({{"fail_on_action", 9}, {"reset_us", kResetUs}}), {.num_threads = 2});
+  AsyncClient client(FourOfWhichOneFails({{"fail_on_action", 9}, {"reset_us", kResetUs}}),
+                     {.num_threads = 2});
   LearnThatStepsAreCheap(client);
   test::ClosedGate gate;
   test::TheProbe().exempt.store(std::thread::id());

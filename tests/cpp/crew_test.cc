@@ -88,7 +88,8 @@ TEST(TheSecondPhaseCompletesTheRoot) {
     small.Run(Op::kStepAndReset);
     CHECK_EQ(small.Run(Op::kStepAndReset), 1u);
     CHECK_EQ(small.root.Get<std::int64_t>("count", 0, 2), 0);
-    for (std::uint32_t env = 1; env < 2'000; ++env) CHECK_EQ(small.root.Get<std::int64_t>("count", env, 2), 2);
+    for (std::uint32_t env = 1; env < 2'000; ++env)
+      CHECK_EQ(small.root.Get<std::int64_t>("count", env, 2), 2);
   }
 }
 

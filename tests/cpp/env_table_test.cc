@@ -70,7 +70,8 @@ TEST(FailedEnvsSayWhyUntilTheyAreReset) {
   table.Launch(Asked(table, Op::kReset, {2}));
   const EnvFailure failure = table.FailureOf(faults);
   CHECK_EQ(failure.faults[0].env_index, 0);
-  CHECK(std::string(failure.what()).find("env 0 (Counter-v0) failed in a reset: so did it (and 1 more env") == 0);
+  CHECK(std::string(failure.what()).find("env 0 (Counter-v0) failed in a reset: so did it (and 1 more env") ==
+        0);
 }
 
 TEST(UnknownEnvsAreRefused) {

@@ -38,10 +38,10 @@ TEST(ACharacterThatIsCutOffAtTheEndIsLeftOut) {
 TEST(WhatIsNotUtf8BecomesAQuestionMark) {
   CHECK_EQ(MessageOf("a\xff"), "a?");
   CHECK_EQ(MessageOf("\x80z"), "?z");
-  CHECK_EQ(MessageOf("\xc3(\xe2\x82"), "?(??");       // cut, but not by the end of the memory
-  CHECK_EQ(MessageOf("\xc0\xaf"), "??");              // longer than needed
-  CHECK_EQ(MessageOf("\xed\xa0\x80"), "???");         // a surrogate
-  CHECK_EQ(MessageOf("\xf4\x90\x80\x80"), "????");    // beyond the last character
+  CHECK_EQ(MessageOf("\xc3(\xe2\x82"), "?(??");     // cut, but not by the end of the memory
+  CHECK_EQ(MessageOf("\xc0\xaf"), "??");            // longer than needed
+  CHECK_EQ(MessageOf("\xed\xa0\x80"), "???");       // a surrogate
+  CHECK_EQ(MessageOf("\xf4\x90\x80\x80"), "????");  // beyond the last character
 }
 
 }  // namespace

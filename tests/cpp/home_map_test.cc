@@ -21,7 +21,8 @@ TEST(EveryEnvHasOneHome) {
       CHECK_EQ(homes.First(num_homes), num_envs);
       for (int home = 0; home < num_homes; ++home) {
         CHECK(homes.First(home) < homes.First(home + 1));
-        for (std::uint32_t env = homes.First(home); env < homes.First(home + 1); ++env) CHECK_EQ(homes.Of(env), home);
+        for (std::uint32_t env = homes.First(home); env < homes.First(home + 1); ++env)
+          CHECK_EQ(homes.Of(env), home);
       }
     }
   }
@@ -35,8 +36,9 @@ TEST(LargeHomesShareNoCacheLineOfFlags) {
 TEST(ASpanSurvivesPacking) {
   const WakeSpan span{4000, 4095, 2048, 1, 2047, true};
   const WakeSpan copy = WakeSpan::Unpack(span.Pack());
-  CHECK_EQ((std::vector<int>{copy.first_home, copy.num_homes, copy.shares, copy.begin, copy.end, copy.insists}),
-           (std::vector<int>{4000, 4095, 2048, 1, 2047, 1}));
+  CHECK_EQ(
+      (std::vector<int>{copy.first_home, copy.num_homes, copy.shares, copy.begin, copy.end, copy.insists}),
+      (std::vector<int>{4000, 4095, 2048, 1, 2047, 1}));
 }
 
 // All are woken, each once; whoever wakes others has few of them, and few come one after the other.

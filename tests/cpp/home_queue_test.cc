@@ -19,7 +19,9 @@ using test::Threads;
 // Pointers that only tell chunks apart.
 Ticket* TicketNumber(std::uintptr_t number) { return reinterpret_cast<Ticket*>(number); }
 
-Chunk Numbered(std::uint32_t number) { return {TicketNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1}; }
+Chunk Numbered(std::uint32_t number) {
+  return {TicketNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1};
+}
 
 void PushOne(HomeQueue& queue, const Chunk& chunk) { queue.Push(chunk, chunk.count); }
 

@@ -207,7 +207,8 @@ TEST(CheapEnvsAtHomeWithAThreadThatIsHeldUpDoNotWaitForIt) {
   std::vector configs(8, test::CounterConfig());
   configs[0] = test::CounterConfig({{"gate", true}});
   TicketClient client(configs, {.num_threads = 4});
-  for (int step = 0; step < 300; ++step) client.StepAndReset(SomeActions(8, step));  // cheap: one thread will do
+  for (int step = 0; step < 300; ++step)
+    client.StepAndReset(SomeActions(8, step));  // cheap: one thread will do
   ClosedGate gate;
   test::SleepMs(20);
   Ticket& held = client.Submit({0, 1}, SomeActions(8, 0));

@@ -137,8 +137,7 @@ TEST(ClosingFromAnInterruptCheckDoesNotHang) {
 int UseParentsPool(Client& client) {
   std::uint8_t rgb[6];
   CHECK(client.pool().forked());
-  CHECK_THROWS(PoolError, "before the process forked",
-               client.pool().Begin(Op::kReset));
+  CHECK_THROWS(PoolError, "before the process forked", client.pool().Begin(Op::kReset));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Save(0));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Load(0, {}));
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Render(0, rgb));

@@ -23,7 +23,8 @@ class OneRow {
   bool Run(const Stage& stage, std::int64_t elapsed_steps = 1, bool is_wanted = true) {
     std::byte* columns[] = {is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr};
     void* outputs[] = {written.data()};
-    return stage.Run({columns, outputs, reinterpret_cast<std::byte*>(state), elapsed_steps, nullptr, nullptr, &error});
+    return stage.Run(
+        {columns, outputs, reinterpret_cast<std::byte*>(state), elapsed_steps, nullptr, nullptr, &error});
   }
 
   std::vector<Written> written;

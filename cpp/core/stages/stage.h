@@ -1,5 +1,5 @@
-// What happens to an env's row after the env has written it: an ordered list of small steps, each over one row
-// at a time, by the thread that still has the row in its cache.
+// What happens to an env's row after the env has written it: an ordered list of small steps, each over one
+// row at a time, by the thread that still has the row in its cache.
 #ifndef TORCHRL_POOL_CORE_STAGES_STAGE_H_
 #define TORCHRL_POOL_CORE_STAGES_STAGE_H_
 
@@ -14,10 +14,10 @@ namespace torchrl_pool::core {
 
 // What a stage sees of one visit.
 struct StageRow {
-  std::byte* const* columns;  // the env's row of each column of the batch; null: nobody wants it
-  void* const* written;       // where the env has written each of its outputs; null: it has not
-  std::byte* state;           // the env's bytes of all stages
-  std::int64_t elapsed_steps; // of the episode; 0: a reset has just begun it
+  std::byte* const* columns;   // the env's row of each column of the batch; null: nobody wants it
+  void* const* written;        // where the env has written each of its outputs; null: it has not
+  std::byte* state;            // the env's bytes of all stages
+  std::int64_t elapsed_steps;  // of the episode; 0: a reset has just begun it
   const trp_task* task;
   trp_env* env;
   trp_error* error;
