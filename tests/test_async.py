@@ -511,6 +511,37 @@ def test_before_the_first_reset(make_pool):
         pool.async_step_send(TensorDict({"action": action[:2]}, [2]), env_index=[0, 1])
 
 
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_pool, monkeypatch):
+    pool = make_pool(num_envs=2, seed=0)
+    root = pool.reset()
+    root["action"] = pool.rand_action()["action"]
+    if alone:
+        pool.async_step_and_maybe_reset_send(root[0], env_index=0)
+    else:
+        pool.async_step_and_maybe_reset_send(root, env_index=[0, 1])
+
+    def receive():
+        if alone:
+            return pool.async_step_and_maybe_reset_recv(env_index=0)
+        return pool.async_step_and_maybe_reset_recv(2)
+
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool._allocator, "for_rows", fail)
+        for _ in range(2):
+            with pytest.raises(error):
+                receive()
+    data, _ = receive()
+    assert (data["next", "observation"] != 0).any()
+    assert pool.async_reset_send(env_index=[0, 1]) is None
+    pool.async_reset_recv(2)
+    pool.reset()
+
+
 def test_synchronous_calls_wait_for_the_last_receive(make_pool):
     pool = make_pool(seed=0)
     root = pool.reset()

@@ -30,6 +30,14 @@ def _fault_plugin():
     load_fault_plugin()
 
 
+def test_a_message_that_is_cut_inside_a_character_is_passed_on():
+    pool = make_pool("words", at=1)
+    root = pool.rand_action(pool.reset())
+    with pytest.raises(EnvFailure, match=f"env {VICTIM} .*failed in step 1: é{{400,512}}$"):
+        pool.step(root)
+    pool.close()
+
+
 def make_pool(fault=None, at=0, seconds=2 * TIMEOUT, **kwargs):
     options = [{} for _ in range(N)]
     if fault is not None:

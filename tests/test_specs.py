@@ -9,7 +9,7 @@ import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, TASKS, N, cartpole, fall_right, pendulum
 from torchrl.data import Bounded, Categorical, OneHot
-from torchrl.envs import EnvBase, ParallelEnv, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import EnvBase, GymEnv, ParallelEnv, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MultiThreadedEnv, PoolEnv
@@ -136,3 +136,21 @@ def test_run_type_checks_notice_a_wrong_dtype(step):
     env.output_spec["full_reward_spec", "reward"].dtype = torch.int
     with pytest.raises(TypeError, match=r"expected reward\.dtype"):
         getattr(env, step)(root)
+
+
+@pytest.mark.parametrize("tie", [[1, 1], [1, 0], [0, 1]])
+def test_of_several_hot_entries_the_first_one_counts(tie):
+    """As in GymEnv, which takes the argmax: a QValueActor gives ties where values are equal."""
+    action = torch.tensor(tie)
+    reference = GymEnv("CartPole-v1")
+    reference.set_seed(3)
+    expected = reference.step(reference.reset().set("action", action))["next"]
+    pool = PoolEnv("CartPole-v1", 1, seed=3)
+    got = pool.step(pool.reset().set("action", action[None]))["next"]
+    assert torch.equal(got["observation"][0], expected["observation"])
+    pool.async_step_send(pool.reset().set("action", action[None]))
+    pool.async_step_recv(1)
+    for wrong in ([0, 0], [1, 2], [2, 0], [-1, 1]):
+        with pytest.raises(ValueError, match="one-hot"):
+            pool.step(pool.reset().set("action", torch.tensor([wrong])))
+    pool.close()

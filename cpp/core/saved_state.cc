@@ -63,7 +63,7 @@ class Reader {
 [[noreturn]] void Refuse(const std::string& why) { throw StatusError(TRP_INVALID_ARGUMENT, ToUtf8(why)); }
 
 void CheckHeader(Reader& reader, const EnvSlot& slot, std::uint32_t env_index) {
-  if (reader.rest.size() < kMagic.size() || reader.Text(kMagic.size()) != kMagic) {
+  if (reader.Text(kMagic.size()) != kMagic) {
     Refuse("these bytes are no state that get_state returned");
   }
   const std::string version = reader.Text(kVersion.size());

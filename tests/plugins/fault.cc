@@ -22,7 +22,7 @@ class Fault {
 
     template <class Visitor>
     void Visit(Visitor& visit) {
-      visit("fault", fault, "what goes wrong", {.choices = {"none", "throw", "sleep", "loop", "nan"}});
+      visit("fault", fault, "what goes wrong", {.choices = {"none", "throw", "sleep", "loop", "nan", "words"}});
       visit("at", at, "the step of an episode that goes wrong; 0: every reset but the first, -1: creation");
       visit("seconds", seconds, "how long the fault 'sleep' takes", {.minimum = 0});
       visit("sleep", sleep, "seconds that any step takes", {.minimum = 0});
@@ -58,11 +58,19 @@ class Fault {
     nan_ = false;
     if (options_.at != step) return;
     if (options_.fault == "throw") throw std::runtime_error("the simulator broke");
+    if (options_.fault == "words") throw std::runtime_error(LongWords());
     if (options_.fault == "sleep") Sleep(options_.seconds);
     if (options_.fault == "nan") nan_ = true;
     std::atomic<bool> for_ever{options_.fault == "loop"};  // atomic: a loop without effects may be left out
     while (for_ever.load()) {
     }
+  }
+
+  // More than fits into an error, which ends in the middle of a character.
+  static std::string LongWords() {
+    std::string words;
+    for (int i = 0; i < 1000; ++i) words += "\xc3\xa9";
+    return words;
   }
 
   static void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
