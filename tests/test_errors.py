@@ -209,8 +209,8 @@ def test_bad_seeds_at_reset(cartpole):
         cartpole.reset(seed=[1, 2])
     with pytest.raises(ValueError, match="seed: expected at least 0, got -5"):
         cartpole.reset(seed=-5)
-    with pytest.raises(TypeError, match="takes 'seed', got options"):
-        cartpole.reset(options={})
+    with pytest.raises(TypeError, match="takes 'seed', 'options' and 'list_of_kwargs', got option"):
+        cartpole.reset(option={})
     cartpole.rollout(2)
 
 
