@@ -85,8 +85,8 @@ def test_reset_does_not_change_its_input_when_it_fails():
     before = root.clone()
     with pytest.raises(ValueError, match="_reset"):
         env._reset(root.clone().set("_reset", torch.ones(N, 2, dtype=torch.bool)))
-    with pytest.raises(TypeError, match="options"):
-        env.reset(root, options={"low": 0.0})
+    with pytest.raises(TypeError, match="no reset option 'bound'"):
+        env.reset(root, options={"bound": 0.0})
     assert_td_equal(root, before)
 
 

@@ -321,6 +321,19 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
+        """What ``reset`` takes beside its tensordict, all of it checked before any env moves.
+
+        Args:
+            seed: env i gets ``seed + i``, as in Gymnasium's vector envs, or the i-th of a sequence.
+            options: the task's reset options (see ``python -m torchrl_pool info``), for this reset only: one
+                mapping for all envs, or one mapping or ``None`` for each.
+            list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
+                ``"options"``. What is given for all envs comes first.
+
+        Raises:
+            TypeError: an option that the task does not have, or a value of another type.
+            ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
+        """
         if kwargs:
             raise TypeError(
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
