@@ -12,6 +12,9 @@
 namespace torchrl_pool::core {
 namespace {
 
+// Of one entry of one env: far below what sizes in bytes could not count, far above what memory holds.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+
 // Whether a struct as large as the plugin's holds this member.
 #define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
 
@@ -233,6 +236,8 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
   const auto fail = [&](const std::string& what) {
     throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": " + what);
   };
+  if (count < 0 || (count > 0 && !spec))
+    fail("its list of entries has " + std::to_string(count) + " of them");
   std::set<std::string> names = {"terminated", "truncated", "done"};
   for (const trp_spec* end = spec + count; spec != end; ++spec) {
     if (!spec->name) fail("an entry has no name");
@@ -246,6 +251,11 @@ Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
       fail(name + "has a negative number of dimensions or categories");
     for (std::int32_t i = 0; i < spec->ndim; ++i) {
       if (spec->shape[i] < 0) fail(name + "has a negative extent");
+    }
+    std::int64_t size = 1;
+    for (std::int32_t i = 0; i < spec->ndim; ++i) {
+      if (spec->shape[i] > 0 && size > kMostElements / spec->shape[i]) fail(name + "has too many elements");
+      size *= spec->shape[i];
     }
     for (std::int32_t i = 0; i < spec->num_categories; ++i) {
       if (spec->categories[i] < 1) fail(name + "has a choice of nothing");

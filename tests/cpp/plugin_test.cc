@@ -331,6 +331,10 @@ TEST(RefusesANegativeNdim) { CheckRefused("NegativeNdim-v0"); }
 
 TEST(RefusesANegativeShape) { CheckRefused("NegativeShape-v0"); }
 
+TEST(RefusesAShapeThatNobodyCanCount) { CheckRefused("HugeShape-v0"); }
+
+TEST(RefusesANegativeNumberOfSpecs) { CheckRefused("NegativeSpecs-v0"); }
+
 TEST(RefusesANegativeNumberOfCategories) { CheckRefused("NegativeCategories-v0"); }
 
 TEST(RefusesChoicesWithoutACategory) {

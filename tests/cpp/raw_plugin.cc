@@ -1,6 +1,7 @@
 // Envs that speak the ABI without env.h, as another language would, and not always well: specs that make no
 // sense, and faults that env.h would never let through.
 #include <cstring>
+#include <string_view>
 
 #include "torchrl_pool/abi.h"
 
@@ -8,6 +9,7 @@ namespace {
 
 constexpr int64_t kTwo[] = {2};
 constexpr int64_t kNegative[] = {-2};
+constexpr int64_t kHuge[] = {int64_t{1} << 33, int64_t{1} << 33};  // more than any size counts
 constexpr int64_t kCategories[] = {3, 3};
 constexpr int64_t kNoCategories[] = {0};
 constexpr int64_t kNoChoice[] = {1, 0};
@@ -36,6 +38,8 @@ constexpr Case kCases[] = {
     {"UnknownDtype-v0", {Spec("x", TRP_OBSERVATION, 17, 1, kTwo), kReward}},
     {"NegativeNdim-v0", {Spec("x", TRP_OBSERVATION, TRP_FLOAT32, -1, kTwo), kReward}},
     {"NegativeShape-v0", {Spec("x", TRP_OBSERVATION, TRP_FLOAT32, 1, kNegative), kReward}},
+    {"HugeShape-v0", {Spec("x", TRP_OBSERVATION, TRP_FLOAT32, 2, kHuge), kReward}},
+    {"NegativeSpecs-v0", {kGood, kReward}},
     {"NegativeCategories-v0", {Spec("x", TRP_ACTION, TRP_INT64, 0, nullptr, -1, kTwo), kReward}},
     {"FewCategories-v0", {Spec("x", TRP_ACTION, TRP_INT64, 0, nullptr, 2, kCategories), kReward}},
     {"FloatCategories-v0", {Spec("x", TRP_ACTION, TRP_FLOAT32, 1, kTwo, 2, kCategories), kReward}},
@@ -53,6 +57,14 @@ constexpr Case kCases[] = {
     {"Faults-v0", {kGood, kReward}},
 };
 constexpr size_t kNumCases = sizeof kCases / sizeof kCases[0];
+
+constexpr const trp_spec* FindSpecs(const char* id) {
+  for (const Case& one : kCases) {
+    if (std::string_view(one.id) == id) return one.specs;
+  }
+  return nullptr;
+}
+constexpr const trp_spec* kNegativeSpecs = FindSpecs("NegativeSpecs-v0");
 
 // Faults-v0: each env counts its steps; the first env to be created fails its second step with a message,
 // the second one fails its second step and says nothing. Its create sets the env even where it fails.
@@ -73,7 +85,7 @@ int Open(const trp_task* task, const trp_value*, trp_config** config, trp_error*
 void Close(trp_config*) {}
 int64_t GetSpecs(const trp_config* config, const trp_spec** specs) {
   *specs = static_cast<const Case*>(reinterpret_cast<const trp_task*>(config)->user_data)->specs;
-  return 2;
+  return *specs == kNegativeSpecs ? -1 : 2;
 }
 int Create(const trp_config*, trp_env** env, trp_error*) {
   *env = reinterpret_cast<trp_env*>(new Env{created++, 0});

@@ -53,7 +53,12 @@ void CallProtected(void (*call)(void*), void* argument) {
   Trap* const outer = armed;
   if (_setjmp(trap.frame) == 0) {
     armed = &trap;
-    call(argument);
+    try {
+      call(argument);
+    } catch (...) {
+      armed = outer;  // or the next error would land in a frame that is gone
+      throw;
+    }
     armed = outer;
     return;
   }
