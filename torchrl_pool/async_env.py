@@ -80,6 +80,13 @@ class AsyncMethods:
             outstanding.
         TimeoutError: fewer than ``min_get`` results are there in time; they wait for the next call.
         EnvFailure: envs have failed; the others' results wait for the next call.
+
+    Examples:
+        >>> from torchrl_pool import PoolEnv
+        >>> env = PoolEnv("CartPole-v1", num_envs=4)
+        >>> env.async_reset_send()
+        >>> root = env.async_reset_recv(2)  # whichever are ready first
+        >>> env.async_step_send(env.rand_action(root))
     """
 
     min_get: int = 1
@@ -114,11 +121,6 @@ class AsyncMethods:
 
         Raises:
             KeyError: fewer rows than envs, and no ``"env_index"``.
-
-        Examples:
-            >>> env.async_reset_send()
-            >>> root = env.async_reset_recv(2)  # whichever are ready first
-            >>> env.async_step_send(env.rand_action(root))
         """
         if tensordict is None or _is_for_all(self, tensordict):
             return super().rand_action(tensordict)

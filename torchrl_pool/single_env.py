@@ -30,6 +30,7 @@ class SingleEnv(EnvBase):
         IndexError: the pool has no such env.
 
     Examples:
+        >>> from torchrl_pool import PoolEnv
         >>> env = SingleEnv(PoolEnv("CartPole-v1", num_envs=4), 2)
         >>> env.rollout(3).shape
         torch.Size([3])
