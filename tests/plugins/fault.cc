@@ -22,7 +22,8 @@ class Fault {
 
     template <class Visitor>
     void Visit(Visitor& visit) {
-      visit("fault", fault, "what goes wrong", {.choices = {"none", "throw", "sleep", "loop", "nan", "words"}});
+      visit("fault", fault, "what goes wrong",
+            {.choices = {"none", "throw", "sleep", "loop", "nan", "words"}});
       visit("at", at, "the step of an episode that goes wrong; 0: every reset but the first, -1: creation");
       visit("seconds", seconds, "how long the fault 'sleep' takes", {.minimum = 0});
       visit("sleep", sleep, "seconds that any step takes", {.minimum = 0});
