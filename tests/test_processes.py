@@ -97,7 +97,7 @@ def test_two_threads_never_share_a_call():
             try:
                 results.append(env.step(root.clone())["next", "observation"][:, 1].unique().tolist())
             except RuntimeError as error:
-                results.append("one call at a time" in str(error))
+                results.append("in flight" in str(error))
         threads = [threading.Thread(target=step) for _ in range(3)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
