@@ -284,7 +284,7 @@ def is_at_work():
     try:
         env.get_state()
     except RuntimeError as error:
-        return "another thread is in a call" in str(error)
+        return "in flight" in str(error)
 while not is_at_work():
     time.sleep(0.01)
 env.close()

@@ -258,7 +258,8 @@ def test_a_state_with_angles_out_of_range_fails(angle):
     env = PoolEnv("Acrobot-v1", 2, step_timeout=20.0)
     root = env.rand_action(env.reset())
     state = env.get_state(1)[0]
-    env.set_state(state[:-32] + torch.tensor([angle, 0, 0, 0], dtype=torch.float64).numpy().tobytes(), 1)
+    angles_and_velocities = torch.tensor([angle, 0, 0, 0], dtype=torch.float64).numpy().tobytes()
+    env.set_state(state[:-33] + angles_and_velocities + state[-1:], 1)  # a flag is behind them
     with pytest.raises(EnvFailure, match=r"env 1 \(Acrobot-v1\) failed in step 1: .*an angle left its range"):
         env.step(root)
     env.close()

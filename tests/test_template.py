@@ -44,7 +44,7 @@ def test_a_new_package_is_as_its_readme_says(fresh_python, tmp_path, monkeypatch
 
     build_and_test, share = code_blocks(package / "README.md", "bash")
     out = run(bash, "-euxc", build_and_test, cwd=package)
-    assert " 4 passed" in out
+    assert " 5 passed" in out
     assert "Entries of one env" in out
     (program,) = code_blocks(package / "README.md", "python")
     assert "batch_size=torch.Size([64, 100])" in run(fresh_python, "-c", program, cwd=package)
