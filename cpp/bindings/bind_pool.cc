@@ -215,7 +215,7 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t
           recorded = std::move(recorded)](Ticket& ticket) mutable {
     ticket.actions.base.swap(inputs);
     ticket.out.base.swap(outputs);
-    ticket.out.stride = rollout.out_strides;
+    ticket.out.SetStrides(rollout.out_strides);
     ticket.root.base.swap(roots);
     ticket.recorded.swap(recorded);
     ticket.completes_root = true;

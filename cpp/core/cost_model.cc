@@ -26,9 +26,11 @@ Plan CostModel::PlanFor(Work work, std::uint32_t num_envs) const {
   if (cost <= 0 || cost > kSlowNs) return {most, false};
   // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
   const int useful = cost < kQuickNs ? std::min(most, num_cpus_) : most;
+  double shares = cost * num_envs / kGrainNs;
+  if (shares < 2) return {1, true};
   // Whoever calls in a tight loop finds the threads awake, from the second call on.
   const bool awake = Clock::now() - call_ended_at_.load(std::memory_order_relaxed) < kAwake;
-  const double shares = cost * num_envs / (awake ? kGrainNs : kWakeGrainNs);
+  if (!awake) shares *= kGrainNs / kWakeGrainNs;
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
 

@@ -263,6 +263,7 @@ void Crew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
   if (ticket.plan.IsInline()) {
     if (works) {
       RunInline(ticket, interrupted);
+      if (ticket.plan.IsInline()) return;
     } else {
       ticket.plan.at_once = false;
       Publish(ticket, 0, ticket.plan);
@@ -282,11 +283,12 @@ void Crew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
     RunChunk({&ticket, first, size}, helper_scratch_, nullptr);
     first += size;
     if (first == count || stop) continue;
-    if (Clock::now() - start > kLongInline) {
+    const auto now = Clock::now();
+    if (now - start > kLongInline) {
       ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first);
       if (!ticket.plan.IsInline()) return Publish(ticket, first, ticket.plan);
     }
-    stop = IsTimeToAsk() && interrupted();
+    stop = IsTimeToAsk(now) && interrupted();
     if (stop) ticket.cancelled.store(true, std::memory_order_relaxed);  // the rest is skipped
   }
   if (stop) throw Interrupted();
@@ -298,7 +300,7 @@ void Crew::HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrup
     do {
       if (ticket.finished.load(std::memory_order_acquire)) return;
       if (works && RunSome(0, helper_scratch_, nullptr) == Ran::kChunk) {
-        if (IsTimeToAsk() && interrupted()) throw Interrupted();
+        if (IsTimeToAsk(Clock::now()) && interrupted()) throw Interrupted();
         backoff = Backoff();
       }
     } while (backoff.Pause());
@@ -312,8 +314,7 @@ void Crew::HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrup
   }
 }
 
-bool Crew::IsTimeToAsk() {
-  const auto now = Clock::now();
+bool Crew::IsTimeToAsk(Clock::time_point now) {
   if (now - last_asked_ < kInterruptPeriod) return false;
   last_asked_ = now;
   return true;

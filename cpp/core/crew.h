@@ -118,7 +118,7 @@ class Crew {
   void Advance(Ticket& ticket);
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted);
-  bool IsTimeToAsk();
+  bool IsTimeToAsk(EventCount::Clock::time_point now);
   void GiveUpHung();
 
   const CrewOptions options_;

@@ -1,6 +1,7 @@
 #include "env_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -80,9 +81,11 @@ void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {
   const bool must_be_ready = op != Op::kReset;
   bool all_may = true;
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
-    const EnvState* states = states_.data() + first;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      all_may &= states[i] == EnvState::kReady || (!must_be_ready && states[i] != EnvState::kInFlight);
+    const auto states = std::span(states_).subspan(first, count);
+    if (must_be_ready) {
+      for (const EnvState state : states) all_may &= state == EnvState::kReady;
+    } else {
+      for (const EnvState state : states) all_may &= state != EnvState::kInFlight;
     }
   });
   if (all_may) return;
@@ -124,7 +127,7 @@ void EnvTable::CheckIndex(std::uint32_t env) const {
 
 void EnvTable::SetState(std::span<const std::uint32_t> envs, EnvState state) {
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
-    std::fill_n(states_.begin() + first, count, state);
+    std::memset(&states_[first], static_cast<int>(state), count * sizeof state);
   });
 }
 

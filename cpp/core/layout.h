@@ -88,10 +88,15 @@ std::vector<std::string> NativeKeys(const Config& config);
 struct Batch {
   std::vector<std::byte*> base;
   std::vector<std::size_t> stride;  // bytes from a row to the next
+  bool is_packed = true;            // each row follows the one before
 
   void AddColumn(std::size_t row_bytes) {
     base.push_back(nullptr);
     stride.push_back(row_bytes);
+  }
+  void SetStrides(const std::vector<std::size_t>& bytes) {
+    stride = bytes;
+    is_packed = false;
   }
   std::byte* Row(std::size_t column, std::size_t row) const {
     return base[column] ? base[column] + row * stride[column] : nullptr;

@@ -3,6 +3,8 @@
 #ifndef TORCHRL_POOL_CORE_TICKET_BOX_H_
 #define TORCHRL_POOL_CORE_TICKET_BOX_H_
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -24,17 +26,9 @@ class TicketBox {
 
   // To be filled in: batches have the layout's columns, null bases and contiguous strides. Has one user.
   Ticket& Take(Op op) {
-    Ticket* ticket = nullptr;
-    {
-      Perturb();
-      std::lock_guard lock(mutex_);
-      if (free_.empty()) {
-        free_.reserve(tickets_.size() + 1);  // so that Drop cannot fail
-        free_.push_back(&tickets_.emplace_back());
-      }
-      ticket = free_.back();
-      free_.pop_back();
-    }
+    Perturb();
+    Ticket* ticket = spare_.exchange(nullptr, std::memory_order_acquire);
+    if (!ticket) ticket = TakeAnother();
     Prepare(*ticket, op);
     return *ticket;
   }
@@ -45,12 +39,29 @@ class TicketBox {
     if (ticket.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return nullptr;
     std::shared_ptr<void> owner = std::move(ticket.owner);
     Perturb();
-    std::lock_guard lock(mutex_);
-    free_.push_back(&ticket);
+    Ticket* none = nullptr;
+    if (!spare_.compare_exchange_strong(none, &ticket, std::memory_order_release)) {
+      std::lock_guard lock(mutex_);
+      free_.push_back(&ticket);
+    }
     return owner;
   }
 
  private:
+  Ticket* TakeAnother() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      free_.reserve(tickets_.size() + 1);  // so that Drop cannot fail
+      Ticket& ticket = tickets_.emplace_back();
+      ticket.actions = actions_;
+      ticket.out = ticket.root = outputs_;
+      return &ticket;
+    }
+    Ticket* ticket = free_.back();
+    free_.pop_back();
+    return ticket;
+  }
+
   void Prepare(Ticket& ticket, Op op) const {
     ticket.op = op;
     ticket.envs = {};
@@ -65,12 +76,14 @@ class TicketBox {
     ticket.finished.store(false, std::memory_order_relaxed);
     ticket.faults.clear();
     ticket.users.store(1, std::memory_order_relaxed);
-    ticket.actions = actions_;
-    ticket.out = outputs_;
-    ticket.root = outputs_;
+    for (Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) {
+      std::fill(batch->base.begin(), batch->base.end(), nullptr);
+    }
+    if (!ticket.out.is_packed) ticket.out = outputs_;
   }
 
-  Batch actions_, outputs_;  // that nobody has filled in
+  Batch actions_, outputs_;              // that nobody has filled in
+  std::atomic<Ticket*> spare_{nullptr};  // the free one that was used last, for calls that follow each other
   std::mutex mutex_;
   std::deque<Ticket> tickets_;
   std::vector<Ticket*> free_;

@@ -45,6 +45,21 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// False may be wrong.
+template <class T>
+bool AllAdmitted(const Range<T>& range, std::span<const T> values) {
+  if constexpr (std::is_integral_v<T>) {
+    if (range.least == 0) {  // where their bits together are small enough each of them is
+      std::make_unsigned_t<T> bits = 0;
+      for (const T value : values) bits |= static_cast<std::make_unsigned_t<T>>(value);
+      return bits <= static_cast<std::make_unsigned_t<T>>(range.most);
+    }
+  }
+  bool all = true;
+  for (const T value : values) all &= range.Admits(value);
+  return all;
+}
+
 template <class T>
 Range<T> RangeOf(const Spec& spec, std::size_t element) {
   constexpr T kLowest = std::numeric_limits<T>::lowest(), kMax = std::numeric_limits<T>::max();
@@ -101,11 +116,9 @@ void CheckNumbers(const Spec& spec, std::size_t size, const RowBlock& rows) {
   bool is_one_range = true;
   const Range<T> range = RangeOf<T>(spec, 0);
   for (std::size_t i = 1; i < size; ++i) is_one_range = is_one_range && RangeOf<T>(spec, i) == range;
-  bool all_right = true;
-  if (is_one_range && rows.stride == size * sizeof(T)) {
-    const T* values = rows.Row<T>(0);
-    for (std::size_t i = 0; i < rows.count * size; ++i) all_right &= range.Admits(values[i]);
-    if (all_right) return;
+  if (is_one_range && rows.stride == size * sizeof(T) &&
+      AllAdmitted(range, std::span(rows.Row<T>(0), rows.count * size))) {
+    return;
   }
   for (std::uint32_t row = 0; row < rows.count; ++row) {
     for (std::size_t i = 0; i < size; ++i) {

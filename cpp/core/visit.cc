@@ -2,16 +2,41 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "stages/one_hot.h"
 
 namespace torchrl_pool::core {
 
-Scratch::Scratch(const Layout& layout)
-    : actions(layout.actions.size()),
-      outputs(layout.targets.size()),
-      columns(layout.outputs.size()),
-      bytes_(layout.scratch_bytes) {}
+void ActionRows::Bind(const Layout& layout, const Batch& batch, std::byte* scratch) {
+  std::byte* const* base = batch.base.data();
+  const std::size_t* stride = batch.stride.data();
+  const ActionColumn* columns = layout.actions.data();
+  const auto given_rows = [=](std::size_t i) { return Rows{base[i], stride[i]}; };
+  given.Bind(given_rows);
+  decoded.Bind([=](std::size_t i) {
+    return columns[i].one_hot ? Rows{scratch + columns[i].scratch, 0} : given_rows(i);
+  });
+}
+
+void OutputRows::Bind(const Layout& layout, const Batch& batch, std::byte* scratch) {
+  std::byte* const* base = batch.base.data();
+  const std::size_t* stride = batch.stride.data();
+  const Target* to = layout.targets.data();
+  columns.Bind([=](std::size_t i) { return Rows{base[i], stride[i]}; });
+  targets.Bind([=](std::size_t i) {
+    const auto [column, bytes] = to[i];
+    if (column != Target::kNoColumn && base[column]) return Rows{base[column], stride[column]};
+    return Rows{bytes == Target::kNoScratch ? nullptr : scratch + bytes, 0};
+  });
+}
+
+Visitor::Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch)
+    : layout_(layout), ticket_(ticket), scratch_(scratch) {
+  if (ticket.op == Op::kCreate) return;
+  if (ticket.op != Op::kReset) scratch.actions.Bind(layout, ticket.actions, scratch.bytes());
+  scratch.out.Bind(layout, ticket.out, scratch.bytes());
+}
 
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
@@ -23,14 +48,15 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
       if (seeds && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
       const ResetOptions* options =
           ticket_.reset_options.empty() ? nullptr : ticket_.reset_options[env_index].get();
-      return Reset(slot, ticket_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
+      return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
     }
     default:
       return VisitInStep(env_index, slot);
   }
 }
 
-Result Visitor::VisitInStep(std::uint32_t row, EnvSlot& slot) {
+// The hot path: one function for the compiler.
+[[gnu::flatten]] Result Visitor::VisitInStep(std::uint32_t row, EnvSlot& slot) {
   const bool may_reset = ticket_.op == Op::kStepAndReset;
   bool done = false;
   if (!Step(slot, row, &done)) {
@@ -38,7 +64,10 @@ Result Visitor::VisitInStep(std::uint32_t row, EnvSlot& slot) {
     return Fail(ticket_.out, row);
   }
   if (!done || !may_reset) return Result::kOk;
-  return Reset(slot, ticket_.root, row) ? Result::kReset : Fail(ticket_.root, row);
+  if (!std::exchange(root_is_bound_, true)) {
+    scratch_.root.Bind(layout_, ticket_.root, scratch_.bytes());
+  }
+  return Reset(slot, scratch_.root, row) ? Result::kReset : Fail(ticket_.root, row);
 }
 
 // With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
@@ -55,76 +84,58 @@ bool Visitor::Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words) {
   return slot.task->seed(slot.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
 }
 
-bool Visitor::Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row, const ResetOptions* options) {
+bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options) {
   scratch_.step = EnvFault::kInReset;
-  BindOutputs(batch, row);
-  void* const* outputs = scratch_.outputs.data();
-  const int status = options ? slot.task->reset_with(slot.env, options->handle(), outputs, &scratch_.error)
-                             : slot.task->reset(slot.env, outputs, &scratch_.error);
+  rows.MoveTo(row);
+  void* const* targets = rows.targets.at();
+  const int status = options ? slot.task->reset_with(slot.env, options->handle(), targets, &scratch_.error)
+                             : slot.task->reset(slot.env, targets, &scratch_.error);
   if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
-  WriteFlag(layout_.terminated, false);
-  WriteFlag(layout_.truncated, false);
-  WriteFlag(layout_.done, false);
-  return RunStages(slot);
+  WriteFlags(rows, false, false);
+  return RunStages(slot, rows);
 }
 
 bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   scratch_.step = slot.elapsed_steps + 1;
-  BindActions(row);
-  BindOutputs(ticket_.out, row);
+  OutputRows& rows = scratch_.out;
+  scratch_.actions.given.MoveTo(row);
+  scratch_.actions.decoded.MoveTo(row);
+  DecodeActions();
+  rows.MoveTo(row);
   trp_step_result result{};
   const int status =
-      slot.task->step(slot.env, scratch_.actions.data(), scratch_.outputs.data(), &result, &scratch_.error);
+      slot.task->step(slot.env, scratch_.actions.decoded.at(), rows.targets.at(), &result, &scratch_.error);
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
   const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
   *done = terminated || truncated;
-  WriteFlag(layout_.terminated, terminated);
-  WriteFlag(layout_.truncated, truncated);
-  WriteFlag(layout_.done, *done);
-  return RunStages(slot);
+  WriteFlags(rows, terminated, truncated);
+  return RunStages(slot, rows);
 }
 
-void Visitor::BindActions(std::uint32_t row) {
+void Visitor::DecodeActions() {
   for (std::size_t i = 0; i < layout_.actions.size(); ++i) {
     const ActionColumn& column = layout_.actions[i];
-    const std::byte* from = ticket_.actions.Row(i, row);
-    if (column.one_hot) {
-      std::byte* numbers = scratch_.bytes() + column.scratch;
-      DecodeOneHot(column.spec.categories, reinterpret_cast<const std::int64_t*>(from),
-                   reinterpret_cast<std::int64_t*>(numbers));
-      from = numbers;
-    }
-    scratch_.actions[i] = from;
+    if (!column.one_hot) continue;
+    DecodeOneHot(column.spec.categories,
+                 reinterpret_cast<const std::int64_t*>(scratch_.actions.given.at()[i]),
+                 reinterpret_cast<std::int64_t*>(scratch_.bytes() + column.scratch));
   }
 }
 
-// Where the env writes each of its outputs: straight into the batch wherever that is possible.
-void Visitor::BindOutputs(const Batch& batch, std::uint32_t row) {
-  std::byte** const columns = scratch_.columns.data();
-  const std::size_t num_columns = scratch_.columns.size();
-  std::byte* const* base = batch.base.data();
-  const std::size_t* stride = batch.stride.data();
-  for (std::size_t i = 0; i < num_columns; ++i) columns[i] = base[i] ? base[i] + row * stride[i] : nullptr;
-  void** output = scratch_.outputs.data();
-  for (const Target& target : layout_.targets) {
-    std::byte* to = target.column == Target::kNoColumn ? nullptr : columns[target.column];
-    if (!to && target.scratch != Target::kNoScratch) to = scratch_.bytes() + target.scratch;
-    *output++ = to;
-  }
+void Visitor::WriteFlags(const OutputRows& rows, bool terminated, bool truncated) {
+  std::byte* const* columns = rows.columns.at();
+  if (std::byte* to = columns[layout_.terminated]) *to = std::byte{terminated};
+  if (std::byte* to = columns[layout_.truncated]) *to = std::byte{truncated};
+  if (std::byte* to = columns[layout_.done]) *to = std::byte{terminated || truncated};
 }
 
-void Visitor::WriteFlag(std::size_t column, bool value) {
-  if (std::byte* to = scratch_.columns[column]) *to = std::byte{value};
-}
-
-bool Visitor::RunStages(EnvSlot& slot) {
+bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows) {
   if (layout_.stages.empty()) return true;
-  const StageRow row{
-      scratch_.columns.data(), scratch_.outputs.data(), slot.state, slot.elapsed_steps, slot.task, slot.env,
-      &scratch_.error};
+  const StageRow row{rows.columns.at(), rows.targets.at(), slot.state,     slot.elapsed_steps,
+                     slot.task,         slot.env,          &scratch_.error};
   for (const auto& stage : layout_.stages) {
     if (!stage->Run(row)) return false;
   }

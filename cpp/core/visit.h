@@ -23,16 +23,39 @@ struct alignas(kCacheLine) EnvSlot {
   std::byte* state;  // of the stages
 };
 
+// Where the env at hand finds its actions.
+struct ActionRows {
+  explicit ActionRows(const Layout& layout) : given(layout.actions.size()), decoded(layout.actions.size()) {}
+  void Bind(const Layout& layout, const Batch& batch, std::byte* scratch);
+
+  RowCursor<const std::byte> given;  // of each column of the batch
+  RowCursor<const void> decoded;     // of each action of the env
+};
+
+// Where the env at hand writes: straight into the batch wherever that is possible.
+struct OutputRows {
+  explicit OutputRows(const Layout& layout)
+      : columns(layout.outputs.size()), targets(layout.targets.size()) {}
+  void Bind(const Layout& layout, const Batch& batch, std::byte* scratch);
+  void MoveTo(std::uint32_t row) {
+    columns.MoveTo(row);
+    targets.MoveTo(row);
+  }
+
+  RowCursor<std::byte> columns;  // of the batch
+  RowCursor<void> targets;       // of the env's outputs
+};
+
 // The buffers of one thread.
 class Scratch {
  public:
-  explicit Scratch(const Layout& layout);
+  explicit Scratch(const Layout& layout)
+      : actions(layout), out(layout), root(layout), bytes_(layout.scratch_bytes) {}
 
   std::byte* bytes() { return bytes_.data(); }
 
-  std::vector<const void*> actions;  // of the env at hand, one per action
-  std::vector<void*> outputs;        // where it writes, one per output of the env
-  std::vector<std::byte*> columns;   // its row of each column of the batch
+  ActionRows actions;
+  OutputRows out, root;
   trp_error error{};
   std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
   std::vector<Result> results;   // of the chunk at hand
@@ -45,8 +68,7 @@ class Scratch {
 // The visits of one thread on behalf of one ticket.
 class Visitor {
  public:
-  Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch)
-      : layout_(layout), ticket_(ticket), scratch_(scratch) {}
+  Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch);
 
   // Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
   // zeros.
@@ -56,18 +78,18 @@ class Visitor {
   Result VisitInStep(std::uint32_t row, EnvSlot& slot);
   bool Create(EnvSlot& slot);
   bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
-  bool Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row, const ResetOptions* options = nullptr);
+  bool Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options = nullptr);
   bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
-  void BindActions(std::uint32_t row);
-  void BindOutputs(const Batch& batch, std::uint32_t row);
-  bool RunStages(EnvSlot& slot);
-  void WriteFlag(std::size_t column, bool value);
+  void DecodeActions();
+  bool RunStages(EnvSlot& slot, const OutputRows& rows);
+  void WriteFlags(const OutputRows& rows, bool terminated, bool truncated);
   Result Fail(const Batch& batch, std::uint32_t row);
   void Clear(const Batch& batch, std::uint32_t row);
 
   const Layout& layout_;
   const Ticket& ticket_;
   Scratch& scratch_;
+  bool root_is_bound_ = false;
 };
 
 }  // namespace torchrl_pool::core

@@ -116,6 +116,7 @@ class Tensors {
       names_.push_back(column.spec.name);
       row_bytes_.push_back(column.row_bytes);
       strides_.push_back(column.row_bytes + padding);
+      is_packed_ = padding == 0;
       blocks_.emplace_back(rows * strides_.back() / sizeof(double) + 1);  // aligned for every dtype
     }
     Clear();
@@ -126,6 +127,7 @@ class Tensors {
   }
 
   void BindTo(core::Batch& batch) {
+    batch.is_packed = is_packed_;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       batch.base[i] = reinterpret_cast<std::byte*>(blocks_[i].data());
       batch.stride[i] = strides_[i];
@@ -195,6 +197,7 @@ class Tensors {
   std::size_t rows_;
   std::vector<std::string> names_;
   std::vector<std::size_t> row_bytes_, strides_;
+  bool is_packed_ = true;
   std::vector<std::vector<double>> blocks_;
 };
 

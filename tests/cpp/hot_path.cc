@@ -1,11 +1,12 @@
-// One CartPole on the hot path, in a loop for tools that count.
+// CartPole on the hot path, in a loop for tools that count.
 //
 //   hot_path env STEPS      the env alone, behind the plugin ABI
 //   hot_path visit STEPS    and what the executor does for each env
-//   hot_path call STEPS     and what it does once for a call, here with one env: the dispatch
+//   hot_path call STEPS [ENVS]    and what it does once for a call, with one env or more: the dispatch
 //
 // Instructions are those of the function `measured`, which callgrind's --toggle-collect names. Prints the
 // compiler, and how often `measured` allocated memory.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bare_loop.h"
 #include "fixture.h"
@@ -94,9 +96,11 @@ class Visited : public Subject {
   ~Visited() override { slot_.task->destroy(slot_.env); }
 
   void Step(std::int64_t steps) override {
+    ticket_.op = core::Op::kStepAndReset;
+    core::Visitor visitor(layout_, ticket_, scratch_);  // of many envs in turn
     for (std::int64_t i = 0; i < steps; ++i) {
       *action_ = i % 2;
-      Run(core::Op::kStepAndReset);
+      if (visitor.Visit(0, slot_) == core::Result::kFailed) std::abort();
     }
   }
 
@@ -123,19 +127,20 @@ core::PoolOptions OneThread() {
 
 class Called : public Subject {
  public:
-  explicit Called(const std::shared_ptr<const core::Config>& config)
-      : pool_(core::Pool::Open({{config, kMaxEpisodeSteps}}, OneThread(), NeverInterrupted)),
-        actions_(pool_->layout().actions, 1),
-        out_(pool_->layout().outputs, 1),
-        root_(pool_->layout().outputs, 1) {
+  Called(const std::shared_ptr<const core::Config>& config, std::size_t num_envs)
+      : pool_(core::Pool::Open(std::vector<core::EnvRequest>(num_envs, {config, kMaxEpisodeSteps}),
+                               OneThread(), NeverInterrupted)),
+        actions_(pool_->layout().actions, num_envs),
+        out_(pool_->layout().outputs, num_envs),
+        root_(pool_->layout().outputs, num_envs) {
     core::Ticket& ticket = pool_->Begin(core::Op::kReset);
-    ticket.entropy = {{0}};
+    ticket.entropy.assign(pool_->num_envs(), {0});
     Run(ticket);
   }
 
   void Step(std::int64_t steps) override {
     for (std::int64_t i = 0; i < steps; ++i) {
-      *action_ = i % 2;
+      std::fill_n(action_, pool_->num_envs(), i % 2);
       core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset);
       actions_.BindTo(ticket.actions);
       root_.BindTo(ticket.root);
@@ -157,11 +162,11 @@ class Called : public Subject {
   std::int64_t* const action_ = FirstAction(actions_);
 };
 
-std::unique_ptr<Subject> Make(const std::string& name) {
+std::unique_ptr<Subject> Make(const std::string& name, std::size_t num_envs) {
   const auto config = test::MakeConfig("libtorchrl_pool_classic", "CartPole-v1");
   if (name == "env") return std::make_unique<Env>(config);
   if (name == "visit") return std::make_unique<Visited>(config);
-  if (name == "call") return std::make_unique<Called>(config);
+  if (name == "call") return std::make_unique<Called>(config, num_envs);
   return nullptr;
 }
 
@@ -173,8 +178,9 @@ extern "C" __attribute__((noinline)) void measured(torchrl_pool::Subject& subjec
 }
 
 int main(int argc, char** argv) {
-  const auto subject = argc == 3 ? torchrl_pool::Make(argv[1]) : nullptr;
-  if (!subject) return std::fprintf(stderr, "usage: hot_path env|visit|call STEPS\n"), 2;
+  const std::size_t num_envs = argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 1;
+  const auto subject = argc == 3 || argc == 4 ? torchrl_pool::Make(argv[1], num_envs) : nullptr;
+  if (!subject) return std::fprintf(stderr, "usage: hot_path env|visit|call STEPS [ENVS]\n"), 2;
   subject->Step(torchrl_pool::kWarmUp);
   const std::int64_t before = allocations;
   measured(*subject, std::atoll(argv[2]));
