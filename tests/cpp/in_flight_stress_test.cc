@@ -197,13 +197,14 @@ class Storm : test::Dice {
     return chosen;
   }
 
-  // Cheap ones, but at times an env fails, and at times one takes long; perhaps both in a chunk.
+  // Cheap ones, but at times an env fails and at times one takes long: perhaps the next one of its chunk.
   std::vector<std::int64_t> DrawActions(std::size_t count) {
     std::vector<std::int64_t> actions(count);
     for (auto& action : actions) action = Draw(kSlowAction);
     if (count == 0 || !OneIn(3)) return actions;
-    if (OneIn(2)) actions[Draw(static_cast<std::uint32_t>(count))] = kSlowAction;
-    if (OneIn(2)) actions[Draw(static_cast<std::uint32_t>(count))] = kFailingAction;
+    const std::size_t env = Draw(static_cast<std::uint32_t>(count));
+    if (OneIn(2)) actions[(env + 1) % count] = kSlowAction;
+    if (OneIn(2)) actions[env] = kFailingAction;
     return actions;
   }
 
