@@ -138,8 +138,8 @@ class Interrupted(RuleBasedStateMachine):
                 self.rows[i].step(action)
                 assert following["observation"][i].tolist() == self.rows[i].observation
 
-    @rule(indices=INDICES)
-    def interrupted_step(self, indices):
+    @rule(indices=INDICES, waits=st.booleans())
+    def interrupted_step(self, indices, waits):
         indices = [i for i in indices if i in self.those("ready")]
         if not indices:
             return
@@ -148,6 +148,10 @@ class Interrupted(RuleBasedStateMachine):
             self.pool._step(root)
         for i in indices:
             self.rows[i].status = "unknown"
+        while waits:  # until what was given up has come to rest, before anything else asks the pool
+            with pytest.raises(RuntimeError) as refused:
+                self.pool.get_state(indices[0])
+            waits = "still at work" in str(refused.value)
 
     # ---- envs in flight
 

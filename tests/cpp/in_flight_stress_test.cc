@@ -20,36 +20,28 @@
 #include "concurrency.h"
 #include "fixture.h"
 #include "held_up.h"
+#include "in_flight_model.h"
 #include "pool.h"
 #include "storm.h"
 
 namespace torchrl_pool::core {
 namespace {
 
+using test::At;
 using test::Counter;
+using test::Env;
+using test::Episode;
+using test::kEpisodeLength;
+using test::kFailingAction;
+using test::kSlowAction;
+using test::Rows;
 using test::Tensors;
 using Clock = std::chrono::steady_clock;
 using Envs = std::vector<std::uint32_t>;
 
-constexpr std::int64_t kFailingAction = 9, kSlowAction = 8, kEpisodeLength = 5;
-
 // The limit is for broken code only.
 std::atomic<Clock::time_point> give_up_at{};
 bool InterruptingOrLate() { return test::Interrupting() || Clock::now() > give_up_at.load(); }
-
-// The memory of one submission.
-struct Rows {
-  explicit Rows(const Layout& layout, std::size_t count)
-      : actions(layout.actions, count), out(layout.outputs, count), root(layout.outputs, count) {}
-  Tensors actions, out, root;
-};
-
-// The addresses of a batch's columns, as Pool::Take wants them.
-std::vector<const std::byte*> ColumnsOf(const Tensors& tensors, const Layout& layout) {
-  std::vector<const std::byte*> columns;
-  for (std::size_t i = 0; i < layout.outputs.size(); ++i) columns.push_back(tensors.Row(i, 0));
-  return columns;
-}
 
 class Storm : test::Dice {
  public:
@@ -68,7 +60,10 @@ class Storm : test::Dice {
     test::TheProbe().exempt.store(std::this_thread::get_id());
     client_.CheckedReset();
   }
-  ~Storm() { OpenGate(); }
+  ~Storm() {
+    OpenGate();
+    client_.Retire();  // its threads write to what goes first
+  }
 
   void Run() {
     static constexpr int kCalls = 300;
@@ -90,22 +85,10 @@ class Storm : test::Dice {
   }
 
  private:
-  enum class At { kRest, kSent, kInTicket, kAbandoned };
-  enum class Episode { kGoesOn, kFailed, kUnknown };
-  struct Env {
-    At at = At::kRest;
-    Episode episode = Episode::kGoesOn;
-    bool held_up = false;  // perhaps, by the gate
-    // Where it is sent, or in a ticket:
-    Op op = Op::kReset;
-    bool alone = false;
-    std::int64_t action = 0;
-  };
   struct Flight {  // a ticket that is awaited later
     Ticket* ticket;
     Envs envs;
     std::shared_ptr<Rows> rows;
-    bool completes_root;
   };
   struct Saved {
     std::vector<std::uint8_t> bytes;
@@ -261,9 +244,9 @@ class Storm : test::Dice {
     const Envs envs = DrawEnvs(op, OneIn(2) ? 100 : 30);
     if (envs.empty()) return;
     const auto actions = DrawActions(envs.size());
-    Flight flight{nullptr, envs, nullptr, OneIn(2)};
+    Flight flight{nullptr, envs, nullptr};
     flight.rows = Begin(op, envs, actions, &flight.ticket);
-    flight.ticket->completes_root = flight.completes_root && op == Op::kStepAndReset;
+    flight.ticket->completes_root = op == Op::kStepAndReset && OneIn(2);
     pool().Submit(*flight.ticket, Pool::Await::kLater, InterruptingOrLate);
     MarkSent(At::kInTicket, op, envs, actions, false);
     flights_.push_back(std::move(flight));
@@ -276,7 +259,7 @@ class Storm : test::Dice {
     if (gated_) std::erase(envs, *gated_);
     if (envs.empty()) return;
     const auto actions = DrawActions(envs.size());
-    Flight flight{nullptr, envs, nullptr, false};
+    Flight flight{nullptr, envs, nullptr};
     flight.rows = Begin(op, envs, actions, &flight.ticket);
     pool().Submit(*flight.ticket, Pool::Await::kAtOnce, InterruptingOrLate);
     MarkSent(At::kInTicket, op, envs, actions, false);
@@ -306,7 +289,7 @@ class Storm : test::Dice {
   void Finish(const Flight& flight, const std::function<void()>& meanwhile) {
     Envs expected, failed;
     for (const std::uint32_t env : flight.envs) {
-      if (Fails(envs_[env])) expected.push_back(env);
+      if (envs_[env].fails()) expected.push_back(env);
     }
     std::uint32_t resets = 0;
     try {
@@ -317,7 +300,7 @@ class Storm : test::Dice {
     CHECK_EQ(failed, expected);
     std::uint32_t expected_resets = 0;
     for (const std::uint32_t env : flight.envs) {
-      if (Fails(envs_[env])) {
+      if (envs_[env].fails()) {
         CHECK(flight.rows->out.IsZero(env));
         Settle(env, Episode::kFailed);
         continue;
@@ -326,8 +309,6 @@ class Storm : test::Dice {
     }
     if (failed.empty()) CHECK_EQ(resets, expected_resets);
   }
-
-  static bool Fails(const Env& env) { return env.op != Op::kReset && env.action == kFailingAction; }
 
   void Settle(std::uint32_t env, Episode episode) {
     envs_[env].at = At::kRest;
@@ -386,7 +367,7 @@ class Storm : test::Dice {
   void ReceiveOp(Op op) {
     if (OneIn(2)) ReceiveTogether(op);
     const Envs alone = Outstanding(op, true, false);
-    if (!alone.empty()) ReceiveAlone(op, alone[Draw(static_cast<std::uint32_t>(alone.size()))]);
+    if (!alone.empty()) ReceiveAlone(op, OneOf(alone));
   }
 
   void ReceiveTogether(Op op) {
@@ -426,10 +407,11 @@ class Storm : test::Dice {
     if (!received) return;
     for (const std::uint32_t env : received->envs) {
       CHECK(envs_[env].at == At::kSent && envs_[env].op == op && envs_[env].alone == alone);
-      CHECK(!Fails(envs_[env]));
+      CHECK(!envs_[env].fails());
     }
     if (OneIn(5)) return pool().PutBack(*received);  // as after an error between the two
-    const auto out = ColumnsOf(taken_.out, pool().layout()), root = ColumnsOf(taken_.root, pool().layout());
+    const std::size_t columns = pool().layout().outputs.size();
+    const auto out = Rows::ColumnsOf(taken_.out, columns), root = Rows::ColumnsOf(taken_.root, columns);
     pool().Take(*received, out.data(), root.data());
     for (std::size_t k = 0; k < received->envs.size(); ++k) {
       const bool resets = Follow(received->envs[k], taken_.out, taken_.root, k, false);
@@ -443,7 +425,7 @@ class Storm : test::Dice {
     for (const EnvFault& fault : faults) {
       failed.push_back(static_cast<std::uint32_t>(fault.env_index));
       const Env& env = envs_[failed.back()];
-      CHECK(env.at == At::kSent && env.op == op && env.alone == alone && Fails(env));
+      CHECK(env.at == At::kSent && env.op == op && env.alone == alone && env.fails());
       Settle(failed.back(), Episode::kFailed);
     }
     if (!OneIn(4)) Send(Op::kReset, failed);
@@ -468,7 +450,7 @@ class Storm : test::Dice {
     }
     if (in_flight.empty()) return;
     std::this_thread::sleep_for(std::chrono::microseconds(Draw(1'000)));
-    const std::uint32_t env = in_flight[Draw(static_cast<std::uint32_t>(in_flight.size()))];
+    const std::uint32_t env = OneOf(in_flight);
     if (!saved_.empty()) CHECK_THROWS(PoolError, "", pool().Load(env, saved_[0].bytes));
     CHECK_THROWS(PoolError, "", pool().Save(env));
     const Envs one{env};
@@ -482,7 +464,7 @@ class Storm : test::Dice {
       saved_.push_back({pool().Save(from), client_.models[from]});
     }
     if (saved_.empty() || envs_[to].at != At::kRest) return;
-    const Saved& saved = saved_[Draw(static_cast<std::uint32_t>(saved_.size()))];
+    const Saved& saved = OneOf(saved_);
     pool().Load(to, saved.bytes);
     client_.models[to] = saved.counter;
     envs_[to].episode = Episode::kGoesOn;

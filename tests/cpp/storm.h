@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <vector>
 
 #include "check.h"
 #include "fixture.h"
@@ -23,6 +24,10 @@ class Dice {
 
   std::uint32_t Draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
   bool OneIn(std::uint32_t count) { return Draw(count) == 0; }
+  template <class T>
+  const T& OneOf(const std::vector<T>& items) {
+    return items[Draw(static_cast<std::uint32_t>(items.size()))];
+  }
 
  private:
   std::mt19937 random_;
