@@ -99,13 +99,13 @@ class Storm : test::Dice {
 
   std::vector<std::shared_ptr<const Config>> DrawConfigs() {
     const std::int64_t costs[] = {0, 0, 1'000, 10'000};
-    const std::int64_t cost = costs[Draw(4)], reset_us = OneIn(2) ? 0 : Draw(800);
+    const std::int64_t cost = costs[Draw(4)], reset_us = OneIn(2) ? 0 : 700;
     const auto config = [&](bool gate) {
       return test::CounterConfig({{"cost_ns", cost},
                                   {"reset_us", reset_us},
                                   {"gate", gate},
                                   {"slow_action", kSlowAction},
-                                  {"slow_us", std::int64_t{600}},
+                                  {"slow_us", std::int64_t{200}},
                                   {"fail_on_action", kFailingAction},
                                   {"episode_length", kEpisodeLength}});
     };
@@ -186,8 +186,8 @@ class Storm : test::Dice {
     for (auto& action : actions) action = Draw(kSlowAction);
     if (count == 0 || !OneIn(3)) return actions;
     const std::size_t env = Draw(static_cast<std::uint32_t>(count));
-    if (OneIn(2)) actions[(env + 1) % count] = kSlowAction;
-    if (OneIn(2)) actions[env] = kFailingAction;
+    if (!OneIn(3)) actions[(env + 1) % count] = kSlowAction;
+    if (!OneIn(3)) actions[env] = kFailingAction;
     return actions;
   }
 
