@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import signal
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -148,7 +149,9 @@ class Interrupted(RuleBasedStateMachine):
             self.pool._step(root)
         for i in indices:
             self.rows[i].status = "unknown"
+        deadline = time.monotonic() + MANY_SECONDS
         while waits:  # until what was given up has come to rest, before anything else asks the pool
+            assert time.monotonic() < deadline
             with pytest.raises(RuntimeError) as refused:
                 self.pool.get_state(indices[0])
             waits = "still at work" in str(refused.value)
