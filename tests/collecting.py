@@ -93,3 +93,14 @@ def assert_equal_batches(got, expected):
         for key, value in other.items(True, True):
             assert one[key].dtype is value.dtype, key
             assert torch.equal(one[key], value), key
+
+
+# Tasks, and what makes a policy for each.
+TASKS = [
+    ("CartPole-v1", categorical_actor),
+    ("CartPole-v1", tilt_policy),
+    ("HalfCheetah-v5", normal_actor),
+    ("FrozenLake-v1", categorical_actor),
+    ("Pendulum-v1", random_actions),
+    ("ALE/Pong-v5", random_actions),
+]

@@ -18,3 +18,19 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True)
 def _fixed_torch_seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def make_pool():
+    """Makes pools, of CartPole unless told otherwise, that are closed with the test."""
+    from torchrl_pool import PoolEnv  # not before the warnings of its imports are filtered
+
+    pools = []
+
+    def make(task="CartPole-v1", num_envs=6, **kwargs):
+        pools.append(PoolEnv(task, num_envs, device="cpu", **kwargs))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close(raise_if_closed=False)

@@ -1,6 +1,7 @@
 """Random sequences of calls against a slow model: one Gymnasium env per row, stepped one after the other."""
 
 import copy
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -185,14 +186,17 @@ class Sequences(RuleBasedStateMachine):
             self.flight[i] = kind, chosen[i]
 
     @precondition(lambda self: self.open and not self.idle())
-    @rule(data=st.data())
-    def receive(self, data):
+    @rule(data=st.data(), fails=st.sampled_from([None, None, MemoryError, KeyboardInterrupt]))
+    def receive(self, data, fails):
         kind = data.draw(st.sampled_from(sorted({kind for kind, _ in self.flight.values()})))
         outstanding = sum(of == kind for of, _ in self.flight.values())
         least = data.draw(st.integers(1, outstanding))
         receive = getattr(self.pool, f"async_{kind}_recv")
         with pytest.raises(RuntimeError, match="outstanding"):
             receive(outstanding + 1)
+        if fails:
+            with self.without_memory(fails), pytest.raises(fails):
+                receive(least)
         while outstanding:  # how many are there at once is up to the threads, what follows must not be
             received = receive(min(least, outstanding))
             tensordict, root = received if kind == "step_and_maybe_reset" else (received, received)
@@ -208,6 +212,17 @@ class Sequences(RuleBasedStateMachine):
                     assert tensordict["action"][k].tolist() == np.asarray(action).tolist()
                 self.visit(kind, self.rows[i], action, after, root[k])
             outstanding -= len(indices)
+
+    @contextmanager
+    def without_memory(self, error):
+        """An error between a result and its memory, which loses no result."""
+
+        def fail(*args, **kwargs):
+            raise error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.pool._allocator, "for_rows", fail)
+            yield
 
     @precondition(running)
     @rule(index=st.integers(0, N - 1))

@@ -24,6 +24,7 @@ namespace torchrl_pool::test {
 using Mask = std::vector<std::uint8_t>;
 
 inline bool NeverInterrupted() { return false; }
+inline bool AlwaysInterrupted() { return true; }
 
 template <class Function>
 bool IsInterrupted(Function&& function) {

@@ -12,6 +12,7 @@
 namespace torchrl_pool::core {
 namespace {
 
+using test::AlwaysInterrupted;
 using test::Client;
 using test::ClosedGate;
 using test::IsInterrupted;
@@ -19,8 +20,6 @@ using test::Mask;
 using test::NeverInterrupted;
 using test::SomeActions;
 using test::Tensors;
-
-bool Always() { return true; }
 
 // A client with several tickets in flight, each for a run of its envs.
 class TicketClient : public Client {
@@ -131,7 +130,7 @@ TEST(AnInterruptedWaitLosesNothing) {
   {
     const ClosedGate gate;
     ticket = &client.Submit({0, 4}, chosen);
-    CHECK(IsInterrupted([&] { client.pool().Wait(*ticket, Always); }));
+    CHECK(IsInterrupted([&] { client.pool().Wait(*ticket, AlwaysInterrupted); }));
   }
   client.CheckGroup({0, 4}, chosen, 0, client.Wait(*ticket));
 }
@@ -145,7 +144,7 @@ TEST(AnInterruptedCallLeavesOthersTheirWork) {
     const ClosedGate gate;
     ticket = &client.Submit({0, 4}, chosen);
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
-    client.interrupted = Always;
+    client.interrupted = AlwaysInterrupted;
     while (!IsInterrupted([&] { client.Step(chosen, &others); })) {
     }
     client.interrupted = NeverInterrupted;
@@ -168,7 +167,7 @@ TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
     const ClosedGate gate;
     ticket = &client.Submit({3, 1}, chosen);
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
-    client.interrupted = Always;
+    client.interrupted = AlwaysInterrupted;
     CHECK(IsInterrupted([&] { client.Step(chosen, &others); }));
     client.interrupted = NeverInterrupted;
     CHECK_THROWS(PoolError, "still at work", client.pool().Load(3, state));

@@ -14,14 +14,13 @@
 namespace torchrl_pool::core {
 namespace {
 
+using test::AlwaysInterrupted;
 using test::Client;
 using test::ClosedGate;
 using test::IsInterrupted;
 using test::Mask;
 using test::SomeActions;
 using test::Tensors;
-
-bool Always() { return true; }
 
 std::atomic<bool>* begun_by_a_call = nullptr;
 
@@ -99,7 +98,7 @@ TEST(TheNextCallWaitsForTheOldOneAndCanBeInterruptedToo) {
     const ClosedGate gate;
     InterruptAStep(client);
     const std::weak_ptr<Tensors> out = client.out;
-    client.interrupted = Always;
+    client.interrupted = AlwaysInterrupted;
     for (int i = 0; i < 3; ++i) {
       CHECK(IsInterrupted([&] { client.Reset(); }));
       CHECK_THROWS(PoolError, "still at work", client.pool().Save(0));
@@ -129,7 +128,7 @@ TEST(ACallWithoutOtherThreadsIsInterruptedToo) {
   Client client(40, {.options = {{"cost_ns", 2'000'000}}, .num_threads = 1});
   client.CheckedReset();
   client.CheckedStep(Op::kStep, SomeActions(40, 0));
-  client.interrupted = Always;
+  client.interrupted = AlwaysInterrupted;
   CHECK(IsInterrupted([&] { client.Step(SomeActions(40, 1)); }));
   client.interrupted = test::NeverInterrupted;
   CHECK_THROWS(PoolError, "interrupted", client.Step(SomeActions(40, 1)));
@@ -194,7 +193,7 @@ TEST(ACallThatHasFinishedIsNotInterrupted) {
   // The caller sleeps until the last env is done, and finds the interrupt when it wakes up.
   Client client(2, {.options = {{"sleep_us", 15'000}}, .num_threads = 2});
   client.CheckedReset();
-  client.interrupted = Always;
+  client.interrupted = AlwaysInterrupted;
   client.CheckedStep(Op::kStep, SomeActions(2, 0));
 }
 

@@ -3,10 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "concurrency.h"
 #include "fixture.h"
 #include "pool.h"
+#include "storm.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -27,27 +25,23 @@ using test::Mask;
 constexpr std::int64_t kFailingAction = 9;
 constexpr std::int64_t kEpisodeLength = 5;
 
-// The interrupt check says yes when this many have been asked; negative: never.
-std::atomic<int> checks_left{-1};
-bool Interrupting() { return checks_left.load() >= 0 && checks_left.fetch_sub(1) == 0; }
-
-class Storm {
+class Storm : test::Dice {
  public:
   explicit Storm(std::uint32_t seed)
-      : random_(seed),
+      : Dice(seed),
         n_(1 + Draw(40)),
         client_(DrawConfigs(),
                 {.num_threads = static_cast<int>(1 + Draw(6)), .max_episode_steps = kTimeLimit}),
         states_(n_, State::kUnset) {
-    client_.interrupted = Interrupting;
+    client_.interrupted = test::Interrupting;
   }
 
-  void Run(int calls) {
+  void Run() {
     std::atomic<bool> stop{false};
     test::Threads threads;
     threads.Start([&] { Interfere(stop); });
     try {
-      for (int i = 0; i < calls; ++i) Call();
+      for (int i = 0; i < kCalls; ++i) Call();
     } catch (...) {
       stop.store(true);
       throw;
@@ -60,9 +54,7 @@ class Storm {
  private:
   enum class State { kUnset, kReady, kFailed, kInterrupted };
   static constexpr std::int64_t kTimeLimit = 8;
-
-  std::uint32_t Draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
-  bool OneIn(std::uint32_t count) { return Draw(count) == 0; }
+  static constexpr int kCalls = 60;
 
   std::vector<std::shared_ptr<const Config>> DrawConfigs() {
     const bool mixed = OneIn(2), sleeps = OneIn(4);
@@ -98,7 +90,7 @@ class Storm {
 
   // The interfering thread may be inside the pool's lock but never in a call: only this thread calls.
   void Call() {
-    checks_left.store(OneIn(6) ? static_cast<int>(Draw(3)) : -1);
+    test::checks_left.store(OneIn(6) ? static_cast<int>(Draw(3)) : -1);
     const auto memory = client_.out;
     try {
       switch (Draw(8)) {
@@ -235,7 +227,6 @@ class Storm {
     states_[to] = State::kReady;
   }
 
-  std::mt19937 random_;
   const std::uint32_t n_;
   Client client_;
   std::vector<State> states_;
@@ -243,20 +234,7 @@ class Storm {
   std::vector<std::int64_t> actions_;
 };
 
-TEST(SurvivesAStorm) {
-  // For a longer hunt: TORCHRL_POOL_STRESS_POOLS=100000 ./stress_test
-  const char* longer = std::getenv("TORCHRL_POOL_STRESS_POOLS");
-  const int pools = longer ? std::atoi(longer) : 300;
-  for (int seed = 0; seed < pools; ++seed) {
-    try {
-      Storm(static_cast<std::uint32_t>(seed)).Run(60);
-    } catch (...) {
-      std::fprintf(stderr, "with seed %d:\n", seed);
-      throw;
-    }
-    CHECK_EQ(test::TheProbe().envs.load(), 0);
-  }
-}
+TEST(SurvivesAStorm) { test::RunStorms<Storm>(300); }
 
 }  // namespace
 }  // namespace torchrl_pool::core

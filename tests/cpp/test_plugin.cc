@@ -53,6 +53,8 @@ class CounterEnv {
     std::int64_t reset_us = 0;
     std::int64_t destroy_us = 0;
     std::int64_t raises = 0;
+    std::int64_t slow_action = -1;
+    std::int64_t slow_us = 0;
 
     template <class Visitor>
     void Visit(Visitor& visit) {
@@ -71,6 +73,8 @@ class CounterEnv {
       visit("reset_us", reset_us, "how long resets sleep besides");
       visit("destroy_us", destroy_us, "how long it takes to destroy an env");
       visit("raises", raises, "signal that a step raises in its thread; 0: none");
+      visit("slow_action", slow_action, "action whose step sleeps for slow_us besides; -1: none");
+      visit("slow_us", slow_us, "how long that is");
     }
   };
 
@@ -114,6 +118,7 @@ class CounterEnv {
     Work();
     if (options_.raises > 0) std::raise(static_cast<int>(options_.raises));
     const std::int64_t action = row.Action<std::int64_t>()[0];
+    if (action == options_.slow_action) SleepUs(options_.slow_us);
     if (action == options_.fail_on_action) throw std::runtime_error("action " + std::to_string(action));
     counter_.Step(action);
     if (counter_.steps == options_.fail_at_step) throw std::runtime_error("the step fails");
