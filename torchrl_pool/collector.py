@@ -87,7 +87,9 @@ class PoolCollector(Collector):
 
     env: Any
     frames_per_batch: int
-    _pool_env: PoolEnv | FusedPool | None = None  # the env itself, or what lies below transforms whose work is known
+    _pool_env: PoolEnv | FusedPool | None = (
+        None  # the env itself, or what lies below transforms whose work is known
+    )
     _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _carrier: TensorDictBase
 
