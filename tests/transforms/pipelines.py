@@ -45,6 +45,34 @@ ROWS: dict[str, Callable[[], list[t.Transform]]] = {
         t.DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"]),
         t.RewardSum(),
     ],
+    "dm_control": lambda: [
+        t.RenameTransform(OBS, ["position"], create_copy=True),
+        t.CatTensors(["position", "observation"], "observation_vector"),
+        t.StepCounter(),
+        t.DoubleToFloat(),
+        t.RewardSum(),
+    ],
+    "cat_in_place": lambda: [
+        t.RenameTransform(OBS, ["position"], create_copy=True),
+        t.ObservationNorm(1.0, 2.0, in_keys=["position"]),
+        t.CatTensors(["observation", "position"], "observation", sort=False, del_keys=False),
+    ],
+    "stacked": lambda: [
+        t.RenameTransform(OBS, ["other"], create_copy=True),
+        t.Stack(["observation", "other"], "both", dim=-1),
+        t.PermuteTransform((-1, -2), in_keys=["both"]),
+    ],
+    "reshaped": lambda: [
+        t.UnsqueezeTransform(-2, in_keys=[*OBS, "reward"]),
+        t.SqueezeTransform(-2, in_keys=["reward"]),
+        t.FlattenObservation(-2, -1, in_keys=OBS),
+    ],
+    "renamed": lambda: [
+        t.RenameTransform([*OBS, "reward"], ["seen", "earned"]),
+        t.RewardSum(in_keys=["earned"], out_keys=["return"]),
+        t.ExcludeTransform("return"),
+    ],
+    "actions_renamed": lambda: [t.RenameTransform([], [], ["action"], ["move"]), t.StepCounter()],
 }
 
 # What looks at the whole batch.
@@ -64,7 +92,7 @@ STATISTICS: dict[str, Callable[[], list[t.Transform]]] = {
         t.DoubleToFloat(),
     ],
     "vec_norm_rewards": lambda: [VecNorm(), t.RewardSum()],
-    "vec_norm_twice": lambda: [VecNorm(OBS, out_keys=["normal"]), VecNorm(["normal"], decay=0.99, eps=0.3)],
+    "vec_norm_each": lambda: [VecNorm(OBS, out_keys=["normal"]), VecNorm(["reward"], decay=0.99)],
     "v2": lambda: [t.VecNormV2([*OBS, "reward"], decay=0.999, reduce_batch_dims=True), t.StepCounter(19)],
     "v2_by_row": lambda: [t.VecNormV2(OBS, decay=0.99, eps=1e-2), t.ClipTransform(OBS, low=-5, high=5)],
     "v2_undecayed": lambda: [t.VecNormV2(OBS, decay=1.0, eps=1e-2, reduce_batch_dims=True)],

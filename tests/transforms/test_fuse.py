@@ -82,7 +82,9 @@ def test_steps_resets_and_masks_equal_torchrl(pipeline):
                 roots[i] = env.maybe_reset(root.exclude("_step"))
             else:
                 roots[i] = env.maybe_reset(env.step_mdp(env.step(root)))
-        assert_same(*(root.exclude("_reset") for root in roots), exact=exact, in_order=False)
+        # The pool leaves the last action in the row of an env that begins an episode.
+        shown = [root.exclude("_reset", *envs[0].action_keys) for root in roots]
+        assert_same(*shown, exact=exact, in_order=False)
 
 
 @pytest.mark.parametrize("pipeline", ALL)

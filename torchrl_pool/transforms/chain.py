@@ -60,6 +60,13 @@ class Chain:
         self.root_keys = [key for key, value in final.items() if value.at_resets]
         self.root_positions = [index_of(final[key]) for key in self.root_keys]
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
+        # What the pool writes straight to where it is seen, by its own key: under which key.
+        keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
+        self.as_written = {
+            keys_of_pool[value.pool_column]: key
+            for key, value in final.items()
+            if value.pool_column is not None
+        }
         self.carried = program.carried
         self.inverse = program.inverse
         self.watched = program.watched

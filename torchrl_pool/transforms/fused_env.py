@@ -25,11 +25,11 @@ from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 class NativePart:
     """The pool and the native part of its transforms, as one thing that steps."""
 
-    def __init__(self, env: PoolEnv, chain: Chain) -> None:
+    def __init__(self, env: PoolEnv, chain: Chain, action_keys: list[Key]) -> None:
         self.env, self.chain = env, chain
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot.of(chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout])
+        self.next_root = NextRoot.of(chain.keys, chain.root_keys, action_keys)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
@@ -141,12 +141,8 @@ class NativePart:
 
     def hand_over(self) -> None:
         """Tells the pool its latest observations, which a call for some of its envs falls back on."""
-        shown = {
-            key: value
-            for key, value in self.allocator.latest.items()
-            if key in self.env._allocator.step_templates
-            and self.chain.program.entries[key].pool_column is not None
-        }
+        latest = self.allocator.latest
+        shown = {key: latest[own] for key, own in self.chain.as_written.items() if own in latest}
         hidden = {key: value.clone() for key, value in self.chain.hidden.by_key().items()}
         self.env._allocator.latest = {**shown, **hidden}
 
@@ -154,7 +150,8 @@ class NativePart:
         """Takes over the pool's latest observations."""
         latest = self.env._allocator.latest
         self.chain.hidden.take_over(latest)
-        self.allocator.latest = latest
+        as_written = self.chain.as_written.items()
+        self.allocator.latest = {own: latest[key] for key, own in as_written if key in latest}
         self.is_stale = True
 
 
@@ -181,7 +178,8 @@ class FusedEnv(TransformedEnv):
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
             old: NativePart | None = self.__dict__["_part"]
-            part = None if fusion.chain is None else NativePart(self.base_env, fusion.chain)
+            chain = fusion.chain
+            part = None if chain is None else NativePart(self.base_env, chain, self.action_keys)
             if old is not None:
                 old.hand_over()
                 if part is not None:

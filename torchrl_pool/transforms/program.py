@@ -162,6 +162,9 @@ class Program:
         """
         phase = max((value.phase for value in reads), default=0)
         if learns:
+            if any(value.phase > 0 and value.at_resets for value in reads):
+                # A reset of some envs changes what the others' latest values are, normalised, too.
+                raise NotNative("it normalises what was normalised before")
             phase += 1
             for value in reads:
                 value.is_learned_from = True
