@@ -60,6 +60,8 @@ class Chain:
         self.root_keys = [key for key, value in final.items() if value.at_resets]
         self.root_positions = [index_of(final[key]) for key in self.root_keys]
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
+        # Of these, resets of some envs look at the others' latest values.
+        self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
         # What the pool writes straight to where it is seen, by its own key: under which key.
         keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
         self.as_written = {
@@ -199,10 +201,15 @@ class ChainAllocator(BatchAllocator):
         return tensors, addresses
 
     def for_reset(self) -> Batch:
-        """For a reset of some envs: the others' rows are zeros, and what is hidden of them stays."""
+        """For a reset of some envs: of the others, what the pool has written stays; the rest is zeros."""
         tensors, addresses = self.for_root()
-        for tensor in tensors.values():
-            tensor.zero_()
+        as_written = self._chain.as_written.values()
+        for key, tensor in tensors.items():
+            latest = self.latest.get(key) if key in as_written else None
+            if latest is None:
+                tensor.data.zero_()
+            else:
+                tensor.data.copy_(latest)  # its version says whether the user has written to it
         self._chain.hidden.latest_addresses(addresses)
         return tensors, addresses
 

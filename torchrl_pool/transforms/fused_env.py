@@ -16,8 +16,8 @@ from torchrl_pool.arguments import check_mask
 from torchrl_pool.env import PoolEnv
 from torchrl_pool.errors import env_failure
 from torchrl_pool.next_root import NextRoot
-from torchrl_pool.specs import Key
 from torchrl_pool.reset_arguments import reset_arguments
+from torchrl_pool.specs import Key
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 
@@ -50,7 +50,7 @@ class NativePart:
     # ---- the three calls of the executor
 
     def reset(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
-        """New episodes in all envs, or in those of the mask; zeros in the rows of the others."""
+        """New episodes in all envs, or in those of the mask; the others' rows are not for users."""
         env, chain = self.env, self.chain
         pool = env._start()
         if mask is None:
@@ -67,7 +67,7 @@ class NativePart:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         if mask is None:
             self.is_stale = False
-            self.set_latest(tensors)
+        self.set_latest(tensors)
         return tensors
 
     def step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> dict[Key, torch.Tensor]:
@@ -311,6 +311,8 @@ class FusedEnv(TransformedEnv):
         """Whether the rows that a reset leaves out are known from the root, and nothing else is."""
         root = self.__dict__["_reset_root"]
         if root is None or self.__dict__["_fusion"].rest or (native.is_stale and native.chain.hides_more):
+            return False
+        if any(key not in native.allocator.latest for key in native.chain.learned_keys):
             return False
         for key in native.chain.root_keys:
             value, template = root.get(key, None), native.allocator.step_templates[key]

@@ -43,7 +43,9 @@ def to_tensor_image(transform: ToTensorImage, program: Program) -> None:
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
         if len(value.shape) != 3:
-            raise NotNative(f"{key!r} has rows of shape {list(value.shape)}: expected height, width, channels")
+            raise NotNative(
+                f"{key!r} has rows of shape {list(value.shape)}: expected height, width, channels"
+            )
         if not transform.shape_tolerant or value.shape[-1] == 3:
             value = _moved(program, value, lambda image: image.permute(0, 3, 1, 2))
         floats = value.dtype.is_floating_point
@@ -151,7 +153,9 @@ def _cast(program: Program, value: Value, dtype: torch.dtype) -> Value:
         return value
     out = Value(value.shape, dtype)
     numbers = {"from_dtype": value.number, "to_dtype": _NUMBERS[dtype]}
-    program.add(_core.stages.cast, reads=[value], writes=[out], in_=value, out=out, size=value.size, **numbers)
+    program.add(
+        _core.stages.cast, reads=[value], writes=[out], in_=value, out=out, size=value.size, **numbers
+    )
     return out
 
 
