@@ -277,7 +277,7 @@ class Inputs:
 
 
 def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:
-    for namespace, name, value in watched:  # at every step: without a generator
+    for namespace, name, value in watched:  # noqa: SIM110
         if namespace.get(name) is not value:
             return False
     return True

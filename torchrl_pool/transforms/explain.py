@@ -22,7 +22,7 @@ def explain(env: EnvBase) -> None:
         >>> from torchrl.envs import ExpandAs, RewardSum, TransformedEnv
         >>> from torchrl_pool import PoolEnv, explain
         >>> explain(TransformedEnv(PoolEnv("CartPole-v1", 4), RewardSum()))
-        transform  runs in      why
+        transform  runs in       why
         RewardSum  the executor
     """
     fused = fuse(env)

@@ -156,7 +156,7 @@ class NativePart:
 
 
 class FusedEnv(TransformedEnv):
-    """A :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, as :func:`fuse` makes it.
+    """A TransformedEnv around a :class:`~torchrl_pool.PoolEnv`, as :func:`fuse` makes it.
 
     The longest part of its transforms, from the env outwards, that has a native form runs in the executor, on
     the row that a thread has just written; TorchRL runs the others around it. Masks of some envs go TorchRL's
@@ -210,7 +210,7 @@ class FusedEnv(TransformedEnv):
     # ---- steps
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset`; in one visit of each env where all is native."""
+        """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
         native = self.native()
         if native is None or native.nested or (own := self.__dict__)["_fusion"].rest:
             return super().step_and_maybe_reset(tensordict)

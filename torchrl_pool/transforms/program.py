@@ -216,7 +216,8 @@ class Program:
                 return f"it writes {key!r}, which its specs lack"
             shape = torch.Size((self.env.num_envs, *value.shape))
             if spec.shape != shape or spec.dtype != value.dtype:
-                return f"it writes {key!r} as {value.dtype} {list(shape)}, its specs say {spec.dtype} {list(spec.shape)}"
+                expected_row = f"{spec.dtype} {list(spec.shape)}"
+                return f"it writes {key!r} as {value.dtype} {list(shape)}, its specs say {expected_row}"
             if (key in rewards) == value.at_resets:
                 return f"{key!r} is {'an' if key in rewards else 'no'} entry of the reward spec"
         return None

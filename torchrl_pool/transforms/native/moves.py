@@ -184,7 +184,7 @@ def _copy(
     to_offset: int,
     to_strides: Sequence[int] | None,
 ) -> None:
-    """A stage that copies a box; strides and offsets in elements, those of a dense result where none are given."""
+    """A stage that copies a box. Numbers of elements; without ``to_strides`` the result is dense."""
     item = value.dtype.itemsize
     if to_strides is None:
         to_strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
