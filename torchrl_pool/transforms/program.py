@@ -187,7 +187,7 @@ class Program:
         for name in names:
             self.watched.append((namespace, name, namespace.get(name)))
 
-    def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> _core.stages.Parameter:
+    def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> Any:
         """A tensor of the user's, which stages read where it lies."""
         if tensor is None:
             return _core.stages.Parameter()
