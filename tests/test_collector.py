@@ -16,7 +16,7 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import FiniteTensorDictCheck, TransformedEnv
 
 from torchrl_pool import PoolCollector, PoolEnv
 
@@ -85,7 +85,7 @@ def test_info_entries_stand_for_transforms():
 
 @pytest.mark.parametrize(
     ("wrap", "env_options"),
-    [(lambda env: TransformedEnv(env, StepCounter()), {}), (None, {"run_type_checks": True})],
+    [(lambda env: TransformedEnv(env, FiniteTensorDictCheck()), {}), (None, {"run_type_checks": True})],
     ids=["transformed", "run_type_checks"],
 )
 @pytest.mark.parametrize("options", [{}, {"init_random_frames": FRAMES}], ids=str)
@@ -99,7 +99,7 @@ def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_opti
     collector = PoolCollector(env if wrap is None else wrap(env), None, frames_per_batch=FRAMES)
     assert not collector.writes_once
     collector.shutdown()
-    with pytest.raises(ValueError, match="double_buffered: expected a PoolEnv without transforms"):
+    with pytest.raises(ValueError, match="double_buffered: expected a PoolEnv without nested entries"):
         PoolCollector(env if wrap is None else wrap(env), None, frames_per_batch=FRAMES, double_buffered=True)
 
 

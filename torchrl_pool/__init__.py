@@ -16,11 +16,13 @@ from torchrl_pool.multi_threaded import MultiThreadedEnv
 from torchrl_pool.plugins import get_include, load_plugin
 from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, task_info
 from torchrl_pool.single_env import SingleEnv, single_envs
+from torchrl_pool.transforms import FusedEnv, explain, fuse
 
 __version__ = "0.1.0"
 
 __all__ = [
     "EnvFailure",
+    "FusedEnv",
     "MultiThreadedEnv",
     "OptionInfo",
     "PoolCollector",
@@ -28,6 +30,8 @@ __all__ = [
     "SingleEnv",
     "TaskInfo",
     "build_plugin",
+    "explain",
+    "fuse",
     "get_include",
     "list_tasks",
     "load_plugin",

@@ -1,7 +1,7 @@
 """The compiled extension: the executor, the plugins and NumPy's random streams."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 ABI_VERSION: int
 
@@ -97,6 +97,39 @@ def gather_rows(
     groups: Sequence[int], rows: Sequence[int], columns: Sequence[tuple[int, int, Sequence[int]]]
 ) -> None: ...
 
+class Chain:
+    def __init__(
+        self,
+        *,
+        pool_columns: int,
+        columns: Sequence[int],
+        pool_actions: int,
+        carried: Sequence[int],
+        temps: Sequence[int],
+    ) -> None: ...
+    def add(self, phase: int, stage: object, *, at_steps: bool, at_resets: bool) -> None: ...
+    @property
+    def num_phases(self) -> int: ...
+
+class stages:  # a module
+    class Parameter:
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(self, address: int, dtype: str, is_scalar: bool) -> None: ...
+
+    affine: Callable[..., object]
+    cast: Callable[..., object]
+    clamp: Callable[..., object]
+    copy: Callable[..., object]
+    init_tracker: Callable[..., object]
+    is_positive: Callable[..., object]
+    reward_sum: Callable[..., object]
+    sign: Callable[..., object]
+    step_counter: Callable[..., object]
+    vec_norm: Callable[..., object]
+    vec_norm_v2: Callable[..., object]
+
 class Pool:
     def __init__(
         self,
@@ -119,8 +152,11 @@ class Pool:
         entropy: Sequence[Sequence[int]],
         owner: object,
         options: Sequence[ResetOptions | None] = (),
+        chain: Chain | None = None,
     ) -> None: ...
-    def step(self, actions: list[int], out: list[int], mask: int, owner: object) -> None: ...
+    def step(
+        self, actions: list[int], out: list[int], mask: int, owner: object, chain: Chain | None = None
+    ) -> None: ...
     def step_and_reset(
         self,
         actions: list[int],
@@ -128,6 +164,7 @@ class Pool:
         root: list[int],
         owner: object,
         meanwhile: Callable[[], object] | None = None,
+        chain: Chain | None = None,
     ) -> int: ...
     def step_into(
         self,
@@ -138,6 +175,7 @@ class Pool:
         sources: list[int],
         targets: list[int],
         owner: object,
+        chain: Chain | None = None,
     ) -> int: ...
     def submit_into(
         self,
@@ -151,6 +189,7 @@ class Pool:
         sources: list[int],
         targets: list[int],
         owner: object,
+        chain: Chain | None = None,
     ) -> None: ...
     def wait(self, flight: Flight) -> int: ...
     def prepare_async(self, out: list[int], root: list[int], owner: object) -> None: ...

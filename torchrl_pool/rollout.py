@@ -157,7 +157,7 @@ class Rollout:
         group.next_root, root_addresses = (
             env._allocator.for_root()
             if self._alone
-            else env._allocator.for_rows(group.num_envs, rewards=False)
+            else env._allocator.for_rows(group.num_envs, rewards=False, first=group.first)
         )
         addresses = (
             action_addresses,

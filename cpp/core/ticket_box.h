@@ -53,8 +53,7 @@ class TicketBox {
     if (free_.empty()) {
       free_.reserve(tickets_.size() + 1);  // so that Drop cannot fail
       Ticket& ticket = tickets_.emplace_back();
-      ticket.actions = actions_;
-      ticket.out = ticket.root = outputs_;
+      SetColumns(ticket);
       return &ticket;
     }
     Ticket* ticket = free_.back();
@@ -76,10 +75,16 @@ class TicketBox {
     ticket.finished.store(false, std::memory_order_relaxed);
     ticket.faults.clear();
     ticket.users.store(1, std::memory_order_relaxed);
+    if (std::exchange(ticket.chain, nullptr)) return SetColumns(ticket);  // it had some of its own
     for (Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) {
       std::fill(batch->base.begin(), batch->base.end(), nullptr);
     }
     if (!ticket.out.is_packed) ticket.out = outputs_;
+  }
+
+  void SetColumns(Ticket& ticket) const {
+    ticket.actions = actions_;
+    ticket.out = ticket.root = outputs_;
   }
 
   Batch actions_, outputs_;              // that nobody has filled in

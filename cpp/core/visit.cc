@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "chain.h"
 #include "stages/one_hot.h"
 
 namespace torchrl_pool::core {
@@ -93,7 +94,12 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
   if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
   WriteFlags(rows, false, false);
-  return RunStages(slot, rows);
+  if (!RunStages(slot, rows)) return false;
+  if (ticket_.chain) {
+    const Batch& batch = &rows == &scratch_.out ? ticket_.out : ticket_.root;
+    ticket_.chain->Run(ticket_, batch, 0, Chain::When::kReset, row);
+  }
+  return true;
 }
 
 bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
@@ -112,7 +118,12 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
   *done = terminated || truncated;
   WriteFlags(rows, terminated, truncated);
-  return RunStages(slot, rows);
+  if (!RunStages(slot, rows)) return false;
+  if (ticket_.chain) {
+    ticket_.chain->Run(ticket_, ticket_.out, 0, Chain::When::kStep, row);
+    *done = *ticket_.out.Row(layout_.done, row) != std::byte{0};  // a chain may end episodes
+  }
+  return true;
 }
 
 void Visitor::DecodeActions() {
@@ -152,6 +163,7 @@ void Visitor::Clear(const Batch& batch, std::uint32_t row) {
   for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
     if (std::byte* to = batch.Row(i, row)) std::memset(to, 0, layout_.outputs[i].row_bytes);
   }
+  if (ticket_.chain) ticket_.chain->Clear(batch, row);
 }
 
 }  // namespace torchrl_pool::core

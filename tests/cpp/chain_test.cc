@@ -1,0 +1,219 @@
+// Chains of stages over rows: what each stage writes, in which phase it runs, and what a ticket makes of it.
+#include "chain.h"
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "ticket.h"
+#include "transforms/copy.h"
+#include "transforms/elementwise.h"
+#include "transforms/init_tracker.h"
+#include "transforms/reward_sum.h"
+#include "transforms/running_statistics.h"
+#include "transforms/step_counter.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+// One row whose values are the given ones.
+class OneRow {
+ public:
+  template <class... Values>
+  explicit OneRow(Values*... values) : values_{reinterpret_cast<std::byte*>(values)...} {}
+  ChainRow row() const { return {values_.data(), nullptr, 0}; }
+
+ private:
+  std::vector<std::byte*> values_;
+};
+
+template <class T>
+std::uintptr_t AddressOf(T& value) {
+  return reinterpret_cast<std::uintptr_t>(&value);
+}
+
+TEST(RewardSumAddsToTheRootsSum) {
+  float reward[] = {1.5f, -1.0f}, before[] = {2.0f, 0.25f}, out[2];
+  const RewardSumStage<float> stage(0, 1, 2, 2);
+  stage.Step(OneRow(reward, before, out).row());
+  CHECK(out[0] == 3.5f && out[1] == -0.75f);
+  stage.Step(OneRow(reward, static_cast<float*>(nullptr), out).row());
+  CHECK(out[0] == 1.5f && out[1] == -1.0f);
+  stage.Reset(OneRow(reward, before, out).row());
+  CHECK(out[0] == 0.0f && out[1] == 0.0f);
+}
+
+TEST(StepCounterEndsEpisodes) {
+  std::int64_t before = 3, out = 0;
+  bool truncated = false, done = false;
+  const StepCounterStage stage(0, 1, 5, 2, 3);
+  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  CHECK(out == 4 && !truncated && !done);
+  before = out;
+  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  CHECK(out == 5 && truncated && done);
+  stage.Reset(OneRow(&before, &out, &truncated, &done).row());
+  CHECK(out == 0);
+}
+
+TEST(StepCounterMayLeaveDoneAlone) {
+  std::int64_t before = 0, out = 0;
+  bool truncated = false, done = false;
+  const StepCounterStage stage(0, 1, 1, 2, std::nullopt);
+  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  CHECK(truncated && !done);
+}
+
+TEST(InitTrackerTellsResetsFromSteps) {
+  bool out = true;
+  const InitTrackerStage stage(0);
+  stage.Step(OneRow(&out).row());
+  CHECK(!out);
+  stage.Reset(OneRow(&out).row());
+  CHECK(out);
+}
+
+TEST(ElementwiseStagesReadParametersWhereTheyLie) {
+  float in[] = {-2.0f, 0.0f, 3.0f, NAN}, out[4];
+  float low = -1.0f;
+  std::int64_t high = 2;
+  const Clamp<float> clamp{{AddressOf(low), Parameter::Type::kFloat32, true},
+                           {AddressOf(high), Parameter::Type::kInt64, true}};
+  const Elementwise<float, float, Clamp<float>> stage(0, 1, 4, clamp);
+  stage.Step(OneRow(in, out).row());
+  CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 2.0f && std::isnan(out[3]));
+  low = -5.0f;
+  stage.Step(OneRow(in, out).row());
+  CHECK(out[0] == -2.0f);
+  const Elementwise<float, float, Sign<float>> sign(0, 1, 4, {});
+  sign.Step(OneRow(in, out).row());
+  CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 1.0f && out[3] == 0.0f);
+}
+
+TEST(AffineParametersMayDifferByElement) {
+  double in[] = {1.0, 2.0}, out[2], loc[] = {0.5, 1.0};
+  float scale = 4.0f;
+  const Parameter of_each(AddressOf(loc), Parameter::Type::kFloat64, false);
+  const Parameter of_all(AddressOf(scale), Parameter::Type::kFloat32, true);
+  const Elementwise<double, double, Affine<double>> normal(0, 1, 2, {of_each, of_all, true});
+  normal.Step(OneRow(in, out).row());
+  CHECK(out[0] == 0.125 && out[1] == 0.25);
+  const Elementwise<double, double, Affine<double>> scaled(0, 1, 2, {of_each, of_all, false});
+  scaled.Step(OneRow(in, out).row());
+  CHECK(out[0] == 4.5 && out[1] == 9.0);
+}
+
+TEST(CopyTurnsABoxAround) {
+  const std::uint8_t in[] = {1, 2, 3, 4, 5, 6};  // [2, 3] to [3, 2]
+  std::uint8_t out[6];
+  const CopyStage stage(0, 1, {{3, 2}, {1, 3}, {2, 1}, 0, 0, 1});
+  stage.Step(OneRow(const_cast<std::uint8_t*>(in), out).row());
+  const std::uint8_t expected[] = {1, 4, 2, 5, 3, 6};
+  CHECK(std::memcmp(out, expected, 6) == 0);
+}
+
+// Three envs with a column of the pool (2 floats), done, and one of a chain's.
+class NormalisedBatch {
+ public:
+  explicit NormalisedBatch(bool frozen = false) : chain_({2, {2 * sizeof(float)}, 0, {}, {}}) {
+    state_ = {AddressOf(sum_), AddressOf(ssq_), AddressOf(count_), 0, 0.5, 1e-4, frozen};
+    chain_.Add(1, std::make_shared<VecNormStage<float>>(0, 2, 2, state_), true, true);
+    for (Batch* batch : {&ticket_.out, &ticket_.root}) {
+      batch->AddColumn(2 * sizeof(float));
+      batch->AddColumn(1);
+    }
+    chain_.Extend(ticket_);
+    ticket_.out.base = {Bytes(values_), Bytes(done_), Bytes(normal_)};
+    ticket_.root.base = {Bytes(first_), nullptr, Bytes(normal_)};
+  }
+
+  void Learn(bool takes_root) {
+    const std::uint32_t envs[] = {0, 1, 2};
+    chain_.Learn(ticket_, 1, Chain::When::kStep, {ticket_.out, ticket_.root, envs, takes_root, 1});
+  }
+  void Run(std::uint32_t env) { chain_.Run(ticket_, ticket_.out, 1, Chain::When::kStep, env); }
+
+  float values_[6] = {1, 10, 2, 20, 3, 30}, first_[6] = {7, 8, 7, 8, 7, 8}, normal_[6] = {};
+  bool done_[3] = {false, true, false};
+  float sum_[2] = {2, 4}, ssq_[2] = {2, 8}, count_ = 2;
+  Chain chain_;
+  Ticket ticket_;
+
+ private:
+  template <class T>
+  static std::byte* Bytes(T& values) {
+    return reinterpret_cast<std::byte*>(&values);
+  }
+  VecNormState state_;
+};
+
+TEST(VecNormTakesInTheWholeBatchBeforeItWritesARow) {
+  NormalisedBatch batch;
+  CHECK(batch.chain_.num_phases() == 2);
+  batch.Learn(false);
+  CHECK(batch.sum_[0] == 1 + 6 && batch.sum_[1] == 2 + 60);
+  CHECK(batch.ssq_[0] == 1 + 14 && batch.ssq_[1] == 4 + 1400);
+  CHECK(batch.count_ == 4);
+  batch.Run(1);
+  const float loc = 7.0f / 4, scale = std::sqrt(15.0f / 4 - loc * loc);
+  CHECK(batch.normal_[2] == (2 - loc) / scale);
+  CHECK(batch.normal_[0] == 0 && batch.normal_[4] == 0);
+}
+
+TEST(VecNormTakesTheFirstObservationsOfEpisodesThatBegin) {
+  NormalisedBatch batch;
+  batch.Learn(true);
+  CHECK(batch.sum_[0] == 1 + 1 + 7 + 3);
+}
+
+TEST(VecNormThatIsFrozenLearnsNothing) {
+  NormalisedBatch batch(true);
+  batch.Learn(false);
+  CHECK(batch.sum_[0] == 2 && batch.ssq_[0] == 2 && batch.count_ == 2);
+  batch.Run(0);
+  CHECK(batch.normal_[0] == 0);  // the mean is 1
+}
+
+TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
+  float values[] = {1, 3}, normal[2];
+  float loc = 0, var = 0;
+  std::int64_t count = 0;
+  Chain chain({1, {sizeof(float)}, 0, {}, {}});
+  const VecNormV2State state{AddressOf(loc), AddressOf(var), AddressOf(count), 0, 0.9, 1e-4, false, true};
+  chain.Add(1, std::make_shared<VecNormV2Stage<float>>(0, 1, 1, 2, state), true, true);
+  Ticket ticket;
+  ticket.out.AddColumn(sizeof(float));
+  chain.Extend(ticket);
+  ticket.out.base = {reinterpret_cast<std::byte*>(values), reinterpret_cast<std::byte*>(normal)};
+  const std::uint32_t envs[] = {0, 1};
+  chain.Learn(ticket, 1, Chain::When::kStep, {ticket.out, ticket.out, envs, false, 0});
+  CHECK(count == 2);
+  for (const std::uint32_t env : envs) chain.Run(ticket, ticket.out, 1, Chain::When::kStep, env);
+  CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
+}
+
+TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
+  float in = 3.0f, out = 0.0f;
+  Chain chain({1, {sizeof(float)}, 0, {}, {sizeof(double)}});
+  chain.Add(0,
+            std::make_shared<Elementwise<float, double, Cast<float, double>>>(0, 2, 1, Cast<float, double>{}),
+            true, true);
+  chain.Add(0,
+            std::make_shared<Elementwise<double, float, Cast<double, float>>>(2, 1, 1, Cast<double, float>{}),
+            true, false);
+  Ticket ticket;
+  ticket.out.AddColumn(sizeof(float));
+  chain.Extend(ticket);
+  ticket.out.base = {reinterpret_cast<std::byte*>(&in), reinterpret_cast<std::byte*>(&out)};
+  chain.Run(ticket, ticket.out, 0, Chain::When::kReset, 0);
+  CHECK(out == 0.0f);
+  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0);
+  CHECK(out == 3.0f);
+  chain.Clear(ticket.out, 0);
+  CHECK(in == 3.0f && out == 0.0f);
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

@@ -1,0 +1,125 @@
+"""Transforms stay their users': what the executor keeps is theirs to read and to change."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+from pipelines import OBS, assert_same, torchrl_env
+from torchrl.envs import Compose, TransformedEnv
+from torchrl.envs import transforms as t
+from torchrl.envs.transforms.transforms import VecNorm
+
+from torchrl_pool import FusedEnv, PoolEnv, explain, fuse
+
+
+def fused(*transforms: t.Transform) -> FusedEnv:
+    return fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), Compose(*transforms)))
+
+
+def play(env: TransformedEnv, steps: int = 5):
+    return env.rollout(steps, break_when_any_done=False)
+
+
+def test_a_fused_env_is_a_transformed_env_with_the_same_parts():
+    pool, counter = PoolEnv("CartPole-v1", 4), t.StepCounter()
+    env = fuse(TransformedEnv(pool, Compose(counter)))
+    assert isinstance(env, TransformedEnv)
+    assert env.base_env is pool
+    assert env.transform[0] is counter
+    assert fuse(env) is env
+
+
+def test_only_pools_with_transforms_are_fused():
+    with pytest.raises(TypeError, match="expected a TransformedEnv around a PoolEnv"):
+        fuse(PoolEnv("CartPole-v1", 4))
+
+
+@pytest.mark.parametrize("make", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+def test_statistics_can_be_read_frozen_saved_and_loaded(make):
+    norm = make(OBS)
+    env = fused(norm)
+    data = play(env)
+    loc, saved = norm.loc["observation"].clone(), deepcopy(env.state_dict())
+    assert loc.abs().sum() > 0
+    assert norm.denorm(data)["observation"].shape == data["observation"].shape
+    norm.freeze()
+    play(env)
+    assert torch.equal(norm.loc["observation"], loc)
+    norm.unfreeze()
+    play(env)
+    assert not torch.equal(norm.loc["observation"], loc)
+    env.load_state_dict(saved)
+    assert torch.equal(norm.loc["observation"], loc)
+    play(env)
+    assert not torch.equal(norm.loc["observation"], loc)
+
+
+def test_parameters_count_when_they_are_written_to():
+    norm, counter = t.ObservationNorm(0.0, 1.0, in_keys=OBS), t.StepCounter(100)
+    env = fused(norm, counter)
+    root = env.reset()
+    norm.scale.fill_(0.0)
+    norm.loc.fill_(7.0)
+    counter.max_steps = 1
+    following = env.step(env.rand_action(root))["next"]
+    assert (following["observation"] == 7).all()
+    assert following["truncated"].all()
+    assert following["done"].all()
+
+
+def test_counts_are_those_of_the_root():
+    env = fused(t.RewardSum(), t.StepCounter())
+    root = env.rand_action(env.reset())
+    root["step_count"] += 5
+    root["episode_reward"] += 0.5
+    data, _ = env.step_and_maybe_reset(root)
+    assert (data["next", "step_count"] == 6).all()
+    assert (data["next", "episode_reward"] == 1.5).all()
+
+
+def test_appended_and_inserted_transforms_are_fused_anew():
+    env = fused(t.RewardSum())
+    play(env)
+    env.append_transform(t.StepCounter())
+    env.insert_transform(0, t.RewardScaling(0.0, 2.0))
+    assert env.fusion().num_native == 3
+    data = play(env)
+    assert (data["next", "episode_reward"][:, 0] == 2).all()
+    assert (data["next", "step_count"][:, -1] == 5).all()
+
+
+def test_what_has_no_native_form_is_torchrls_and_all_behind_it():
+    def finite():
+        return [t.RewardSum(), t.FiniteTensorDictCheck(), t.StepCounter(9)]
+
+    env = fused(*finite())
+    assert env.fusion().num_native == 1
+    assert "FiniteTensorDictCheck" in env.fusion().why_not
+    torch.manual_seed(0)
+    data = play(env, 40)
+    torch.manual_seed(0)
+    reference = TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), Compose(*finite()))
+    assert_same(data, play(reference, 40), in_order=False)
+
+
+def test_explain_says_what_runs_where(capsys):
+    explain(fused(t.RewardSum(), t.FiniteTensorDictCheck(), t.StepCounter()))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["RewardSum", "the", "executor"]
+    assert "no native form of FiniteTensorDictCheck is known" in lines[2]
+    assert lines[3].endswith("one before it does")
+
+
+def test_what_was_normalised_before_is_left_to_torchrl():
+    env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 4), Compose(VecNorm(OBS), VecNorm(OBS))))
+    assert env.fusion().num_native == 1
+
+
+def test_the_pool_below_still_works_by_itself():
+    env = fused(t.RewardSum(), VecNorm(OBS))
+    play(env)
+    data = env.base_env.rollout(5, break_when_any_done=False)
+    assert data.get("episode_reward", None) is None
+    assert torchrl_env(env.base_env, "counters").rollout(3)["next", "step_count"].shape == (4, 3, 1)
