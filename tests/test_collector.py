@@ -24,7 +24,7 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import StepCounter, TransformedEnv
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv
-from torchrl_pool.recycler import Recycler
+from torchrl_pool.collecting.recycler import Recycler
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",

@@ -12,12 +12,12 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import AsyncEnvPool, EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool.errors import EnvFailure, env_failure, joined
-from torchrl_pool.specs import Key
+from torchrl_pool.env.arguments import EnvIndex, env_indices, names_one_env
+from torchrl_pool.env.errors import EnvFailure, env_failure, joined
+from torchrl_pool.env.specs import Key
 
 if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+    from torchrl_pool.env.pool_env import PoolEnv
 
 _STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))

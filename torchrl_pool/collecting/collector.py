@@ -12,13 +12,13 @@ from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
 
-from torchrl_pool.added_entries import AddedEntry, added_entries, with_what_the_policy_reads
-from torchrl_pool.arguments import check_int
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import EnvFailure
-from torchrl_pool.rollout import Rollout
-from torchrl_pool.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
-from torchrl_pool.specs import Key
+from torchrl_pool.collecting.added_entries import AddedEntry, added_entries, with_what_the_policy_reads
+from torchrl_pool.collecting.rollout import Rollout
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
+from torchrl_pool.env.arguments import check_int
+from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import Key
 
 
 class PoolCollector(Collector):

@@ -12,8 +12,8 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl._utils import seed_generator
 from torchrl.envs import EnvBase
 
-from torchrl_pool import _core, registry
-from torchrl_pool.arguments import (
+from torchrl_pool import _core
+from torchrl_pool.env.arguments import (
     check_affinity,
     check_device,
     check_int,
@@ -23,15 +23,16 @@ from torchrl_pool.arguments import (
     seed_words,
     task_per_env,
 )
-from torchrl_pool.async_env import AsyncMethods
-from torchrl_pool.buffers import BatchAllocator
-from torchrl_pool.errors import env_failure
-from torchrl_pool.next_root import NextRoot
-from torchrl_pool.plugins import is_builtin, load_plugin
-from torchrl_pool.reset_arguments import Options as ResetOptions
-from torchrl_pool.reset_arguments import reset_arguments
-from torchrl_pool.simulators import SimulatorMethods
-from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+from torchrl_pool.env.async_env import AsyncMethods
+from torchrl_pool.env.buffers import BatchAllocator
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.reset_arguments import Options as ResetOptions
+from torchrl_pool.env.reset_arguments import reset_arguments
+from torchrl_pool.env.simulators import SimulatorMethods
+from torchrl_pool.env.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+from torchrl_pool.plugins import registry
+from torchrl_pool.plugins.loading import is_builtin, load_plugin
 
 _TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the task's>"})()
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool.arguments import check_int, env_indices, names_one_env
+from torchrl_pool.env.arguments import check_int, env_indices, names_one_env
 
 if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+    from torchrl_pool.env.pool_env import PoolEnv
 
 
 class SingleEnv(EnvBase):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from torchrl_pool.arguments import EnvIndex, env_indices
+from torchrl_pool.env.arguments import EnvIndex, env_indices
 
 if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+    from torchrl_pool.env.pool_env import PoolEnv
 
 
 class SimulatorMethods:

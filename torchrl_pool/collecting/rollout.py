@@ -11,13 +11,13 @@ import torch
 from tensordict import TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.errors import env_failure
-from torchrl_pool.group_policy import Policy, policy_for_rows
-from torchrl_pool.rollout_storage import RolloutBatch, RolloutRows
-from torchrl_pool.specs import Key
+from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.specs import Key
 
 if TYPE_CHECKING:
-    from torchrl_pool.collector import PoolCollector
+    from torchrl_pool.collecting.collector import PoolCollector
 
 
 class _Group:
