@@ -19,11 +19,13 @@ from torchrl_pool.plugins import (
     load_plugin,
     task_info,
 )
+from torchrl_pool.transforms import explain, fuse
 
 __version__ = "0.1.0"
 
 __all__ = [
     "EnvFailure",
+    "FusedEnv",
     "MultiThreadedEnv",
     "OptionInfo",
     "PoolCollector",
@@ -31,6 +33,8 @@ __all__ = [
     "SingleEnv",
     "TaskInfo",
     "build_plugin",
+    "explain",
+    "fuse",
     "get_include",
     "list_tasks",
     "load_plugin",

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "chain.h"
 #include "errors.h"
 #include "module.h"
 #include "pool.h"
@@ -16,6 +17,7 @@ namespace py = pybind11;
 namespace torchrl_pool::bindings {
 namespace {
 
+using core::Chain;
 using core::Config;
 using core::Op;
 using core::Pool;
@@ -109,6 +111,33 @@ Addresses FromRoot(const char* what, const py::list& list, const core::Layout& l
   return addresses;
 }
 
+// What a call's batches consist of: the pool's columns, and those of its chain if it has one. A chain's roots
+// name all columns, with nulls for those that they lack.
+struct Columns {
+  const core::Layout& layout;
+  const Chain* chain;
+
+  std::size_t num_inputs() const { return chain ? chain->num_inputs() : layout.actions.size(); }
+  std::size_t input_bytes(std::size_t i) const {
+    const std::size_t own = layout.actions.size();
+    return i < own ? layout.actions[i].row_bytes : chain->carried_bytes(i - own);
+  }
+  std::size_t output_bytes(std::size_t i) const {
+    const std::size_t own = layout.outputs.size();
+    return i < own ? layout.outputs[i].row_bytes : chain->column_bytes(i - own);
+  }
+  Addresses Inputs(const py::list& list) const { return FromList("actions", list, num_inputs()); }
+  Addresses Outputs(const py::list& list) const {
+    return FromList("out", list, chain ? chain->num_columns() : layout.outputs.size());
+  }
+  Addresses Root(const char* what, const py::list& list) const {
+    return chain ? FromList(what, list, chain->num_columns()) : FromRoot(what, list, layout);
+  }
+  void Extend(Ticket& ticket) const {
+    if (chain) chain->Extend(ticket);
+  }
+};
+
 // A reference that any thread may drop.
 std::shared_ptr<void> Share(const py::object& object) {
   return {object.inc_ref().ptr(), [](void* pointer) {
@@ -137,15 +166,18 @@ std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object
 }
 
 void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
-           const py::object& owner, const std::vector<std::shared_ptr<core::ResetOptions>>& options) {
+           const py::object& owner, const std::vector<std::shared_ptr<core::ResetOptions>>& options,
+           const Chain* chain) {
   if (!entropy.empty() && entropy.size() != pool->num_envs()) {
     throw py::value_error("entropy: expected words for each env");
   }
   if (!options.empty() && options.size() != pool->num_envs()) {
     throw py::value_error("options: expected those of each env");
   }
-  auto outputs = FromRoot("out", out, pool->layout());
+  const Columns columns{pool->layout(), chain};
+  auto outputs = columns.Root("out", out);
   Run(pool, Op::kReset, mask, owner, [&](Ticket& ticket) {
+    columns.Extend(ticket);
     ticket.out.base.swap(outputs);
     ticket.entropy.swap(entropy);
     ticket.reset_options.assign(options.begin(), options.end());
@@ -153,21 +185,26 @@ void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy e
 }
 
 void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::uintptr_t mask,
-          const py::object& owner) {
-  auto inputs = FromList("actions", actions, pool->layout().actions.size());
-  auto outputs = FromList("out", out, pool->layout().outputs.size());
+          const py::object& owner, const Chain* chain) {
+  const Columns columns{pool->layout(), chain};
+  auto inputs = columns.Inputs(actions);
+  auto outputs = columns.Outputs(out);
   Run(pool, Op::kStep, mask, owner, [&](Ticket& ticket) {
+    columns.Extend(ticket);
     ticket.actions.base.swap(inputs);
     ticket.out.base.swap(outputs);
   });
 }
 
 std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::list& out,
-                           const py::list& root, const py::object& owner, const py::object& meanwhile) {
-  auto inputs = FromList("actions", actions, pool->layout().actions.size());
-  auto outputs = FromList("out", out, pool->layout().outputs.size());
-  auto roots = FromRoot("root", root, pool->layout());
+                           const py::list& root, const py::object& owner, const py::object& meanwhile,
+                           const Chain* chain) {
+  const Columns columns{pool->layout(), chain};
+  auto inputs = columns.Inputs(actions);
+  auto outputs = columns.Outputs(out);
+  auto roots = columns.Root("root", root);
   const auto fill = [&](Ticket& ticket) {
+    columns.Extend(ticket);
     ticket.actions.base.swap(inputs);
     ticket.out.base.swap(outputs);
     ticket.root.base.swap(roots);
@@ -192,27 +229,28 @@ struct RolloutLayout {
 // env's row.
 auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t first,
                      const py::list& actions, const py::list& out, const py::list& root,
-                     const py::list& sources, const py::list& targets) {
-  const core::Layout& layout = pool->layout();
+                     const py::list& sources, const py::list& targets, const Chain* chain) {
+  const Columns columns{pool->layout(), chain};
   const std::size_t num_recorded = rollout.recorded_bytes.size();
-  auto inputs = FromList("actions", actions, layout.actions.size());
-  auto outputs = FromList("out", out, rollout.out_strides.size());
-  auto roots = FromRoot("root", root, layout);
+  auto inputs = columns.Inputs(actions);
+  auto outputs = columns.Outputs(out);
+  auto roots = columns.Root("root", root);
   const auto from = FromList("sources", sources, num_recorded);
   const auto to = FromList("targets", targets, num_recorded);
   // Rows are counted from env 0.
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] -= first * layout.actions[i].row_bytes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] -= first * columns.input_bytes(i);
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] -= first * rollout.out_strides[i];
   for (std::size_t i = 0; i < roots.size(); ++i) {
-    if (roots[i]) roots[i] -= first * layout.outputs[i].row_bytes;
+    if (roots[i]) roots[i] -= first * columns.output_bytes(i);
   }
   std::vector<core::RecordedColumn> recorded(num_recorded);
   for (std::size_t i = 0; i < num_recorded; ++i) {
     const std::size_t bytes = rollout.recorded_bytes[i], stride = rollout.recorded_strides[i];
     recorded[i] = {{from[i] - first * bytes, bytes}, {to[i] - first * stride, stride}, bytes};
   }
-  return [&rollout, inputs = std::move(inputs), outputs = std::move(outputs), roots = std::move(roots),
-          recorded = std::move(recorded)](Ticket& ticket) mutable {
+  return [&rollout, columns, inputs = std::move(inputs), outputs = std::move(outputs),
+          roots = std::move(roots), recorded = std::move(recorded)](Ticket& ticket) mutable {
+    columns.Extend(ticket);
     ticket.actions.base.swap(inputs);
     ticket.out.base.swap(outputs);
     ticket.out.stride = rollout.out_strides;
@@ -224,9 +262,9 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t
 
 std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py::list& actions,
                        const py::list& out, const py::list& root, const py::list& sources,
-                       const py::list& targets, const py::object& owner) {
+                       const py::list& targets, const py::object& owner, const Chain* chain) {
   return Run(pool, Op::kStepAndReset, 0, owner,
-             FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets));
+             FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets, chain));
 }
 
 // A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
@@ -237,9 +275,10 @@ struct Flight {
 
 void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutLayout& rollout, std::uint32_t first,
                 std::uint32_t count, const py::list& actions, const py::list& out, const py::list& root,
-                const py::list& sources, const py::list& targets, const py::object& owner) {
+                const py::list& sources, const py::list& targets, const py::object& owner,
+                const Chain* chain) {
   if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
-  auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets);
+  auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets, chain);
   auto shared = Share(owner);
   try {
     py::gil_scoped_release release;
@@ -384,15 +423,16 @@ void InitPool(py::module_& m) {
                                return specs;
                              })
       .def("reset", &Reset, py::arg("out"), py::arg("mask"), py::arg("entropy"), py::arg("owner"),
-           py::arg("options") = py::list())
-      .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"))
+           py::arg("options") = py::list(), py::arg("chain") = nullptr)
+      .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"),
+           py::arg("chain") = nullptr)
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("owner"), py::arg("meanwhile") = py::none())
+           py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("sources"), py::arg("targets"), py::arg("owner"))
+           py::arg("sources"), py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr)
       .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"),
            py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
-           py::arg("targets"), py::arg("owner"))
+           py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr)
       .def("wait", &Wait, py::arg("flight"))
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))

@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The executor, the plugins and NumPy's random streams; torchrl_pool wraps all of it.";
   InitErrors(m);
   InitPlugin(m);
+  InitChain(m);
   InitPool(m);
   InitRng(m);
   InitBareLoop(m);

@@ -7,6 +7,7 @@
 namespace torchrl_pool::bindings {
 
 void InitBareLoop(pybind11::module_& m);
+void InitChain(pybind11::module_& m);
 void InitErrors(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);

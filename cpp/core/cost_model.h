@@ -11,9 +11,9 @@
 
 namespace torchrl_pool::core {
 
-// What threads do: an op's visits, or the second phase of a ticket.
-enum class Work { kCreate, kReset, kStep, kStepAndReset, kRoot };
-constexpr int kNumWorks = 5;
+// What threads do: an op's visits, or a later phase of a ticket.
+enum class Work { kCreate, kReset, kStep, kStepAndReset, kRoot, kRows };
+constexpr int kNumWorks = 6;
 constexpr Work VisitsOf(Op op) { return static_cast<Work>(op); }
 
 // Any threads.

@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "outbox.h"
 #include "perturb.h"
+#include "phases.h"
 #include "root.h"
 
 namespace torchrl_pool::core {
@@ -20,14 +21,8 @@ using Clock = EventCount::Clock;
 constexpr auto kLongInline = std::chrono::microseconds(100);
 
 Work WorkOf(const Ticket& ticket) {
-  return ticket.phase == Ticket::Phase::kRoot ? Work::kRoot : VisitsOf(ticket.op);
-}
-
-// Whether this is a step whose root some threads complete once all visits are over.
-bool HasSecondPhase(const Ticket& ticket) {
-  return ticket.op == Op::kStepAndReset && !ticket.outbox && !ticket.completes_root &&
-         ticket.faults.empty() && !ticket.cancelled.load(std::memory_order_relaxed) &&
-         ticket.resets.load(std::memory_order_relaxed) > 0;
+  if (ticket.phase == Ticket::Phase::kVisits) return VisitsOf(ticket.op);
+  return ticket.phase == Ticket::Phase::kRoot ? Work::kRoot : Work::kRows;
 }
 
 // The step that a visit begins with, as EnvFault's.
@@ -51,6 +46,7 @@ Crew::Crew(EnvTable& envs, TicketBox& tickets, const CrewOptions& options)
   std::size_t row_bytes = 0;
   for (const OutputColumn& column : envs.layout().outputs) row_bytes += column.row_bytes;
   cost_.Measure(Work::kRoot, 1, std::chrono::nanoseconds(1 + row_bytes / 4));
+  cost_.Measure(Work::kRows, 1, std::chrono::nanoseconds(1 + row_bytes));
 }
 
 // ---- publishing ---------------------------------------------------------------------------------
@@ -168,15 +164,15 @@ Crew::Ran Crew::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch
   const Work work = WorkOf(ticket);
   const auto envs = ticket.envs.subspan(chunk.first, chunk.count);
   const auto start = Clock::now();
-  if (work == Work::kRoot) {
-    CompleteRoot(envs_.layout(), ticket, envs);
+  if (ticket.phase != Ticket::Phase::kVisits) {
+    RunPhase(envs_.layout(), ticket, envs);
     cost_.Measure(work, chunk.count, Clock::now() - start);
     CountDone(ticket, chunk.count);
     return Ran::kChunk;
   }
   Record(ticket, envs);
   if (!VisitEnvs(ticket, envs, scratch, watch)) return Ran::kGivenUp;
-  if (ticket.completes_root) CompleteRoot(envs_.layout(), ticket, envs);
+  if (CompletesRootInVisits(ticket)) CompleteRoot(envs_.layout(), ticket, envs);
   cost_.Measure(work, chunk.count, Clock::now() - start);
   Deliver(ticket, envs, scratch.results, scratch.faults);
   return Ran::kChunk;
@@ -236,17 +232,16 @@ void Crew::CountDone(Ticket& ticket, std::uint32_t count) {
 
 // By whoever has done the last of a phase.
 void Crew::Advance(Ticket& ticket) {
-  if (ticket.phase == Ticket::Phase::kVisits && HasSecondPhase(ticket)) {
-    ticket.phase = Ticket::Phase::kRoot;
+  while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
-    Plan plan = cost_.PlanFor(Work::kRoot, count);
+    Plan plan = cost_.PlanFor(WorkOf(ticket), count);
     plan.caller_helps = ticket.plan.caller_helps;
     plan.at_once = ticket.plan.at_once;
     if (plan.threads > 1) {
       ticket.remaining.store(count, std::memory_order_relaxed);
       return Publish(ticket, 0, plan);
     }
-    CompleteRoot(envs_.layout(), ticket, ticket.envs);
+    RunPhase(envs_.layout(), ticket, ticket.envs);
   }
   if (ticket.outbox) return (void)tickets_.Drop(ticket);
   ticket.finished.store(true, std::memory_order_release);

@@ -17,6 +17,7 @@
 
 namespace torchrl_pool::core {
 
+class Chain;
 class Outbox;
 
 struct Run {
@@ -38,7 +39,7 @@ enum class Result : std::uint8_t {
 };
 
 // A ticket goes   filled in -> in flight -> finished   and is then used again. In flight it is in its first
-// phase, in which every env is visited, or in its second, which begins when all visits are over.
+// phase, in which every env is visited, or in a later one: each begins when the one before it is over.
 struct Ticket {
   // ---- Set by the submitter, constant while in flight.
   Op op = Op::kReset;
@@ -53,14 +54,17 @@ struct Ticket {
   std::vector<RecordedColumn> recorded;             // kStepAndReset, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
   std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
-  std::shared_ptr<void> owner;  // of the memory of the batches: kept until no thread can touch it
-  bool at_once = true;          // somebody waits for it from the beginning
-  Plan plan;                    // changed only by who waits, before the work is published
-  Outbox* outbox = nullptr;     // takes the results one by one; null: somebody waits for all of them
+  std::shared_ptr<void> owner;   // of the memory of the batches: kept until no thread can touch it
+  bool at_once = true;           // somebody waits for it from the beginning
+  Plan plan;                     // changed only by who waits, before the work is published
+  const Chain* chain = nullptr;  // what follows the pool's own columns; the owner keeps it alive
+  Outbox* outbox = nullptr;      // takes the results one by one; null: somebody waits for all of them
 
   // ---- Written by the threads that work on it.
-  enum class Phase : std::uint8_t { kVisits, kRoot };
+  enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
   Phase phase = Phase::kVisits;                                 // changed while nobody works on it
+  std::size_t chain_phase = 0;                                  // likewise
+  std::vector<std::byte> learned;                               // by the chain's stages, between two phases
   alignas(kCacheLine) std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};                         // results of kind kReset
   std::atomic<bool> cancelled{false};  // by whoever waited: no env is visited any more

@@ -59,6 +59,7 @@ class TicketBox {
     ticket.entropy.clear();
     ticket.reset_options.clear();
     ticket.outbox = nullptr;
+    ticket.chain = nullptr;
     ticket.phase = Ticket::Phase::kVisits;
     ticket.resets.store(0, std::memory_order_relaxed);
     ticket.cancelled.store(false, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <random>
 
+#include "chain.h"
 #include "stages/one_hot.h"
 
 namespace torchrl_pool::core {
@@ -66,7 +67,9 @@ bool Visitor::Reset(EnvSlot& slot, const Batch& batch, std::uint32_t row, const 
   WriteFlag(layout_.terminated, false);
   WriteFlag(layout_.truncated, false);
   WriteFlag(layout_.done, false);
-  return RunStages(slot);
+  if (!RunStages(slot)) return false;
+  if (ticket_.chain) ticket_.chain->Run(ticket_, batch, 0, Chain::When::kReset, row);
+  return true;
 }
 
 bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
@@ -84,7 +87,12 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   WriteFlag(layout_.terminated, terminated);
   WriteFlag(layout_.truncated, truncated);
   WriteFlag(layout_.done, *done);
-  return RunStages(slot);
+  if (!RunStages(slot)) return false;
+  if (ticket_.chain) {
+    ticket_.chain->Run(ticket_, ticket_.out, 0, Chain::When::kStep, row);
+    *done = *ticket_.out.Row(layout_.done, row) != std::byte{0};  // a chain may end episodes
+  }
+  return true;
 }
 
 void Visitor::BindActions(std::uint32_t row) {
@@ -141,6 +149,7 @@ void Visitor::Clear(const Batch& batch, std::uint32_t row) {
   for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
     if (std::byte* to = batch.Row(i, row)) std::memset(to, 0, layout_.outputs[i].row_bytes);
   }
+  if (ticket_.chain) ticket_.chain->Clear(batch, row);
 }
 
 }  // namespace torchrl_pool::core

@@ -20,6 +20,14 @@ class NextRoot:
         self._written = [key_of(spec) for spec in outputs if spec.role != "reward"]
         self._actions = frozenset(actions)
 
+    @classmethod
+    def of(cls, written: Sequence[Key], in_root: Sequence[Key], actions: Sequence[Key]) -> NextRoot:
+        """For an env that writes these entries in each step, and those of them into roots."""
+        next_root = cls((), actions)
+        next_root._not_carried = next_root._not_carried.union(written)
+        next_root._written = list(in_root)
+        return next_root
+
     def continued(self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor]) -> dict[Key, Any]:
         """Where no episode has ended: what a step has written, by key, and what the root holds besides."""
         continued = self.carried(root, None)

@@ -1,0 +1,108 @@
+#include "chain.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "cache_line.h"
+#include "ticket.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+// What a thread needs for the row at hand, whichever chain it is of.
+struct RowMemory {
+  std::vector<std::byte*> values;
+  std::vector<std::byte> temps;
+
+  std::byte* AlignedTemps(std::size_t bytes) {
+    if (temps.size() < bytes + kCacheLine) temps.resize(bytes + kCacheLine);
+    const auto address = reinterpret_cast<std::uintptr_t>(temps.data());
+    return reinterpret_cast<std::byte*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
+  }
+};
+
+RowMemory& ThisThreadsMemory() {
+  thread_local RowMemory memory;
+  return memory;
+}
+
+// Statistics may be shared by chains and by pools: they are learned by one ticket at a time.
+std::mutex& LearningMutex() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
+}  // namespace
+
+const std::byte* BatchRows::Row(ValueIndex column, std::size_t i) const {
+  const std::uint32_t env = envs_[i];
+  const bool begins = takes_root_ && *out_.Row(done_, env) != std::byte{0};
+  return (begins ? root_ : out_).Row(column, env);
+}
+
+Chain::Chain(ChainColumns columns) : columns_(std::move(columns)), phases_(1) {
+  for (const std::size_t bytes : columns_.temps) {
+    temp_offsets_.push_back(temp_bytes_);
+    temp_bytes_ += (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+}
+
+void Chain::Add(std::size_t phase, std::shared_ptr<ChainStage> stage, bool at_steps, bool at_resets) {
+  if (phases_.size() <= phase) phases_.resize(phase + 1);
+  stage->learned_offset = learned_bytes_;
+  learned_bytes_ += (stage->learned_bytes() + kCacheLine - 1) / kCacheLine * kCacheLine;
+  if (at_steps) phases_[phase].at_steps.push_back(stage);
+  if (at_resets) phases_[phase].at_resets.push_back(std::move(stage));
+}
+
+void Chain::Extend(Ticket& ticket) const {
+  ticket.chain = this;
+  ticket.chain_phase = 0;
+  for (const std::size_t bytes : columns_.columns) {
+    ticket.out.AddColumn(bytes);
+    ticket.root.AddColumn(bytes);
+  }
+  for (const std::size_t bytes : columns_.carried) ticket.actions.AddColumn(bytes);
+  if (ticket.learned.size() < learned_bytes_) ticket.learned.resize(learned_bytes_);
+}
+
+void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when,
+                std::uint32_t env) const {
+  const auto& stages = when == When::kStep ? phases_[phase].at_steps : phases_[phase].at_resets;
+  if (stages.empty()) return;
+  RowMemory& memory = ThisThreadsMemory();
+  const std::size_t columns = num_columns(), carried = columns_.carried.size(), temps = temp_offsets_.size();
+  if (memory.values.size() < columns + carried + temps) memory.values.resize(columns + carried + temps);
+  std::byte** value = memory.values.data();
+  for (std::size_t i = 0; i < columns; ++i) *value++ = batch.Row(i, env);
+  for (std::size_t i = 0; i < carried; ++i) *value++ = ticket.actions.Row(columns_.pool_actions + i, env);
+  if (temps > 0) {
+    std::byte* const base = memory.AlignedTemps(temp_bytes_);
+    for (const std::size_t offset : temp_offsets_) *value++ = base + offset;
+  }
+  ChainRow row{memory.values.data(), nullptr, env};
+  for (const auto& stage : stages) {
+    row.learned = ticket.learned.data() + stage->learned_offset;
+    if (when == When::kStep) {
+      stage->Step(row);
+    } else {
+      stage->Reset(row);
+    }
+  }
+}
+
+void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
+  const std::lock_guard lock(LearningMutex());
+  for (const auto& stage : when == When::kStep ? phases_[phase].at_steps : phases_[phase].at_resets) {
+    if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
+  }
+}
+
+void Chain::Clear(const Batch& batch, std::uint32_t row) const {
+  for (std::size_t i = 0; i < columns_.columns.size(); ++i) {
+    if (std::byte* to = batch.Row(columns_.pool + i, row)) std::memset(to, 0, columns_.columns[i]);
+  }
+}
+
+}  // namespace torchrl_pool::core

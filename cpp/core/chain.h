@@ -1,0 +1,132 @@
+// What follows a pool's own columns where a ticket asks for more: TorchRL's transforms as a program over
+// rows.
+//
+// A chain reads the columns that the envs write, entries of the root that the caller hands in, and what its
+// own earlier stages have made; it writes further columns of the same batches. It keeps nothing between two
+// tickets: whatever outlives a step is an entry of the root or memory of the caller's, which stages hold by
+// address.
+//
+// Stages of phase 0 run in the visit of the env, on the row that its thread has just written. What depends on
+// statistics of the whole batch runs in later phases of the ticket (see phases.h): before each of them the
+// stages that learn see all rows at once, on one thread and in the order of the envs, so that nothing depends
+// on how many threads there are.
+#ifndef TORCHRL_POOL_CORE_CHAIN_H_
+#define TORCHRL_POOL_CORE_CHAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace torchrl_pool::core {
+
+struct Batch;
+struct Ticket;
+
+// Which value of a row: a column of the pool, one of the chain, an entry of the root that the step begins
+// with, or memory of the thread's. Numbered in this order.
+using ValueIndex = std::size_t;
+
+// One env's values.
+struct ChainRow {
+  std::byte* const* values;
+  const std::byte* learned;  // what the ticket's stages have learned from all rows
+  std::uint32_t env;
+
+  template <class T>
+  T* Get(ValueIndex value) const {
+    return reinterpret_cast<T*>(values[value]);
+  }
+};
+
+// The rows that a batch's statistics are taken from, in the order of the envs.
+class BatchRows {
+ public:
+  BatchRows(const Batch& out, const Batch& root, std::span<const std::uint32_t> envs, bool takes_root,
+            std::size_t done)
+      : out_(out), root_(root), envs_(envs), takes_root_(takes_root), done_(done) {}
+
+  std::size_t size() const { return envs_.size(); }
+  std::uint32_t env(std::size_t i) const { return envs_[i]; }
+  // What the i-th row holds of a column: of the root where the row has just begun an episode.
+  const std::byte* Row(ValueIndex column, std::size_t i) const;
+
+ private:
+  const Batch& out_;
+  const Batch& root_;
+  const std::span<const std::uint32_t> envs_;
+  const bool takes_root_;
+  const std::size_t done_;
+};
+
+// No threads here: different envs' rows may be run at the same time, one env's never are.
+class ChainStage {
+ public:
+  virtual ~ChainStage() = default;
+
+  // A step has written the row. Or a reset: only what steps alone do leaves that out.
+  virtual void Step(const ChainRow& row) const = 0;
+  virtual void Reset(const ChainRow& row) const { Step(row); }
+
+  // For those that need the whole batch first. One thread at a time in all tickets.
+  virtual bool learns() const { return false; }
+  virtual std::size_t learned_bytes() const { return 0; }
+  virtual void Learn(const BatchRows& rows, std::byte* learned) const {
+    (void)rows;
+    (void)learned;
+  }
+  std::size_t learned_offset = 0;  // the chain's choice
+};
+
+struct ChainColumns {
+  std::size_t pool = 0;              // columns of the pool's own, which come first
+  std::vector<std::size_t> columns;  // bytes of a row of each further one
+  std::size_t pool_actions = 0;      // inputs of the pool's own, which come first
+  std::vector<std::size_t> carried;  // bytes of a row of each entry of the root that is read
+  std::vector<std::size_t> temps;    // bytes of each value that lives no longer than a phase
+};
+
+class Chain {
+ public:
+  enum class When { kStep, kReset };
+
+  explicit Chain(ChainColumns columns);
+
+  // `when`: whether it runs where a step has written the row, where a reset has, or both.
+  void Add(std::size_t phase, std::shared_ptr<ChainStage> stage, bool at_steps, bool at_resets);
+
+  // The ticket's batches get the chain's columns, its actions what is carried.
+  void Extend(Ticket& ticket) const;
+
+  std::size_t num_phases() const { return phases_.size(); }
+  std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
+  std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
+  std::size_t num_pool_columns() const { return columns_.pool; }
+  std::size_t column_bytes(std::size_t i) const { return columns_.columns[i]; }
+  std::size_t carried_bytes(std::size_t i) const { return columns_.carried[i]; }
+
+  // Runs the stages of a phase on one row of a batch.
+  void Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t env) const;
+  // Lets the stages of a phase that learn see these rows.
+  void Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
+
+  // Zeros in the chain's columns of a row.
+  void Clear(const Batch& batch, std::uint32_t row) const;
+
+ private:
+  struct Phase {
+    std::vector<std::shared_ptr<ChainStage>> at_steps, at_resets;
+  };
+
+  const ChainColumns columns_;
+  std::vector<std::size_t> temp_offsets_;
+  std::size_t temp_bytes_ = 0;
+  std::size_t learned_bytes_ = 0;
+  std::vector<Phase> phases_;
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_CHAIN_H_

@@ -1,0 +1,21 @@
+// What a ticket does once all its visits are over: the later phases of its chain, and the rest of the root.
+#ifndef TORCHRL_POOL_CORE_PHASES_H_
+#define TORCHRL_POOL_CORE_PHASES_H_
+
+#include <cstdint>
+#include <span>
+
+#include "ticket.h"
+
+namespace torchrl_pool::core {
+
+// Moves the ticket to its next phase, after what has to be known of all rows before it begins. False: none is
+// left. By the one thread that has done the last of a phase. `all`: the envs of the pool.
+bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket);
+
+// Does these envs' part of a phase that is not the visits.
+void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs);
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_PHASES_H_

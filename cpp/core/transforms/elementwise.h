@@ -1,0 +1,78 @@
+// One number in, one number out, element by element: scaling, clamping, signs, other dtypes.
+#ifndef TORCHRL_POOL_CORE_TRANSFORMS_ELEMENTWISE_H_
+#define TORCHRL_POOL_CORE_TRANSFORMS_ELEMENTWISE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "chain.h"
+#include "transforms/parameter.h"
+
+namespace torchrl_pool::core {
+
+// `Function` has: Out operator()(In value, std::size_t i) const.
+template <class In, class Out, class Function>
+class Elementwise : public ChainStage {
+ public:
+  Elementwise(ValueIndex in, ValueIndex out, std::size_t size, Function function)
+      : in_(in), out_(out), size_(size), function_(function) {}
+
+  void Step(const ChainRow& row) const override {
+    const In* in = row.Get<const In>(in_);
+    Out* out = row.Get<Out>(out_);
+    for (std::size_t i = 0; i < size_; ++i) out[i] = function_(in[i], i);
+  }
+
+ private:
+  const ValueIndex in_, out_;
+  const std::size_t size_;
+  const Function function_;
+};
+
+// ObservationNorm, RewardScaling: x * scale + loc, or (x - loc) / scale. Parameters take the values' dtype
+// first, as torch's promotion has it where theirs is not the wider one.
+template <class T>
+struct Affine {
+  Parameter loc, scale;
+  bool standard_normal;
+
+  T operator()(T x, std::size_t i) const {
+    return standard_normal ? (x - loc.At<T>(i)) / scale.At<T>(i) : x * scale.At<T>(i) + loc.At<T>(i);
+  }
+};
+
+// ClipTransform, RewardClipping. nan stays nan.
+template <class T>
+struct Clamp {
+  Parameter low, high;
+
+  T operator()(T x, std::size_t i) const {
+    if (low.exists() && x < low.At<T>(i)) x = low.At<T>(i);
+    if (high.exists() && x > high.At<T>(i)) x = high.At<T>(i);
+    return x;
+  }
+};
+
+// SignTransform. nan has none: 0.
+template <class T>
+struct Sign {
+  T operator()(T x, std::size_t) const {
+    return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
+  }
+};
+
+// DTypeCastTransform, DoubleToFloat.
+template <class In, class Out>
+struct Cast {
+  Out operator()(In x, std::size_t) const { return static_cast<Out>(x); }
+};
+
+// BinarizeReward.
+template <class T>
+struct IsPositive {
+  std::int8_t operator()(T x, std::size_t) const { return x > T{0}; }
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_TRANSFORMS_ELEMENTWISE_H_

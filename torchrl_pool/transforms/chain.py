@@ -1,0 +1,229 @@
+"""A program with a place for each of its values, in the form that the executor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+
+from torchrl_pool import _core
+from torchrl_pool.env.buffers import Batch, BatchAllocator
+from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.program import Program, Value
+
+
+class Chain:
+    """The native part of an env's transforms.
+
+    Values that no entry shows live in the thread that makes them, or, where a later phase or a later call
+    needs them, in memory for all envs: twice where a step and the reset that follows it are both needed until
+    the end of a call.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        env = program.env
+        program = program.copy()
+        final = _one_column_each(program)
+        self.keys = list(final)
+        num_pool = len(env._outputs)
+        shown = {id(value): key for key, value in final.items()}
+        columns: list[Value] = []
+        temps: list[Value] = []
+        for value in _written(program):
+            crosses = value.is_learned_from or value.last_phase > value.phase
+            (columns if id(value) in shown or crosses else temps).append(value)
+        carried = program.carried_values
+        pool_values = Program.of(env).entries  # only for the number of bytes of those that are hidden
+        index = {id(value): num_pool + i for i, value in enumerate([*columns, *carried, *temps])}
+
+        def index_of(value: Value) -> int:
+            return value.pool_column if value.pool_column is not None else index[id(value)]
+
+        self.core = _core.Chain(
+            pool_columns=num_pool,
+            columns=[value.row_bytes for value in columns],
+            pool_actions=len(env._action_layout),
+            carried=[value.row_bytes for value in carried],
+            temps=[value.row_bytes for value in temps],
+        )
+        for one in program.instructions:
+            arguments = {k: index_of(v) if isinstance(v, Value) else v for k, v in one.arguments.items()}
+            stage = one.make(**arguments)
+            self.core.add(one.phase, stage, at_steps=one.at_steps, at_resets=one.at_resets)
+
+        self.num_columns = num_pool + len(columns)
+        self.positions = [index_of(value) for value in final.values()]
+        self.root_keys = [key for key, value in final.items() if value.at_resets]
+        self.root_positions = [index_of(final[key]) for key in self.root_keys]
+        self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
+        self.carried = program.carried
+        self.inverse = program.inverse
+        self.watched = program.watched
+        self.has_phases = self.core.num_phases > 1
+        self._kept_alive = program.kept_alive
+
+        hidden: dict[int, tuple[Value, Key | None]] = {}
+        for key, value in pool_values.items():
+            assert value.pool_column is not None
+            if value.pool_column not in self.positions:
+                hidden[value.pool_column] = value, key
+        for value in columns:
+            if id(value) not in shown:
+                hidden[index[id(value)]] = value, None
+        self.hidden = Hidden(hidden, env.num_envs, self.has_phases)
+        # Whether values that only the executor knows are part of what the next reset looks at.
+        self.hides_more = any(key is None for _, key in hidden.values())
+
+
+def _one_column_each(program: Program) -> dict[Key, Value]:
+    """The entries, each with a value of its own."""
+    final: dict[Key, Value] = {}
+    taken: set[int] = set()
+    for key, value in program.entries.items():
+        if id(value) in taken:
+            copy = Value(value.shape, value.dtype)
+            whole = {"sizes": [], "from_strides": [], "to_strides": [], "from_offset": 0, "to_offset": 0}
+            program.add(
+                _core.stages.copy,
+                reads=[value],
+                writes=[copy],
+                in_=value,
+                out=copy,
+                bytes=value.row_bytes,
+                **whole,
+            )
+            value = copy
+        taken.add(id(value))
+        final[key] = value
+    return final
+
+
+def _written(program: Program) -> list[Value]:
+    """The values that stages write, in their order."""
+    values: dict[int, Value] = {}
+    for one in program.instructions:
+        for value in one.arguments.values():
+            if isinstance(value, Value) and value.pool_column is None and value.carried is None:
+                values.setdefault(id(value), value)
+    return list(values.values())
+
+
+class Hidden:
+    """Memory for the columns that nobody outside sees."""
+
+    def __init__(self, columns: dict[int, tuple[Value, Key | None]], num_envs: int, twice: bool) -> None:
+        def allocate() -> dict[int, torch.Tensor]:
+            return {
+                column: torch.zeros((num_envs, *value.shape), dtype=value.dtype, device="cpu")
+                for column, (value, _) in columns.items()
+            }
+
+        self.out = allocate()
+        self.root = allocate() if twice else self.out
+        self.latest = self.out  # what the last call has left, for all envs
+        self._keys = {column: key for column, (_, key) in columns.items() if key is not None}
+        self._at_resets = [column for column, (value, _) in columns.items() if value.at_resets]
+        self._row_bytes = {column: value.row_bytes for column, (value, _) in columns.items()}
+
+    def out_addresses(self, addresses: list[int], first: int = 0) -> None:
+        for column, tensor in self.out.items():
+            addresses[column] = tensor.data_ptr() + first * self._row_bytes[column]
+
+    def root_addresses(self, addresses: list[int], first: int = 0) -> None:
+        for column in self._at_resets:
+            addresses[column] = self.root[column].data_ptr() + first * self._row_bytes[column]
+
+    def latest_addresses(self, addresses: list[int]) -> None:
+        """For a reset, which leaves the rows of the others as they are."""
+        for column in self._at_resets:
+            addresses[column] = self.latest[column].data_ptr()
+
+    def by_key(self) -> dict[Key, torch.Tensor]:
+        """The latest observations that the pool has written here."""
+        return {key: self.latest[column] for column, key in self._keys.items() if column in self._at_resets}
+
+    def take_over(self, written: dict[Key, torch.Tensor]) -> None:
+        """The latest observations, where the pool has written them elsewhere."""
+        for column, key in self._keys.items():
+            if key in written:
+                self.latest[column].data.copy_(written[key])
+
+
+class ChainAllocator(BatchAllocator):
+    """The pool's allocator, for a chain's entries: addresses are those of all columns."""
+
+    def __init__(self, chain: Chain, num_envs: int, pin_memory: bool) -> None:
+        super().__init__((), num_envs, pin_memory)
+        self._chain = chain
+        self.step_templates = {
+            key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
+            for key, (shape, dtype) in chain.rows.items()
+        }
+        self._flags = [key for key in chain.rows if key in chain.program.flags]
+        self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
+        self._root = {key: self.step_templates[key] for key in chain.root_keys}
+        self._out_addresses = [0] * chain.num_columns
+        chain.hidden.out_addresses(self._out_addresses)
+        self._root_addresses = [0] * chain.num_columns
+        chain.hidden.root_addresses(self._root_addresses)
+
+    def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
+        empty_like = self._empty_like
+        tensors = {key: empty_like(template) for key, template in templates.items()}
+        if templates is self.step_templates:
+            addresses, positions = self._out_addresses.copy(), self._chain.positions
+        else:
+            addresses, positions = self._root_addresses.copy(), self._chain.root_positions
+        for position, tensor in zip(positions, tensors.values(), strict=True):
+            addresses[position] = tensor.data_ptr()
+        return tensors, addresses
+
+    def for_reset(self) -> Batch:
+        """For a reset of some envs: the others' rows are zeros, and what is hidden of them stays."""
+        tensors, addresses = self.for_root()
+        for tensor in tensors.values():
+            tensor.zero_()
+        self._chain.hidden.latest_addresses(addresses)
+        return tensors, addresses
+
+
+class Inputs:
+    """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._env = chain.program.env
+        self._carried = chain.carried
+        self._inverse = list(reversed(chain.inverse))
+
+    def check(
+        self, root: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]] | None:
+        """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with."""
+        carried: list[Any] = []
+        addresses: list[int] = []
+        for one in self._carried:
+            key = one.key
+            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if value is None:
+                if one.required:
+                    return None
+                addresses.append(0)
+                continue
+            shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
+            if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
+                return None
+            if not value.is_cpu or not value.is_contiguous():
+                value = value.cpu().contiguous()
+            carried.append(value)
+            addresses.append(value.data_ptr())
+        for transform in self._inverse:
+            root = transform.inv(root)
+        actions, action_addresses = self._env._check_actions(root, num_rows)
+        return actions + carried, action_addresses + addresses
+
+
+def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:
+    return all(namespace.get(name) is value for namespace, name, value in watched)

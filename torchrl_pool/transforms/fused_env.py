@@ -1,0 +1,370 @@
+"""FusedEnv: a TransformedEnv whose transforms run where the envs run, as far as they can."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase, Transform, TransformedEnv
+
+from torchrl_pool import _core
+from torchrl_pool.env.arguments import check_mask
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.reset_arguments import reset_arguments
+from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
+from torchrl_pool.transforms.fusion import Fusion, fuse_chain
+
+
+class NativePart:
+    """The pool and the native part of its transforms, as one thing that steps."""
+
+    def __init__(self, env: PoolEnv, chain: Chain) -> None:
+        self.env, self.chain = env, chain
+        self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
+        self.inputs = Inputs(chain)
+        self.next_root = NextRoot.of(chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout])
+        self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
+        # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
+        self.is_stale = False
+
+    def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
+        env = self.env
+        return self.unsafe(tensors if env._on_cpu else env._on_device(tensors))
+
+    def unsafe(
+        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
+    ) -> TensorDict:
+        """As :meth:`PoolEnv._unsafe`."""
+        if self.nested:
+            batch_size = [self.env.num_envs if num_rows is None else num_rows]
+            return TensorDict(values, batch_size=batch_size, device=self.env.device, names=names)
+        return self.env._unsafe(values, names, num_rows)
+
+    # ---- the three calls of the executor
+
+    def reset(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
+        """New episodes in all envs, or in those of the mask; zeros in the rows of the others."""
+        env, chain = self.env, self.chain
+        pool = env._start()
+        if mask is None:
+            tensors, out = self.allocator.for_root()
+            chain.hidden.latest = chain.hidden.out
+            chain.hidden.latest_addresses(out)
+        else:
+            tensors, out = self.allocator.for_reset()
+        address = 0 if mask is None else mask.data_ptr()
+        owner = (tensors, mask, chain)
+        try:
+            pool.reset(out, address, given.entropy, owner, given.options, chain.core)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
+        if mask is None:
+            self.is_stale = False
+            self.set_latest(tensors)
+        return tensors
+
+    def step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> dict[Key, torch.Tensor]:
+        tensors, out = self.allocator.for_step()
+        chain = self.chain
+        try:
+            self.env._running().step(inputs[1], out, 0, (inputs[0], tensors, chain), chain.core)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
+        chain.hidden.latest = chain.hidden.out
+        self.is_stale = False
+        self.set_latest(tensors)
+        return tensors
+
+    def step_and_reset(
+        self,
+        tensordict: TensorDict,
+        entries: Mapping[Key, Any],
+        inputs: tuple[list[torch.Tensor], list[int]],
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """As :meth:`PoolEnv.step_and_maybe_reset`, whose comments hold here."""
+        env, chain, allocator = self.env, self.chain, self.allocator
+        pool = env._running()
+        tensors, out = allocator.for_step()
+        spare = allocator.for_root()
+        owner = (inputs[0], tensors, spare, chain)
+        names = tensordict._td_dim_names
+        ready: list[TensorDict] = []
+        meanwhile = partial(self._assemble, ready, entries, tensors, names) if env._overlaps else None
+        try:
+            resets = pool.step_and_reset(inputs[1], out, spare[1], owner, meanwhile, chain.core)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
+
+        self.is_stale = False
+        next_values = tensors if env._on_cpu else env._on_device(tensors)
+        next_td = ready[0] if ready else self.unsafe(next_values, names)
+        if resets:
+            chain.hidden.latest = chain.hidden.root
+            allocator.latest = spare[0]
+            root = self.next_root.carried(entries, next_values["done"] if resets < env.num_envs else None)
+            root.update(spare[0] if env._on_cpu else env._on_device(spare[0]))
+            next_root = self.unsafe(root, names)
+        else:
+            chain.hidden.latest = chain.hidden.out
+            allocator.latest = tensors
+            allocator.give_back_root(spare)
+            next_root = (
+                ready[1] if ready else self.unsafe(self.next_root.continued(entries, next_values), names)
+            )
+        preset = entries.get("next")
+        if preset is not None:
+            next_td.update(preset.exclude(*next_values))
+        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+        return tensordict, next_root
+
+    def _assemble(
+        self,
+        ready: list[TensorDict],
+        entries: Mapping[Key, Any],
+        values: dict[Key, torch.Tensor],
+        names: list[str] | None,
+    ) -> None:
+        ready += self.unsafe(values, names), self.unsafe(self.next_root.continued(entries, values), names)
+        self.allocator.prepare_step()
+
+    # ---- what TorchRL's own code has to find when it goes on from here, and the other way round
+
+    def set_latest(self, tensors: dict[Key, torch.Tensor]) -> None:
+        self.allocator.latest = tensors
+
+    def hand_over(self) -> None:
+        """Tells the pool its latest observations, which a call for some of its envs falls back on."""
+        shown = {
+            key: value
+            for key, value in self.allocator.latest.items()
+            if key in self.env._allocator.step_templates
+            and self.chain.program.entries[key].pool_column is not None
+        }
+        hidden = {key: value.clone() for key, value in self.chain.hidden.by_key().items()}
+        self.env._allocator.latest = {**shown, **hidden}
+
+    def take_over(self) -> None:
+        """Takes over the pool's latest observations."""
+        latest = self.env._allocator.latest
+        self.chain.hidden.take_over(latest)
+        self.allocator.latest = latest
+        self.is_stale = True
+
+
+class FusedEnv(TransformedEnv):
+    """A :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, as :func:`fuse` makes it.
+
+    The longest part of its transforms, from the env outwards, that has a native form runs in the executor, on
+    the row that a thread has just written; TorchRL runs the others around it. Masks of some envs go TorchRL's
+    way where the two could differ.
+    """
+
+    def __init__(self, base_env: PoolEnv, transform: Transform, **kwargs: Any) -> None:
+        self.__dict__["_fusion"] = None
+        self.__dict__["_part"] = None
+        self.__dict__["_reset_root"] = None
+        super().__init__(base_env, transform, auto_unwrap=False, **kwargs)
+
+    # Methods, since nn.Module takes an AttributeError in a property for a property that is not there.
+    def fusion(self) -> Fusion:
+        """What becomes of the transforms as they now are."""
+        fusion: Fusion | None = self.__dict__["_fusion"]
+        if fusion is None or not is_unchanged(fusion.watched):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
+                fusion = fuse_chain(self)
+            old: NativePart | None = self.__dict__["_part"]
+            part = None if fusion.chain is None else NativePart(self.base_env, fusion.chain)
+            if old is not None:
+                old.hand_over()
+                if part is not None:
+                    part.take_over()
+            self.__dict__.update(_fusion=fusion, _part=part)
+        return fusion
+
+    def native(self) -> NativePart | None:
+        """The native part; None: all transforms are TorchRL's to run."""
+        fusion = self.__dict__["_fusion"]
+        if fusion is None or not is_unchanged(fusion.watched):
+            self.fusion()
+        part: NativePart | None = self.__dict__["_part"]
+        return part
+
+    def empty_cache(self) -> None:
+        self.__dict__["_fusion"] = None
+        super().empty_cache()
+
+    def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
+        env: FusedEnv = super().to(*args, **kwargs)
+        self.__dict__["_fusion"] = None
+        return env
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.base_env, self.transform)
+
+    # ---- steps
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """As :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset`; in one visit of each env where all is native."""
+        native = self.native()
+        base = self.base_env
+        if tensordict.device != base._device:
+            tensordict = tensordict.to(base._device)
+        entries = getattr(tensordict, "_tensordict", None)
+        if (
+            native is None
+            or self.__dict__["_fusion"].rest
+            or type(tensordict) is not TensorDict
+            or entries is None
+            or "_step" in entries
+            or native.nested
+            or base._run_type_checks
+            or base._post_step_mdp_hooks is not None
+            or tensordict.is_locked
+            or tensordict.batch_size != base._batch_size
+            or "_compiled_step_and_maybe_reset" in self.__dict__
+        ):
+            return self._step_then_reset(tensordict)
+        inputs = native.inputs.check(tensordict)
+        if inputs is None:
+            return self._step_then_reset(tensordict)
+        return native.step_and_reset(tensordict, entries, inputs)
+
+    def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        tensordict, next_root = super().step_and_maybe_reset(tensordict)
+        next_root.pop("_step", None)
+        return tensordict, next_root
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        native = self.native()
+        if native is None:
+            return super()._step(tensordict)
+        rest = self.__dict__["_fusion"].rest
+        mask = tensordict.get("_step", None)
+        if mask is not None and not mask.all():
+            return self._torchrl_step(native, tensordict)
+        root = tensordict
+        for transform in reversed(rest):
+            root = transform.inv(root)
+        inputs = native.inputs.check(root)
+        if inputs is None:
+            return self._torchrl_step(native, tensordict)
+        following = native.tensordict(native.step(inputs))
+        preset = tensordict.get("next", None)
+        if preset is not None:
+            following.update(preset.exclude(*following.keys(True, True)))
+        if rest:
+            root = root.exclude("_step", "next")
+            for transform in rest:
+                following = transform._step(root, following)
+        return following
+
+    def _torchrl_step(self, native: NativePart, tensordict: TensorDictBase) -> TensorDictBase:
+        native.hand_over()
+        following: TensorDictBase = super()._step(tensordict)
+        native.take_over()
+        return following
+
+    # ---- resets
+
+    def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        """As :meth:`~torchrl.envs.EnvBase.reset`."""
+        self.__dict__["_reset_root"] = tensordict
+        try:
+            root: TensorDictBase = super().reset(tensordict, **kwargs)
+            return root
+        finally:
+            self.__dict__["_reset_root"] = None
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        native = self.native()
+        if native is None:
+            return super()._reset(tensordict, **kwargs)
+        base: PoolEnv = self.base_env
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        if mask is not None:
+            mask = check_mask("_reset", mask, base.num_envs)
+            mask = None if mask.all() else mask
+        known = {"seed", "options", "list_of_kwargs"}
+        if not known.issuperset(kwargs) or (mask is not None and not self._goes_on(native)):
+            native.hand_over()
+            root: TensorDictBase = super()._reset(tensordict, **kwargs)
+            native.take_over()
+            return root
+        given = reset_arguments(
+            base._tasks,
+            base._configs,
+            kwargs.get("seed"),
+            kwargs.get("options"),
+            kwargs.get("list_of_kwargs"),
+        )
+        if mask is not None and not mask.any():
+            return native.tensordict({key: value.clone() for key, value in self._kept(native).items()})
+        root = native.tensordict(native.reset(mask, given))
+        rest = self.__dict__["_fusion"].rest
+        if rest:
+            source = root.empty() if tensordict is None else tensordict
+            for transform in rest:
+                root = transform._reset(source, root)
+        return root
+
+    def _goes_on(self, native: NativePart) -> bool:
+        """Whether the rows that a reset leaves out are known from the root, and nothing else is."""
+        root = self.__dict__["_reset_root"]
+        if root is None or self.__dict__["_fusion"].rest or (native.is_stale and native.chain.hides_more):
+            return False
+        for key in native.chain.root_keys:
+            value, template = root.get(key, None), native.allocator.step_templates[key]
+            if type(value) is not torch.Tensor:
+                return False
+            if value.shape != template.shape or value.dtype is not template.dtype:
+                return False
+        return True
+
+    def _kept(self, native: NativePart) -> dict[Key, torch.Tensor]:
+        root = self.__dict__["_reset_root"]
+        return {key: root.get(key) for key in native.chain.root_keys}
+
+
+def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
+    return FusedEnv(base_env, transform)
+
+
+def fuse(env: EnvBase) -> FusedEnv:
+    """Runs an env's transforms where its envs run.
+
+    Args:
+        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`.
+
+    Returns:
+        An env that takes its place: with the same transform objects, which stay the owners of their
+        parameters and statistics, the same specs and the same results. Transforms without a native form, and
+        all that come after the first of them, are run by TorchRL as before; :func:`explain` tells which.
+
+    Raises:
+        TypeError: the env is no TransformedEnv around a PoolEnv.
+
+    Examples:
+        >>> from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
+        >>> from torchrl_pool import PoolEnv, fuse
+        >>> env = TransformedEnv(PoolEnv("CartPole-v1", 4), Compose(RewardSum(), StepCounter(200)))
+        >>> fuse(env).rollout(10, break_when_any_done=False)["next", "step_count"].max().item()
+        10
+    """
+    if isinstance(env, FusedEnv):
+        return env
+    if type(env) is not TransformedEnv or not isinstance(env.base_env, PoolEnv):
+        raise TypeError(f"expected a TransformedEnv around a PoolEnv, got {env!r}")
+    transform = env.transform
+    transform.reset_parent()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of a new container, which the first one has given already
+        fused = FusedEnv(env.base_env, transform, cache_specs=env.cache_specs)
+    return fused

@@ -1,0 +1,83 @@
+"""From a chain of transforms to the longest part of it, from the env outwards, that runs natively."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
+
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.transforms.chain import Chain
+from torchrl_pool.transforms.native import NATIVE
+from torchrl_pool.transforms.program import NotNative, Program
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """What becomes of the transforms of an env."""
+
+    chain: Chain | None  # of the first ones; None: there are none
+    num_native: int
+    rest: list[Transform]  # TorchRL runs these
+    why_not: str  # why the first of the rest is not native; empty: there is no rest
+    watched: list[tuple[object, object, object]]
+
+
+def transforms_of(env: TransformedEnv) -> list[Transform]:
+    """The transforms of an env one by one."""
+    transform = env.transform
+    return list(transform.transforms) if type(transform) is Compose else [transform]
+
+
+def fuse_chain(env: TransformedEnv) -> Fusion:
+    """Translates the transforms of an env around a :class:`~torchrl_pool.PoolEnv`."""
+    base = env.base_env
+    assert isinstance(base, PoolEnv)
+    transforms = transforms_of(env)
+    programs, why_not = _programs(base, transforms)
+    watched = [*_composition(env, transforms), *programs[-1].watched]
+    while len(programs) > 1:
+        num_native = len(programs) - 1
+        misfit = programs[-1].fits(_env_behind(env, transforms, num_native))
+        if misfit is None:
+            chain = Chain(programs[-1])
+            return Fusion(chain, num_native, transforms[num_native:], why_not, watched)
+        why_not = misfit
+        programs.pop()
+    return Fusion(None, 0, transforms, why_not, watched)
+
+
+def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program], str]:
+    """The program before and after each native transform, and why the next one is none."""
+    programs = [Program.of(base)]
+    for transform in transforms:
+        program = programs[-1].copy()
+        describe = NATIVE.get(type(transform))
+        try:
+            if describe is None:
+                raise NotNative(f"no native form of {type(transform).__name__} is known")
+            describe(transform, program)
+        except NotNative as error:
+            programs[-1].watched = program.watched  # what made it so may change
+            return programs, str(error)
+        programs.append(program)
+    return programs, ""
+
+
+def _env_behind(env: TransformedEnv, transforms: list[Transform], count: int) -> EnvBase:
+    """The env with the first transforms alone."""
+    if count == len(transforms):
+        return env
+    parent = transforms[count].parent
+    assert parent is not None
+    return parent
+
+
+def _composition(env: TransformedEnv, transforms: list[Transform]) -> list[tuple[object, object, object]]:
+    watched: list[tuple[object, object, object]] = [(env._modules, "_transform", env.transform)]
+    if type(env.transform) is Compose:
+        modules = env.transform.transforms._modules
+        watched += [(modules, name, module) for name, module in modules.items()]
+        watched.append((modules, str(len(transforms)), None))
+        watched.append((env.transform._modules, "transforms", env.transform.transforms))
+    return watched

@@ -1,0 +1,39 @@
+"""Which of TorchRL's transforms run where the envs run, and what describes each of them.
+
+A description is a function of the transform and of the program so far, which it goes on with. Where it raises
+NotNative, TorchRL runs the transform, and all that come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchrl.envs import transforms as torchrl
+from torchrl.envs.transforms.transforms import VecNorm
+
+from torchrl_pool.transforms.native.casts import dtype_cast
+from torchrl_pool.transforms.native.init_tracker import init_tracker
+from torchrl_pool.transforms.native.observations import clip, observation_norm, sign
+from torchrl_pool.transforms.native.reward_sum import reward_sum
+from torchrl_pool.transforms.native.rewards import binarize_reward, reward_clipping, reward_scaling
+from torchrl_pool.transforms.native.running_statistics import vec_norm, vec_norm_v2
+from torchrl_pool.transforms.native.step_counter import step_counter
+from torchrl_pool.transforms.program import Program
+
+# By exact class: what a subclass changes nobody here knows.
+NATIVE: dict[type, Callable[[Any, Program], None]] = {
+    torchrl.BinarizeReward: binarize_reward,
+    torchrl.ClipTransform: clip,
+    torchrl.DTypeCastTransform: dtype_cast,
+    torchrl.DoubleToFloat: dtype_cast,
+    torchrl.InitTracker: init_tracker,
+    torchrl.ObservationNorm: observation_norm,
+    torchrl.RewardClipping: reward_clipping,
+    torchrl.RewardScaling: reward_scaling,
+    torchrl.RewardSum: reward_sum,
+    torchrl.SignTransform: sign,
+    torchrl.StepCounter: step_counter,
+    VecNorm: vec_norm,
+    torchrl.VecNormV2: vec_norm_v2,
+}

@@ -1,0 +1,63 @@
+"""What is done to a reward alone, number by number: RewardScaling, RewardClipping, BinarizeReward."""
+
+from __future__ import annotations
+
+import torch
+from torchrl.envs.transforms import BinarizeReward, RewardClipping, RewardScaling
+
+from torchrl_pool import _core
+from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.native.parameters import check_promotion, keys_of
+from torchrl_pool.transforms.program import NotNative, Program, Value
+
+
+def reward_scaling(transform: RewardScaling, program: Program) -> None:
+    program.watch(transform._buffers, "loc", "scale", "standard_normal")
+    for key, out_key in keys_of(transform, program):
+        reward = _reward(program, key)
+        check_promotion(reward, transform.loc, transform.scale)
+        program.map(
+            key,
+            out_key,
+            _core.stages.affine,
+            Value(reward.shape, reward.dtype),
+            dtype=reward.number,
+            loc=program.parameter(transform.loc, reward.shape),
+            scale=program.parameter(transform.scale, reward.shape),
+            standard_normal=bool(transform.standard_normal),
+        )
+
+
+def reward_clipping(transform: RewardClipping, program: Program) -> None:
+    program.watch(transform._buffers, "clamp_min", "clamp_max")
+    for key, out_key in keys_of(transform, program):
+        reward = _reward(program, key)
+        check_promotion(reward, transform.clamp_min, transform.clamp_max)
+        program.map(
+            key,
+            out_key,
+            _core.stages.clamp,
+            Value(reward.shape, reward.dtype),
+            dtype=reward.number,
+            low=program.parameter(transform.clamp_min, reward.shape),
+            high=program.parameter(transform.clamp_max, reward.shape),
+        )
+
+
+def binarize_reward(transform: BinarizeReward, program: Program) -> None:
+    for key, out_key in keys_of(transform, program):
+        reward = _reward(program, key)
+        if not reward.shape or reward.shape[-1] != 1:
+            raise NotNative(f"{key!r} has rows of shape {list(reward.shape)}")
+        out = Value(reward.shape, torch.int8)
+        program.map(key, out_key, _core.stages.is_positive, out, dtype=reward.number)
+
+
+def _reward(program: Program, key: Key) -> Value:
+    """Of these transforms resets know nothing."""
+    value = program.read(key)
+    if value.at_resets:
+        raise NotNative(f"{key!r} is no reward")
+    if not value.dtype.is_floating_point:
+        raise NotNative(f"{key!r} is {value.dtype}")
+    return value

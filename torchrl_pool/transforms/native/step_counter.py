@@ -1,0 +1,33 @@
+"""StepCounter: how far an episode is, and its end after ``max_steps``."""
+
+from __future__ import annotations
+
+import torch
+from torchrl.envs.transforms import StepCounter
+
+from torchrl_pool import _core
+from torchrl_pool.transforms.program import NotNative, Program, Value
+
+
+def step_counter(transform: StepCounter, program: Program) -> None:
+    program.watch(transform.__dict__, "max_steps", "update_done", "truncated_key", "step_count_key")
+    if list(transform.reset_keys) != ["_reset"]:
+        raise NotNative(f"there are further reset keys: {list(transform.reset_keys)}")
+    if transform.truncated_key != "truncated":
+        raise NotNative(f"it writes the flag {transform.truncated_key!r}, which the pool does not have")
+    key = transform.step_count_key
+    shape = torch.Size([1])
+    before = program.carry(key, shape, torch.int64, required=True)
+    out = Value(shape, torch.int64)
+    program.add(
+        _core.stages.step_counter,
+        reads=[],
+        writes=[out],
+        at_resets=True,
+        before=before,
+        out=out,
+        max_steps=transform.max_steps or 0,
+        truncated=program.read("truncated"),
+        done=program.read("done") if transform.update_done else None,
+    )
+    program.write(key, out)

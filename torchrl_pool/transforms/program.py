@@ -1,0 +1,219 @@
+"""What a chain of transforms becomes: values, the stages that make them, and where each of them lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torchrl.envs import EnvBase, Transform
+
+from torchrl_pool import _core
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import Key, key_of, torch_dtype
+
+_NUMBERS = {
+    torch.bool: "uint8",
+    torch.uint8: "uint8",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.float32: "float32",
+    torch.float64: "float64",
+}
+
+
+class NotNative(Exception):
+    """A transform stays with TorchRL; the message says why."""
+
+
+@dataclass(eq=False)
+class Value:
+    """One env's row of something: a column of the pool, an entry of the root, or what a stage writes."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    phase: int = 0  # in which it is there: later ones come after a look at the whole batch
+    at_resets: bool = True  # whether resets write it, too
+    pool_column: int | None = None
+    carried: int | None = None
+    is_learned_from: bool = False
+    last_phase: int = 0  # in which somebody reads it
+
+    @property
+    def size(self) -> int:
+        return self.shape.numel()
+
+    @property
+    def row_bytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def number(self) -> str:
+        """The dtype's name, as stages have it."""
+        return _NUMBERS[self.dtype]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An entry of the root that a step reads."""
+
+    key: Key
+    shape: torch.Size  # of all envs' rows
+    dtype: torch.dtype
+    required: bool
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A stage to be made once all values have their places."""
+
+    make: Callable[..., Any]
+    arguments: Mapping[str, Any]  # Values stand for their indices
+    phase: int
+    at_steps: bool
+    at_resets: bool
+
+
+@dataclass
+class Program:
+    """Everything that the native transforms of a chain have asked for so far."""
+
+    env: PoolEnv
+    entries: dict[Key, Value] = field(default_factory=dict)  # of "next", in the order of a tensordict's keys
+    carried: list[Carried] = field(default_factory=list)
+    carried_values: list[Value] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    # What must still be there, and the same, for the program to hold: (namespace, name, object).
+    watched: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
+    kept_alive: list[Any] = field(default_factory=list)
+    flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
+
+    @classmethod
+    def of(cls, env: PoolEnv) -> Program:
+        """What the pool itself writes."""
+        program = cls(env)
+        for column, spec in enumerate(env._outputs):
+            program.entries[key_of(spec)] = Value(
+                torch.Size(spec.shape),
+                torch_dtype(spec),
+                at_resets=spec.role != "reward",
+                pool_column=column,
+            )
+        return program
+
+    def copy(self) -> Program:
+        """One that can be changed without changing this one's lists."""
+        return Program(
+            self.env,
+            dict(self.entries),
+            list(self.carried),
+            list(self.carried_values),
+            list(self.instructions),
+            list(self.watched),
+            list(self.inverse),
+            list(self.kept_alive),
+            self.flags,
+        )
+
+    # ---- what a transform's native description says
+
+    def read(self, key: Key) -> Value:
+        """An entry of ``"next"``, at the transform's place in the chain."""
+        value = self.entries.get(key)
+        if value is None:
+            raise NotNative(f"the entry {key!r} is not there")
+        return value
+
+    def carry(self, key: Key, shape: torch.Size, dtype: torch.dtype, *, required: bool) -> Value:
+        """An entry of the root that a step begins with."""
+        value = Value(shape, dtype, at_resets=False, carried=len(self.carried))
+        self.carried.append(Carried(key, torch.Size((self.env.num_envs, *shape)), dtype, required))
+        self.carried_values.append(value)
+        return value
+
+    def write(self, key: Key, value: Value) -> None:
+        """Makes a value an entry of ``"next"`` and of the root."""
+        if key in self.flags:
+            raise NotNative(f"it writes {key!r}")
+        self.entries[key] = value
+
+    def add(
+        self,
+        make: Callable[..., Any],
+        *,
+        reads: Sequence[Value],
+        writes: Sequence[Value] = (),
+        at_resets: bool | None = None,
+        learns: bool = False,
+        **arguments: Any,
+    ) -> None:
+        """A stage. It runs at resets where all that it reads is there then, or where ``at_resets`` says so.
+
+        Args:
+            make: what makes it, from the arguments.
+            reads: the values that it reads ...
+            writes: ... and those that it writes.
+            at_resets: whether it runs at resets.
+            learns: whether it has to see all rows of what it reads before it runs.
+        """
+        phase = max((value.phase for value in reads), default=0)
+        if learns:
+            phase += 1
+            for value in reads:
+                value.is_learned_from = True
+        if at_resets is None:
+            at_resets = all(value.at_resets for value in reads)
+        for value in reads:
+            value.last_phase = max(value.last_phase, phase)
+        for value in writes:
+            value.phase, value.at_resets = phase, at_resets
+        self.instructions.append(Instruction(make, arguments, phase, True, at_resets))
+
+    def map(self, key: Key, out_key: Key, make: Callable[..., Any], out: Value, **arguments: Any) -> None:
+        """A stage from one entry to another, ``in_`` to ``out``."""
+        value = self.read(key)
+        self.add(make, reads=[value], writes=[out], in_=value, out=out, size=value.size, **arguments)
+        self.write(out_key, out)
+
+    def watch(self, namespace: Any, *names: Any) -> None:
+        """The program holds as long as these names stand for what they now stand for."""
+        for name in names:
+            self.watched.append((namespace, name, namespace.get(name)))
+
+    def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> _core.Parameter:
+        """A tensor of the user's, which stages read where it lies."""
+        if tensor is None:
+            return _core.Parameter()
+        if tensor.dtype not in (torch.float32, torch.float64, torch.int64) or not tensor.is_cpu:
+            raise NotNative(f"a parameter is {tensor.dtype} on {tensor.device}")
+        if (tensor.numel() != 1 and tensor.shape != row_shape) or not tensor.is_contiguous():
+            raise NotNative(
+                f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
+            )
+        self.kept_alive.append(tensor)
+        return _core.Parameter(tensor.data_ptr(), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+
+    # ---- the result
+
+    def fits(self, specs: EnvBase) -> str | None:
+        """Why the entries are not what the specs of an env say; None where they are."""
+        expected = {**dict(specs.full_observation_spec.items(True, True))}
+        expected.update(specs.full_reward_spec.items(True, True))
+        expected.update(specs.full_done_spec.items(True, True))
+        rewards = set(specs.full_reward_spec.keys(True, True))
+        if missing := [key for key in expected if key not in self.entries]:
+            return f"its specs have {missing[0]!r}, which is not written"
+        for key, value in self.entries.items():
+            spec = expected.get(key)
+            if spec is None:
+                return f"it writes {key!r}, which its specs lack"
+            shape = torch.Size((self.env.num_envs, *value.shape))
+            if spec.shape != shape or spec.dtype != value.dtype:
+                return f"it writes {key!r} as {value.dtype} {list(shape)}, its specs say {spec.dtype} {list(spec.shape)}"
+            if (key in rewards) == value.at_resets:
+                return f"{key!r} is {'an' if key in rewards else 'no'} entry of the reward spec"
+        return None
