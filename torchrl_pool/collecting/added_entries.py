@@ -9,13 +9,14 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 from torchrl.data import NonTensor
-from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, TransformedEnv
+from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform, TransformedEnv
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.transforms import gSDENoise
 from torchrl.modules.utils.utils import _compute_missing_env_transforms
 
 from torchrl_pool.collecting.rollout_storage import Row
 from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.transforms.fused_env import fuse
 
 
 class AddedEntry:
@@ -138,12 +139,31 @@ def added_entries(env: EnvBase, tracker: Any = None) -> tuple[PoolEnv, Sequence[
         env = env.base_env
     if not isinstance(env, PoolEnv):
         return None
+    return (env, entries) if _are_new(entries, env) else None
+
+
+def entries_of(transforms: Sequence[Transform], tracker: Any = None) -> Sequence[AddedEntry] | None:
+    """What these transforms add; None where they do anything else."""
+    entries: list[AddedEntry] = []
+    for transform in transforms:
+        found = _entries_of(transform, tracker)
+        if found is None:
+            return None
+        entries += found
+    return entries
+
+
+def fused(env: EnvBase) -> EnvBase:
+    """The env with its transforms fused, where it is a pool with transforms."""
+    is_pool = type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv)
+    return fuse(env) if is_pool else env
+
+
+def _are_new(entries: Sequence[AddedEntry], env: EnvBase) -> bool:
     keys = [entry.key for entry in entries]
     own = {*env.full_action_spec.keys(True, True), *env.output_spec.keys(True, True)}
     own = {key[-1] if isinstance(key, tuple) else key for key in own}
-    if len(set(keys)) < len(keys) or not own.isdisjoint(keys):
-        return None
-    return env, entries
+    return len(set(keys)) == len(keys) and own.isdisjoint(keys)
 
 
 def _entries_of(transform: Any, tracker: Any) -> Sequence[AddedEntry] | None:

@@ -11,12 +11,19 @@ from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
 
-from torchrl_pool.collecting.added_entries import added_entries, with_what_the_policy_reads
+from torchrl_pool.collecting.added_entries import (
+    added_entries,
+    entries_of,
+    fused,
+    with_what_the_policy_reads,
+)
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
 from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.collected import FusedPool
+from torchrl_pool.transforms.fused_env import FusedEnv
 
 
 class PoolCollector(StoringCollector):
@@ -138,7 +145,25 @@ class PoolCollector(StoringCollector):
         super()._setup_max_frames_per_traj(max_frames_per_traj)
         # From here on the env stays what it is.
         below = added_entries(self.env, self.policy_version_tracker)
-        self._pool_env, self._added_entries = (None, ()) if below is None else below
+        if below is not None:
+            self._pool_env, self._added_entries = below
+            return
+        self.env = fused(self.env)
+        self._follow_transforms()
+
+    def _follow_transforms(self) -> None:
+        """Takes note of what the transforms are now: they may have been changed, frozen, initialised."""
+        if not isinstance(self.env, FusedEnv):
+            return
+        part = self.env.native()
+        entries = None if part is None else entries_of(self.env.fusion().rest, self.policy_version_tracker)
+        before = self._pool_env
+        if part is None or entries is None:
+            self._pool_env, self._added_entries = None, ()
+        elif not (isinstance(before, FusedPool) and before.part is part):
+            self._pool_env, self._added_entries = FusedPool(self.env, part), entries
+        if self._pool_env is not before:
+            self._storage = None
 
     def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
         if not (make_rollout and self.writes_once):
@@ -174,6 +199,7 @@ class PoolCollector(StoringCollector):
             left_out=self._compact_next_keys,
             differentiable=[key for key in recorded if template.get(key, no_grad).requires_grad],
             pin_memory=pin_memory,
+            column_strides=env.column_strides if isinstance(env, FusedPool) else list,
         )
         return self._storage
 
@@ -181,8 +207,8 @@ class PoolCollector(StoringCollector):
         count = self._num_groups
         if count > 1 and not self.writes_once:
             raise ValueError(
-                "double_buffered: expected a PoolEnv without transforms (other than InitTracker and "
-                f"TensorDictPrimer), nested entries and run_type_checks, got {self.env!r}"
+                "double_buffered: expected a PoolEnv without nested entries and run_type_checks, whose "
+                f"transforms all have a native form (see explain), got {self.env!r}"
             )
         if count > self.n_env:
             raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {count}")
@@ -235,6 +261,7 @@ class PoolCollector(StoringCollector):
         Raises:
             EnvFailure: envs have failed; the steps of this batch are lost.
         """
+        self._follow_transforms()
         if not self.writes_once:
             return super().rollout()
         if self.pre_collect_hook is not None:

@@ -18,12 +18,14 @@ from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, R
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.collected import FusedPool
 
 
 class StoringCollector(Collector):
     """What a rollout asks of its collector, beside what TorchRL's has."""
 
-    _pool_env: PoolEnv | None  # the env itself, or what lies below transforms whose work is known
+    # The env itself, or what lies below transforms whose work is known
+    _pool_env: PoolEnv | FusedPool | None = None
     _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _storage: RolloutStorage | None  # where batches lie
 
@@ -169,7 +171,7 @@ class Rollout:
         group.next_root, root_addresses = (
             env._allocator.for_root()
             if self._alone
-            else env._allocator.for_rows(group.num_envs, rewards=False)
+            else env._allocator.for_rows(group.num_envs, rewards=False, first=group.first)
         )
         addresses = (
             action_addresses,

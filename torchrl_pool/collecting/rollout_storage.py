@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -162,6 +162,7 @@ class RolloutStorage:
         left_out: entries that the batches do not hold.
         differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
+        column_strides: from the strides of the outputs to those of all columns that the executor writes.
     """
 
     def __init__(
@@ -174,6 +175,7 @@ class RolloutStorage:
         left_out: Container[Key],
         differentiable: Collection[Key],
         pin_memory: bool,
+        column_strides: Callable[[list[int]], list[int]] = list,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.pin_memory = pin_memory
@@ -191,10 +193,12 @@ class RolloutStorage:
             size if key in self.written else 0 for key, size in zip(self.outputs, row_bytes, strict=True)
         ]
         self.layout = _core.RolloutLayout(
-            out_strides=[
-                in_batch * num_steps or size
-                for in_batch, size in zip(self.output_bytes, row_bytes, strict=True)
-            ],
+            out_strides=column_strides(
+                [
+                    in_batch * num_steps or size
+                    for in_batch, size in zip(self.output_bytes, row_bytes, strict=True)
+                ]
+            ),
             recorded_bytes=self.recorded_bytes,
             recorded_strides=[size * num_steps for size in self.recorded_bytes],
         )

@@ -48,8 +48,8 @@ class BatchAllocator:
         """The same without rewards: what a reset writes."""
         return self._spares.pop("root", None) or self._allocate(self._root)
 
-    def for_rows(self, num_rows: int, rewards: bool = True) -> Batch:
-        """Tensors ``[num_rows, *shape]``, with or without the rewards."""
+    def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
+        """Tensors ``[num_rows, *shape]``, with or without the rewards, for envs from the ``first`` on."""
         return self._allocate(self._rows_of(num_rows, rewards))
 
     def _first_rows(self, num_rows: int, rewards: bool) -> dict[Key, torch.Tensor]:

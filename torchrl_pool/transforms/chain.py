@@ -136,6 +136,12 @@ class Hidden:
         for column in self._at_resets:
             addresses[column] = self.root[column].data_ptr() + first * self._row_bytes[column]
 
+    def out_strides(self, num_columns: int) -> list[int]:
+        strides = [0] * num_columns
+        for column, size in self._row_bytes.items():
+            strides[column] = size
+        return strides
+
     def latest_addresses(self, addresses: list[int]) -> None:
         """For a reset, which leaves the rows of the others as they are."""
         for column in self._at_resets:
@@ -181,6 +187,13 @@ class ChainAllocator(BatchAllocator):
             addresses[position] = tensor.data_ptr()
         return tensors, addresses
 
+    def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
+        """Of the roots of envs from the ``first`` on; addresses are those of its row."""
+        assert not rewards
+        tensors, addresses = super().for_rows(num_rows, rewards)
+        self._chain.hidden.root_addresses(addresses, first)
+        return tensors, addresses
+
     def for_reset(self) -> Batch:
         """For a reset of some envs: the others' rows are zeros, and what is hidden of them stays."""
         tensors, addresses = self.for_root()
@@ -195,7 +208,7 @@ class Inputs:
 
     def __init__(self, chain: Chain) -> None:
         self._env = chain.program.env
-        self._carried = chain.carried
+        self.carried = chain.carried
         self._inverse = list(reversed(chain.inverse))
 
     def check(
@@ -204,7 +217,7 @@ class Inputs:
         """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with."""
         carried: list[Any] = []
         addresses: list[int] = []
-        for one in self._carried:
+        for one in self.carried:
             key = one.key
             value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
             if value is None:

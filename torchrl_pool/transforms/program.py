@@ -184,10 +184,10 @@ class Program:
         for name in names:
             self.watched.append((namespace, name, namespace.get(name)))
 
-    def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> _core.Parameter:
+    def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> _core.stages.Parameter:
         """A tensor of the user's, which stages read where it lies."""
         if tensor is None:
-            return _core.Parameter()
+            return _core.stages.Parameter()
         if tensor.dtype not in (torch.float32, torch.float64, torch.int64) or not tensor.is_cpu:
             raise NotNative(f"a parameter is {tensor.dtype} on {tensor.device}")
         if (tensor.numel() != 1 and tensor.shape != row_shape) or not tensor.is_contiguous():
@@ -195,7 +195,7 @@ class Program:
                 f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
             )
         self.kept_alive.append(tensor)
-        return _core.Parameter(tensor.data_ptr(), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+        return _core.stages.Parameter(tensor.data_ptr(), _NUMBERS[tensor.dtype], tensor.numel() == 1)
 
     # ---- the result
 

@@ -1,0 +1,108 @@
+"""A fused env as a PoolCollector's rollouts see it: what they ask a PoolEnv for, with a chain's entries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Composite
+
+from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.chain import Chain
+
+if TYPE_CHECKING:
+    from torchrl_pool import _core
+    from torchrl_pool.transforms.fused_env import FusedEnv, NativePart
+
+
+class FusedPool:
+    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches."""
+
+    _run_type_checks = False
+    _post_step_mdp_hooks = None
+
+    def __init__(self, env: FusedEnv, part: NativePart) -> None:
+        self.env, self.part = env, part
+        pool = part.env
+        self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
+        self.full_action_spec: Composite = env.full_action_spec
+        self._allocator, self._next_root = part.allocator, part.next_root
+        self._on_cpu, self._nested = pool._on_cpu, part.nested
+
+    def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self.env.rand_action(tensordict)
+
+    def column_strides(self, strides: list[int]) -> list[int]:
+        """Bytes from an env's row to the next in each column, from those of the entries."""
+        chain = self.part.chain
+        return _spread(chain, strides, chain.hidden.out_strides(chain.num_columns))
+
+    def _running(self) -> ChainedPool:
+        return ChainedPool(self.part.env._running(), self.part.chain)
+
+    def _check_actions(
+        self, root: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        inputs = self.part.inputs.check(root, num_rows)
+        if inputs is None:
+            expected = {one.key: (list(one.shape[1:]), one.dtype) for one in self.part.inputs.carried}
+            raise ValueError(f"expected a root with the entries {expected}, got {root!r}")
+        return inputs
+
+    def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
+        return self.part.env._on_device(values)
+
+    def _unsafe(
+        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
+    ) -> TensorDict:
+        return self.part.unsafe(values, names, num_rows)
+
+
+class ChainedPool:
+    """The executor's pool, for steps into a batch that a chain goes on with."""
+
+    def __init__(self, pool: _core.Pool, chain: Chain) -> None:
+        self._pool, self._chain = pool, chain
+
+    def step_into(
+        self, layout: _core.RolloutLayout, actions: list[int], out: list[int], *rest: Any
+    ) -> int:
+        chain = self._chain
+        chain.hidden.latest = chain.hidden.root
+        *addresses, owner = rest
+        return self._pool.step_into(
+            layout, actions, self._columns(out, 0), *addresses, (owner, chain), chain.core
+        )
+
+    def submit_into(
+        self,
+        flight: _core.Flight,
+        layout: _core.RolloutLayout,
+        first: int,
+        count: int,
+        actions: list[int],
+        out: list[int],
+        *rest: Any,
+    ) -> None:
+        chain = self._chain
+        chain.hidden.latest = chain.hidden.root
+        *addresses, owner = rest
+        columns = self._columns(out, first)
+        self._pool.submit_into(
+            flight, layout, first, count, actions, columns, *addresses, (owner, chain), chain.core
+        )
+
+    def wait(self, flight: _core.Flight) -> int:
+        return self._pool.wait(flight)
+
+    def _columns(self, out: list[int], first: int) -> list[int]:
+        columns = [0] * self._chain.num_columns
+        self._chain.hidden.out_addresses(columns, first)
+        return _spread(self._chain, out, columns)
+
+
+def _spread(chain: Chain, of_entries: list[int], columns: list[int]) -> list[int]:
+    for position, number in zip(chain.positions, of_entries, strict=True):
+        columns[position] = number
+    return columns
