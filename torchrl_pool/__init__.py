@@ -19,7 +19,7 @@ from torchrl_pool.plugins import (
     load_plugin,
     task_info,
 )
-from torchrl_pool.transforms import explain, fuse
+from torchrl_pool.transforms import FusedEnv, explain, fuse
 
 __version__ = "0.1.0"
 

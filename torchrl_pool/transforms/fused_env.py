@@ -13,11 +13,11 @@ from torchrl.envs import EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_mask
+from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
-from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.env.reset_arguments import reset_arguments
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.reset_arguments import reset_arguments
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 
@@ -29,7 +29,9 @@ class NativePart:
         self.env, self.chain = env, chain
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot.of(chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout])
+        self.next_root = NextRoot.of(
+            chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout]
+        )
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False

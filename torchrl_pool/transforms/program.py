@@ -190,7 +190,7 @@ class Program:
             return _core.stages.Parameter()
         if tensor.dtype not in (torch.float32, torch.float64, torch.int64) or not tensor.is_cpu:
             raise NotNative(f"a parameter is {tensor.dtype} on {tensor.device}")
-        if (tensor.numel() != 1 and tensor.shape != row_shape) or not tensor.is_contiguous():
+        if tensor.numel() != 1 and tensor.shape != row_shape or not tensor.is_contiguous():
             raise NotNative(
                 f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
             )

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl._utils import _append_last
 from torchrl.envs.transforms import VecNormV2
 from torchrl.envs.transforms.transforms import VecNorm
+from torchrl._utils import _append_last
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
