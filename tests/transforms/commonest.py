@@ -1,0 +1,217 @@
+"""Pipelines as programs write them: the ten commonest of TorchRL's own programs, and further ones."""
+
+from functools import partial
+
+import torch
+from torchrl.data import Unbounded
+from torchrl.envs import (
+    ActionScaling,
+    BinarizeReward,
+    CatFrames,
+    CatTensors,
+    CenterCrop,
+    ClipTransform,
+    Compose,
+    DoubleToFloat,
+    DTypeCastTransform,
+    ExcludeTransform,
+    FlattenObservation,
+    FrameSkipTransform,
+    GrayScale,
+    GymEnv,
+    InitTracker,
+    ObservationNorm,
+    PermuteTransform,
+    RenameTransform,
+    Resize,
+    RewardClipping,
+    RewardScaling,
+    RewardSum,
+    SelectTransform,
+    SignTransform,
+    SqueezeTransform,
+    Stack,
+    StepCounter,
+    TensorDictPrimer,
+    TimeMaxPool,
+    ToTensorImage,
+    TrajCounter,
+    TransformedEnv,
+    UnsqueezeTransform,
+    VecNorm,
+    VecNormV2,
+)
+
+from torchrl_pool import PoolEnv
+
+SEEN = ["observation"]
+PIXELS = ["pixels"]
+
+# Of vectors; {"observation", "reward", "action"} is what a task has.
+VECTORS = {
+    "sac": lambda: [InitTracker(), StepCounter(9), DoubleToFloat(), RewardSum()],
+    "td3": lambda: [StepCounter(max_steps=7), InitTracker(), DoubleToFloat(), RewardSum()],
+    "returns alone": lambda: [RewardSum(in_keys=["reward"], out_keys=[("agents", "episode_reward")])],
+    "coding ppo": lambda: [ObservationNorm(0.3, 2.5, SEEN), DoubleToFloat(), StepCounter()],
+    "hydra": lambda: [StepCounter(11), DoubleToFloat(), RewardSum()],
+    "ppo": lambda: [
+        VecNorm(SEEN, decay=0.99999, eps=1e-2),
+        ClipTransform(SEEN, low=-10, high=10),
+        RewardSum(),
+        StepCounter(12),
+        DoubleToFloat(SEEN),
+    ],
+    "a2c": lambda: [
+        RewardSum(),
+        StepCounter(12),
+        VecNorm(SEEN, decay=0.9999, eps=1e-4),
+        ClipTransform(SEEN, low=-10, high=10),
+        DoubleToFloat(SEEN),
+    ],
+    "async ppo": lambda: [
+        ObservationNorm(0.1, 1.5, SEEN, standard_normal=True),
+        ClipTransform(SEEN, low=-10, high=10),
+        RewardSum(),
+        StepCounter(),
+    ],
+    "reinforce": lambda: [StepCounter(13), RewardSum(in_keys=["reward"], out_keys=["reward_sum"])],
+    "dqn": lambda: [StepCounter(), RewardSum()],
+    "pilco": lambda: [RewardSum(), StepCounter()],
+    "control": lambda: [
+        CatTensors(SEEN, "observation_vector", del_keys=False),
+        InitTracker(),
+        StepCounter(9),
+        DoubleToFloat(),
+        RewardSum(),
+    ],
+    "recurrent": lambda: [InitTracker(), TensorDictPrimer(hidden=Unbounded((1, 4)), default_value=0.5)],
+    "V2": lambda: [VecNormV2(SEEN, ["normed"], decay=0.99, reduce_batch_dims=True), StepCounter(10), RewardSum()],
+    "V2 by row": lambda: [VecNormV2([*SEEN, "reward"], decay=0.95), RewardSum()],
+    "clipped reward": lambda: [RewardScaling(0.2, 0.5), RewardSum(), RewardClipping(-0.3, 0.6)],
+    "signs": lambda: [RewardSum(), SignTransform(["reward"]), RewardSum(["reward"], ["signs"])],
+    "binary": lambda: [BinarizeReward(), TrajCounter(), StepCounter(8)],
+    "frames": lambda: [CatFrames(N=4, dim=-1, in_keys=SEEN), RewardSum()],
+    "frames beside": lambda: [
+        CatFrames(N=3, dim=-1, in_keys=SEEN, out_keys=["frames"], padding="constant", padding_value=-1.0),
+        InitTracker(),
+    ],
+    "maxima": lambda: [TimeMaxPool(in_keys=SEEN, out_keys=["peak"], T=3), StepCounter(9)],
+    "names": lambda: [
+        RenameTransform(SEEN, [("agent", "obs")]),
+        CatFrames(N=2, dim=-1, in_keys=[("agent", "obs")]),
+        RewardSum(),
+    ],
+    "left out": lambda: [
+        RewardSum(),
+        StepCounter(),
+        CatTensors(SEEN, "vector", del_keys=False),
+        ExcludeTransform("observation"),
+    ],
+    "chosen": lambda: [RewardSum(), SelectTransform(*SEEN, "episode_reward")],
+    "shapes": lambda: [
+        UnsqueezeTransform(-2, in_keys=SEEN, out_keys=["tall"]),
+        PermuteTransform((-1, -2), in_keys=["tall"], out_keys=["wide"]),
+        FlattenObservation(-2, -1, in_keys=["wide"], out_keys=["flat"]),
+        SqueezeTransform(-2, in_keys=["tall"], out_keys=["again"]),
+        Stack(["flat", "again"], "both"),
+    ],
+    "double": lambda: [DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"]), RewardSum()],
+    "skipping": lambda: [FrameSkipTransform(2), RewardSum(), StepCounter(6)],
+}
+CONTINUOUS = {  # what needs bounded real actions
+    "scaled actions": lambda: [ActionScaling(), RewardSum()],
+    "double actions": lambda: [
+        DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"], in_keys_inv=["action"]),
+        StepCounter(8),
+    ],
+}
+PICTURES = {
+    "atari dqn": lambda: [
+        SignTransform(["reward"]),
+        ToTensorImage(),
+        GrayScale(),
+        Resize(84, 84),
+        CatFrames(N=4, dim=-3),
+        RewardSum(),
+        StepCounter(10),
+        DoubleToFloat(),
+        VecNorm(PIXELS),
+    ],
+    "atari ppo": lambda: [
+        RenameTransform(PIXELS, ["pixels_int"]),
+        ToTensorImage(in_keys=["pixels_int"], out_keys=PIXELS),
+        GrayScale(),
+        Resize(84, 84),
+        CatFrames(N=4, dim=-3),
+        RewardSum(),
+        StepCounter(10),
+        SignTransform(["reward"]),
+        DoubleToFloat(),
+        VecNorm(PIXELS),
+    ],
+    "coding dqn": lambda: [
+        StepCounter(),
+        ToTensorImage(),
+        RewardScaling(0.0, 0.1),
+        GrayScale(),
+        Resize(64, 64),
+        CatFrames(4, -3, PIXELS),
+        ObservationNorm(0.4, 0.3, PIXELS),
+    ],
+    "recurrent dqn": lambda: [
+        ToTensorImage(),
+        GrayScale(),
+        Resize(84, 84),
+        StepCounter(),
+        InitTracker(),
+        RewardScaling(0.0, 0.1),
+        ObservationNorm(0.4, 0.3, PIXELS, standard_normal=True),
+        TensorDictPrimer(hidden=Unbounded((2, 3))),
+    ],
+    "grey": lambda: [ToTensorImage(), GrayScale(), CatFrames(N=2, dim=-3), RewardSum()],
+    "grey bytes": lambda: [
+        PermuteTransform((-1, -3, -2), in_keys=PIXELS),
+        GrayScale(),
+        CatFrames(N=3, dim=-3, padding="constant"),
+        SignTransform(["reward"]),
+    ],
+    "cropped": lambda: [ToTensorImage(from_int=False), CenterCrop(40, 30), FlattenObservation(-3, -1)],
+    "peaks": lambda: [ToTensorImage(), TimeMaxPool(in_keys=PIXELS, T=2), StepCounter(8), RewardSum()],
+}
+
+# By family: the task, the pool's options, GymEnv's, and the pipelines.
+FAMILIES = {
+    "classic": ("CartPole-v1", {}, {}, VECTORS),
+    "mujoco": ("HalfCheetah-v5", {"max_episode_steps": 17}, {}, {**VECTORS, **CONTINUOUS}),
+    "atari": (
+        "ALE/Pong-v5",
+        {"from_pixels": True, "max_episode_steps": 9},
+        {},
+        {
+            **PICTURES,
+            **{name: VECTORS[name] for name in ("td3", "hydra", "reinforce", "dqn", "pilco", "returns alone")},
+        },
+    ),
+}
+CASES = [(family, name) for family, (*_, pipelines) in FAMILIES.items() for name in pipelines]
+ADDS_UP_THE_BATCH = (VecNorm, VecNormV2)
+
+
+def transforms_of(case):
+    family, name = case
+    return FAMILIES[family][-1][name]()
+
+
+def adds_up_the_batch(case):
+    return any(isinstance(transform, ADDS_UP_THE_BATCH) for transform in transforms_of(case))
+
+
+def pool_env(case, num_envs=3, **options):
+    task, own, _, _ = FAMILIES[case[0]]
+    return TransformedEnv(PoolEnv(task, num_envs, **{**own, **options}), Compose(*transforms_of(case)))
+
+
+def gym_env_maker(case):
+    task, own, _, _ = FAMILIES[case[0]]
+    options = {"from_pixels": True, "pixels_only": True} if own.get("from_pixels") else {}
+    return partial(GymEnv, task, **options)
