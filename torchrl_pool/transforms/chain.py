@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -171,21 +172,17 @@ class ChainAllocator(BatchAllocator):
         self._flags = [key for key in chain.rows if key in chain.program.flags]
         self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
         self._root = {key: self.step_templates[key] for key in chain.root_keys}
-        self._out_addresses = [0] * chain.num_columns
-        chain.hidden.out_addresses(self._out_addresses)
-        self._root_addresses = [0] * chain.num_columns
-        chain.hidden.root_addresses(self._root_addresses)
+        out, root = [0] * chain.num_columns, [0] * chain.num_columns
+        chain.hidden.out_addresses(out)
+        chain.hidden.root_addresses(root)
+        self._out_columns = _Columns(chain.positions, out)
+        self._root_columns = _Columns(chain.root_positions, root)
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
         empty_like = self._empty_like
         tensors = {key: empty_like(template) for key, template in templates.items()}
-        if templates is self.step_templates:
-            addresses, positions = self._out_addresses.copy(), self._chain.positions
-        else:
-            addresses, positions = self._root_addresses.copy(), self._chain.root_positions
-        for position, tensor in zip(positions, tensors.values(), strict=True):
-            addresses[position] = tensor.data_ptr()
-        return tensors, addresses
+        columns = self._out_columns if templates is self.step_templates else self._root_columns
+        return tensors, columns.spread([tensor.data_ptr() for tensor in tensors.values()])
 
     def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
         """Of the roots of envs from the ``first`` on; addresses are those of its row."""
@@ -203,6 +200,20 @@ class ChainAllocator(BatchAllocator):
         return tensors, addresses
 
 
+class _Columns:
+    """What stands for each column: a number of an entry's, or one of its own."""
+
+    def __init__(self, positions: list[int], others: list[int]) -> None:
+        self._others = others
+        sources = [len(positions) + column for column in range(len(others))]
+        for number, position in enumerate(positions):
+            sources[position] = number
+        self._pick = None if sources == list(range(len(others))) else itemgetter(*sources)
+
+    def spread(self, of_entries: list[int]) -> list[int]:
+        return of_entries if self._pick is None else list(self._pick(of_entries + self._others))
+
+
 class Inputs:
     """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
 
@@ -212,14 +223,27 @@ class Inputs:
         self._inverse = list(reversed(chain.inverse))
 
     def check(
-        self, root: TensorDictBase, num_rows: int | None = None
+        self,
+        root: TensorDictBase,
+        num_rows: int | None = None,
+        known: Mapping[Key, torch.Tensor] | None = None,
     ) -> tuple[list[torch.Tensor], list[int]] | None:
-        """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with."""
+        """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
+
+        Args:
+            root: what the step begins with.
+            num_rows: of how many envs; None: all.
+            known: tensors for all envs that are as the specs have it.
+        """
         carried: list[Any] = []
         addresses: list[int] = []
         for one in self.carried:
             key = one.key
             value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if known is not None and value is not None and value is known.get(key):
+                carried.append(value)
+                addresses.append(value.data_ptr())
+                continue
             if value is None:
                 if one.required:
                     return None
@@ -239,4 +263,7 @@ class Inputs:
 
 
 def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:
-    return all(namespace.get(name) is value for namespace, name, value in watched)
+    for namespace, name, value in watched:  # at every step: without a generator
+        if namespace.get(name) is not value:
+            return False
+    return True

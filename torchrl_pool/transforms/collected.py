@@ -65,9 +65,7 @@ class ChainedPool:
     def __init__(self, pool: _core.Pool, chain: Chain) -> None:
         self._pool, self._chain = pool, chain
 
-    def step_into(
-        self, layout: _core.RolloutLayout, actions: list[int], out: list[int], *rest: Any
-    ) -> int:
+    def step_into(self, layout: _core.RolloutLayout, actions: list[int], out: list[int], *rest: Any) -> int:
         chain = self._chain
         chain.hidden.latest = chain.hidden.root
         *addresses, owner = rest

@@ -29,9 +29,7 @@ class NativePart:
         self.env, self.chain = env, chain
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot.of(
-            chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout]
-        )
+        self.next_root = NextRoot.of(chain.keys, chain.root_keys, [key for key, _, _ in env._action_layout])
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
@@ -216,33 +214,27 @@ class FusedEnv(TransformedEnv):
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset`; in one visit of each env where all is native."""
         native = self.native()
-        base = self.base_env
+        if native is None or native.nested or (own := self.__dict__)["_fusion"].rest:
+            return super().step_and_maybe_reset(tensordict)
+        base = native.env
         if tensordict.device != base._device:
             tensordict = tensordict.to(base._device)
         entries = getattr(tensordict, "_tensordict", None)
         if (
-            native is None
-            or self.__dict__["_fusion"].rest
-            or type(tensordict) is not TensorDict
+            type(tensordict) is not TensorDict
             or entries is None
             or "_step" in entries
-            or native.nested
             or base._run_type_checks
             or base._post_step_mdp_hooks is not None
             or tensordict.is_locked
             or tensordict.batch_size != base._batch_size
-            or "_compiled_step_and_maybe_reset" in self.__dict__
+            or "_compiled_step_and_maybe_reset" in own
         ):
-            return self._step_then_reset(tensordict)
-        inputs = native.inputs.check(tensordict)
+            return super().step_and_maybe_reset(tensordict)
+        inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
         if inputs is None:
-            return self._step_then_reset(tensordict)
+            return super().step_and_maybe_reset(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)
-
-    def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        tensordict, next_root = super().step_and_maybe_reset(tensordict)
-        next_root.pop("_step", None)
-        return tensordict, next_root
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         native = self.native()

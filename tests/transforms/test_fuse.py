@@ -1,0 +1,135 @@
+"""A fused env gives what TorchRL's TransformedEnv gives, through every way of stepping it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pipelines import ALL, ROWS, STATISTICS, assert_same, fused_env, serial_env, torchrl_env
+from tensordict import TensorDictBase
+from torchrl.collectors import Collector
+from torchrl.envs import TransformedEnv
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import PoolCollector, PoolEnv
+
+N = 5
+CASES = [(name, "CartPole-v1") for name in ALL]
+CASES += [(name, "HalfCheetah-v5") for name in ("sac", "observation_norm", "sum_then_sign", "ppo", "v2")]
+
+
+def pool(task: str = "CartPole-v1", **options: object) -> PoolEnv:
+    return PoolEnv(task, N, seed=3, num_threads=2, **options)
+
+
+def pair(pipeline: str, task: str = "CartPole-v1") -> tuple[TransformedEnv, TransformedEnv]:
+    return fused_env(pool(task), pipeline), torchrl_env(pool(task), pipeline)
+
+
+def played(env: TransformedEnv, steps: int = 120) -> TensorDictBase:
+    torch.manual_seed(0)
+    return env.rollout(steps, break_when_any_done=False)
+
+
+@pytest.mark.parametrize(("pipeline", "task"), CASES)
+def test_rollouts_equal_torchrl_over_the_same_pool(pipeline, task):
+    fused, reference = pair(pipeline, task)
+    assert_same(played(fused), played(reference), exact=pipeline in ROWS)
+
+
+@pytest.mark.parametrize(("pipeline", "task"), [case for case in CASES if case[0] in ROWS])
+def test_rollouts_equal_torchrl_over_serial_gym_envs(pipeline, task):
+    options = {"max_episode_steps": None} if task == "CartPole-v1" else {}
+    fused, reference = fused_env(pool(task, **options), pipeline), serial_env(task, pipeline, N)
+    reference.set_seed(3)
+    assert_same(played(fused, 60), played(reference, 60), in_order=False)
+
+
+@pytest.mark.parametrize("pipeline", ALL)
+def test_specs_are_those_of_torchrl_and_data_fit_them(pipeline):
+    fused, reference = pair(pipeline)
+    assert fused.output_spec == reference.output_spec
+    assert fused.input_spec == reference.input_spec
+    try:
+        check_env_specs(reference)
+    except AssertionError:  # RewardSum takes the bounds of one reward for those of their sum
+        assert "signed" in pipeline
+    else:
+        check_env_specs(fused)
+
+
+@pytest.mark.parametrize("pipeline", ALL)
+def test_steps_resets_and_masks_equal_torchrl(pipeline):
+    """What one env's data depend on is the same, whichever way the calls before have gone."""
+    envs = pair(pipeline)
+    torch.manual_seed(1)
+    masks = [torch.rand(N, 1) < 0.4 for _ in range(40)]
+    roots = [env.reset() for env in envs]
+    exact = pipeline in ROWS
+    assert_same(*roots, exact=exact)
+    for mask in masks:
+        action = envs[0].full_action_spec.rand()
+        for i, env in enumerate(envs):
+            root = roots[i].update(action)
+            kind = int(mask.sum()) % 4
+            if kind == 0:
+                _, roots[i] = env.step_and_maybe_reset(root)
+            elif kind == 1:
+                root = env.step_mdp(env.step(root))
+                reset = mask | root["done"]
+                roots[i] = env.reset(root.set("_reset", reset)) if reset.any() else root
+            elif kind == 2:
+                root = env.step_mdp(env.step(root.set("_step", mask.squeeze(-1))))
+                roots[i] = env.maybe_reset(root.exclude("_step"))
+            else:
+                roots[i] = env.maybe_reset(env.step_mdp(env.step(root)))
+        assert_same(*(root.exclude("_reset") for root in roots), exact=exact, in_order=False)
+
+
+@pytest.mark.parametrize("pipeline", ALL)
+def test_rollouts_until_all_are_done_equal_torchrl(pipeline):
+    data = []
+    for env in pair(pipeline):
+        torch.manual_seed(0)
+        data.append(env.rollout(60, break_when_any_done=False, break_when_all_done=True))
+    assert_same(*data, exact=pipeline in ROWS, in_order=False)
+
+
+@pytest.mark.parametrize("pipeline", ALL)
+def test_collectors_yield_the_same_batches(pipeline):
+    batches = []
+    for make in (Collector, PoolCollector):
+        for env in pair(pipeline):
+            torch.manual_seed(0)
+            collector = make(env, None, frames_per_batch=N * 30, total_frames=N * 90)
+            batches.append([batch.clone() for batch in collector])
+            assert make is Collector or collector.writes_once
+    reference = batches[1]
+    for others in (batches[0], *batches[2:]):
+        for batch, expected in zip(others, reference, strict=True):
+            assert_same(batch, expected, exact=pipeline in ROWS, in_order=False)
+
+
+@pytest.mark.parametrize("pipeline", ROWS)
+def test_double_buffered_collectors_yield_the_same_transitions(pipeline):
+    def act(root):
+        return root.set("action", torch.nn.functional.one_hot(root["observation"].sum(-1).gt(0).long(), 2))
+
+    batches = []
+    for groups in (1, 2):
+        collector = PoolCollector(
+            fused_env(pool(), pipeline), act, frames_per_batch=N * 40, total_frames=N * 80,
+            double_buffered=groups,
+        )  # fmt: skip
+        batches.append([batch.clone() for batch in collector])
+    for batch, expected in zip(*batches, strict=True):
+        assert_same(batch.exclude("collector"), expected.exclude("collector"), in_order=False)
+
+
+@pytest.mark.parametrize("pipeline", STATISTICS)
+def test_statistics_do_not_depend_on_the_number_of_threads(pipeline):
+    data = []
+    for num_threads in (1, 2, 4):
+        env = fused_env(PoolEnv("CartPole-v1", 64, seed=0, num_threads=num_threads), pipeline)
+        data.append(played(env, 60))
+    assert_same(data[1], data[0])
+    assert_same(data[2], data[0])
