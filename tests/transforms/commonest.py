@@ -1,6 +1,6 @@
 """Pipelines as programs write them: the ten commonest of TorchRL's own programs, and further ones."""
 
-from functools import partial
+import warnings
 
 import torch
 from torchrl.data import Unbounded
@@ -28,6 +28,7 @@ from torchrl.envs import (
     RewardScaling,
     RewardSum,
     SelectTransform,
+    SerialEnv,
     SignTransform,
     SqueezeTransform,
     Stack,
@@ -85,7 +86,11 @@ VECTORS = {
         RewardSum(),
     ],
     "recurrent": lambda: [InitTracker(), TensorDictPrimer(hidden=Unbounded((1, 4)), default_value=0.5)],
-    "V2": lambda: [VecNormV2(SEEN, ["normed"], decay=0.99, reduce_batch_dims=True), StepCounter(10), RewardSum()],
+    "V2": lambda: [
+        VecNormV2(SEEN, ["normed"], decay=0.99, reduce_batch_dims=True),
+        StepCounter(10),
+        RewardSum(),
+    ],
     "V2 by row": lambda: [VecNormV2([*SEEN, "reward"], decay=0.95), RewardSum()],
     "clipped reward": lambda: [RewardScaling(0.2, 0.5), RewardSum(), RewardClipping(-0.3, 0.6)],
     "signs": lambda: [RewardSum(), SignTransform(["reward"]), RewardSum(["reward"], ["signs"])],
@@ -116,9 +121,9 @@ VECTORS = {
         Stack(["flat", "again"], "both"),
     ],
     "double": lambda: [DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"]), RewardSum()],
-    "skipping": lambda: [FrameSkipTransform(2), RewardSum(), StepCounter(6)],
 }
-CONTINUOUS = {  # what needs bounded real actions
+CONTINUOUS = {  # what needs bounded real actions, or episodes of even length
+    "skipping": lambda: [FrameSkipTransform(2), RewardSum(), StepCounter(6)],
     "scaled actions": lambda: [ActionScaling(), RewardSum()],
     "double actions": lambda: [
         DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"], in_keys_inv=["action"]),
@@ -179,39 +184,38 @@ PICTURES = {
     "peaks": lambda: [ToTensorImage(), TimeMaxPool(in_keys=PIXELS, T=2), StepCounter(8), RewardSum()],
 }
 
-# By family: the task, the pool's options, GymEnv's, and the pipelines.
+COUNTERS = {name: VECTORS[name] for name in ("td3", "hydra", "reinforce", "dqn", "pilco", "returns alone")}
+
+# By family: the task, the options of the pool, and the pipelines.
 FAMILIES = {
-    "classic": ("CartPole-v1", {}, {}, VECTORS),
-    "mujoco": ("HalfCheetah-v5", {"max_episode_steps": 17}, {}, {**VECTORS, **CONTINUOUS}),
-    "atari": (
-        "ALE/Pong-v5",
-        {"from_pixels": True, "max_episode_steps": 9},
-        {},
-        {
-            **PICTURES,
-            **{name: VECTORS[name] for name in ("td3", "hydra", "reinforce", "dqn", "pilco", "returns alone")},
-        },
-    ),
+    "classic": ("CartPole-v1", {}, VECTORS),
+    "mujoco": ("HalfCheetah-v5", {"max_episode_steps": 16}, {**VECTORS, **CONTINUOUS}),
+    "atari": ("ALE/Pong-v5", {"from_pixels": True}, {**PICTURES, **COUNTERS}),
 }
-CASES = [(family, name) for family, (*_, pipelines) in FAMILIES.items() for name in pipelines]
-ADDS_UP_THE_BATCH = (VecNorm, VecNormV2)
+CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
 
 
 def transforms_of(case):
     family, name = case
-    return FAMILIES[family][-1][name]()
+    _, _, pipelines = FAMILIES[family]
+    return pipelines[name]()
 
 
 def adds_up_the_batch(case):
-    return any(isinstance(transform, ADDS_UP_THE_BATCH) for transform in transforms_of(case))
+    return any(isinstance(transform, VecNorm | VecNormV2) for transform in transforms_of(case))
 
 
-def pool_env(case, num_envs=3, **options):
-    task, own, _, _ = FAMILIES[case[0]]
-    return TransformedEnv(PoolEnv(task, num_envs, **{**own, **options}), Compose(*transforms_of(case)))
+def over_pool(case, num_envs, **options):
+    task, own, _ = FAMILIES[case[0]]
+    return transformed(PoolEnv(task, num_envs, **own, **options), case)
 
 
-def gym_env_maker(case):
-    task, own, _, _ = FAMILIES[case[0]]
-    options = {"from_pixels": True, "pixels_only": True} if own.get("from_pixels") else {}
-    return partial(GymEnv, task, **options)
+def over_gym_envs(case, num_envs):
+    task, own, _ = FAMILIES[case[0]]
+    return transformed(SerialEnv(num_envs, lambda: GymEnv(task, **own)), case)
+
+
+def transformed(base, case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # VecNorm's, of what becomes of its name
+        return TransformedEnv(base, Compose(*transforms_of(case)))

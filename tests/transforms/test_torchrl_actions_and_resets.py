@@ -58,7 +58,9 @@ def test_random_actions_are_scaled_ones(way):
 
 
 def test_scaling_that_knows_no_action_changes_none(way):
-    env = transformed(way, "Draws-v0", ActionScaling(in_keys=["observation"], in_keys_inv=[], loc=0.0, scale=2.0))
+    env = transformed(
+        way, "Draws-v0", ActionScaling(in_keys=["observation"], in_keys_inv=[], loc=0.0, scale=2.0)
+    )
     action = torch.tensor([3.0, 1.0, -4.0])
     assert torch.equal(received(env, action), action)
 

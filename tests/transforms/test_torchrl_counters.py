@@ -149,26 +149,21 @@ def test_traj_counter_gives_every_episode_of_a_batch_its_number(way):
     assert not one & other
 
 
-def make_counting_env(way, end):
-    return transformed(way, "Count-v0", TrajCounter(), end=end)
+def make_limited_env(end):
+    return transformed(torchrl_pool.fuse, "Pendulum-v1", TrajCounter(), max_episode_steps=end)
 
 
 def test_traj_counter_of_several_envs_in_turn(way):
     counter = TrajCounter()
-    env = SerialEnv(
-        2,
-        [
-            EnvCreator(lambda end=end: transformed(way, "Count-v0", counter.clone(), end=end))
-            for end in (4, 5)
-        ],
-    )
+    makers = [partial(transformed, way, "Count-v0", counter.clone(), end=end) for end in (4, 5)]
+    env = SerialEnv(2, [EnvCreator(maker) for maker in makers])
     one, other = (set(row.flatten().tolist()) for row in whole_rollout(env, 40)["traj_count"])
     assert not one & other
 
 
 def test_traj_counter_agrees_with_a_collectors_numbers():
     collector = MultiSyncCollector(
-        [EnvCreator(partial(make_counting_env, torchrl_pool.fuse, end)) for end in (5, 4)],
+        [EnvCreator(partial(make_limited_env, end)) for end in (5, 4)],
         total_frames=32,
         frames_per_batch=8,
     )

@@ -24,9 +24,7 @@ def stacked(env, count):
 
 @pytest.mark.parametrize("num_envs", [1, 4])
 def test_v2_without_decay_knows_all_rewards(way, num_envs):
-    norm = VecNormV2(
-        ["reward", "observation"], ["reward_norm", "obs_norm"], decay=1, reduce_batch_dims=True
-    )
+    norm = VecNormV2(["reward", "observation"], ["reward_norm", "obs_norm"], decay=1, reduce_batch_dims=True)
     env = transformed(way, "Draws-v0", norm, num_envs=num_envs)
     rewards = []
     for i, step in enumerate(steps_of(env, 20)):
@@ -77,7 +75,9 @@ def test_v2_has_statistics_once_it_has_an_env(way):
 @pytest.mark.parametrize("kind", [VecNorm, VecNormV2])
 @pytest.mark.parametrize("num_envs", [1, 5])
 def test_normed_observations_have_mean_0_and_deviation_1(way, kind, num_envs):
-    norm = kind(["observation", "reward"], decay=0.98, **({"reduce_batch_dims": True} if kind is VecNormV2 else {}))
+    norm = kind(
+        ["observation", "reward"], decay=0.98, **({"reduce_batch_dims": True} if kind is VecNormV2 else {})
+    )
     env = transformed(way, "Draws-v0", norm, num_envs=num_envs, end=60)
     seen = stacked(env, 300)["next", "observation"][:, 150:].flatten(0, 1)
     assert (seen.mean(0).abs() < 0.25).all()
@@ -179,7 +179,9 @@ def test_frozen_statistics_stay(way, kind):
     env = transformed(way, "Draws-v0", norm, num_envs=3)
     env.rollout(5)
     frozen = transformed(way, "Draws-v0", norm.frozen_copy(), num_envs=3, seed=1)
-    before = {key: value.clone() for key, value in frozen.transform.state_dict().items() if torch.is_tensor(value)}
+    before = {
+        key: value.clone() for key, value in frozen.transform.state_dict().items() if torch.is_tensor(value)
+    }
     a = frozen.reset(seed=8)["avg"]
     frozen.rollout(20)
     assert torch.equal(frozen.reset(seed=8)["avg"], a)

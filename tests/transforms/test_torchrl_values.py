@@ -11,6 +11,7 @@ from torchrl.envs import (
     RewardClipping,
     RewardScaling,
     SignTransform,
+    ToTensorImage,
 )
 from torchrl.envs.utils import step_mdp
 from ways import as_it_is, transformed
@@ -75,7 +76,7 @@ def test_signs(way, plain):
 
 
 @pytest.mark.parametrize(
-    "low, high", [(-0.5, 0.25), (None, 0.25), (-0.5, None), (-1, 1), (-torch.ones(()), 1)]
+    ("low", "high"), [(-0.5, 0.25), (None, 0.25), (-0.5, None), (-1, 1), (-torch.ones(()), 1)]
 )
 def test_clipped_numbers(way, plain, low, high):
     clip = ClipTransform(in_keys=["observation", "precise", "reward"], low=low, high=high)
@@ -85,7 +86,7 @@ def test_clipped_numbers(way, plain, low, high):
 
 
 @pytest.mark.parametrize(
-    "error, low, high, words",
+    ("error", "low", "high", "words"),
     [
         (TypeError, None, None, "Either one or both of `high` and `low`"),
         (TypeError, torch.randn(2), None, "low and high must be scalars or None"),
@@ -116,7 +117,9 @@ def test_normed_observations(way, plain, out_keys, standard_normal):
 
 
 @pytest.mark.parametrize("standard_normal", [True, False])
-@pytest.mark.parametrize("loc, scale", [(0.0, 1.0), (1.0, 2.0), (torch.ones(7), 1.0), (1.0, torch.ones(7))])
+@pytest.mark.parametrize(
+    ("loc", "scale"), [(0.0, 1.0), (1.0, 2.0), (torch.ones(7), 1.0), (1.0, torch.ones(7))]
+)
 def test_bounds_are_normed_too(way, loc, scale, standard_normal):
     env = transformed(
         way, "Draws-v0", ObservationNorm(loc, scale, ["bounded"], standard_normal=standard_normal)
@@ -165,9 +168,10 @@ def test_statistics_from_a_rollout(way, keys, standard_normal, num_envs):
 @pytest.mark.parametrize("standard_normal", [True, False])
 def test_statistics_of_pictures(way, standard_normal):
     norm = ObservationNorm(in_keys=["pixels"], standard_normal=standard_normal)
-    env = transformed(way, "Draws-v0", norm, num_envs=2)
-    env.transform.init_stats(num_iter=11, cat_dim=1, reduce_dim=(0, 1, 2, 3), keep_dims=(2, 3))
-    assert env.transform.loc.shape == env.transform.scale.shape == (1, 1, 3)
+    env = transformed(way, "Draws-v0", ToTensorImage(), norm, num_envs=2)
+    norm.init_stats(num_iter=11, cat_dim=1, reduce_dim=(0, 1, 3, 4), keep_dims=(3, 4))
+    assert norm.loc.shape == norm.scale.shape == (3, 1, 1)
+    assert env.rollout(11)["pixels"].mean().abs() < 0.2
 
 
 def test_without_statistics_there_is_no_norm(way):
