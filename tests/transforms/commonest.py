@@ -15,6 +15,7 @@ from torchrl.envs import (
     DoubleToFloat,
     DTypeCastTransform,
     ExcludeTransform,
+    ExpandAs,
     FlattenObservation,
     FrameSkipTransform,
     GrayScale,
@@ -37,16 +38,33 @@ from torchrl.envs import (
     TimeMaxPool,
     ToTensorImage,
     TrajCounter,
+    Transform,
     TransformedEnv,
     UnsqueezeTransform,
     VecNorm,
     VecNormV2,
 )
+from torchrl.envs.transforms._base import _apply_to_composite
 
 from torchrl_pool import PoolEnv
 
 SEEN = ["observation"]
 PIXELS = ["pixels"]
+
+
+class Doubled(Transform):
+    """A transform of the user's own."""
+
+    def _apply_transform(self, obs):
+        return obs * 2
+
+    def _reset(self, tensordict, tensordict_reset):
+        return self._call(tensordict_reset)
+
+    @_apply_to_composite
+    def transform_observation_spec(self, observation_spec):
+        return observation_spec.clone()
+
 
 # Of vectors; {"observation", "reward", "action"} is what a task has.
 VECTORS = {
@@ -120,6 +138,12 @@ VECTORS = {
         SqueezeTransform(-2, in_keys=["tall"], out_keys=["again"]),
         Stack(["flat", "again"], "both"),
     ],
+    "a stranger": lambda: [
+        RewardSum(),
+        StepCounter(9),
+        Doubled(SEEN, ["doubled"]),
+        RewardSum(["reward"], ["more"]),
+    ],
     "double": lambda: [DTypeCastTransform(torch.float32, torch.float64, in_keys=["reward"]), RewardSum()],
 }
 CONTINUOUS = {  # what needs bounded real actions, or episodes of even length
@@ -184,6 +208,27 @@ PICTURES = {
     "peaks": lambda: [ToTensorImage(), TimeMaxPool(in_keys=PIXELS, T=2), StepCounter(8), RewardSum()],
 }
 
+AGENT_SEEN, AGENT_REWARD = ("agents", "observation"), ("agents", "reward")
+AGENTS = {
+    "mappo": lambda: [RewardSum([AGENT_REWARD], [("agents", "episode_reward")])],
+    "mappo trainer": lambda: [
+        RewardSum([AGENT_REWARD], [("agents", "episode_reward")]),
+        ExpandAs(in_key="terminated", ref_key=AGENT_REWARD, out_key=("agents", "all_terminated")),
+    ],
+    "agents' counters": lambda: [InitTracker(), StepCounter(3), RewardSum([AGENT_REWARD])],
+    "agents' norm": lambda: [VecNorm([AGENT_SEEN]), ClipTransform([AGENT_SEEN], low=-2.0, high=2.0)],
+    "agents' frames": lambda: [
+        CatFrames(N=2, dim=-1, in_keys=[AGENT_SEEN]),
+        RewardScaling(0, 0.1, [AGENT_REWARD]),
+    ],
+    "agents' signs": lambda: [
+        SignTransform([AGENT_REWARD]),
+        RewardSum([AGENT_REWARD]),
+        DoubleToFloat(["state"]),
+        RenameTransform([AGENT_SEEN], [("agents", "seen")]),
+    ],
+    "chosen of agents": lambda: [StepCounter(), SelectTransform(AGENT_SEEN, "step_count")],
+}
 COUNTERS = {name: VECTORS[name] for name in ("td3", "hydra", "reinforce", "dqn", "pilco", "returns alone")}
 
 # By family: the task, the options of the pool, and the pipelines.
@@ -191,6 +236,7 @@ FAMILIES = {
     "classic": ("CartPole-v1", {}, VECTORS),
     "mujoco": ("HalfCheetah-v5", {"max_episode_steps": 16}, {**VECTORS, **CONTINUOUS}),
     "atari": ("ALE/Pong-v5", {"from_pixels": True}, {**PICTURES, **COUNTERS}),
+    "agents": ("Agents-v0", {}, AGENTS),  # of tests/plugins/spaces.cc
 }
 CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
 

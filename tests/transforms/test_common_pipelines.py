@@ -12,11 +12,11 @@ import torchrl_pool
 from torchrl_pool import PoolCollector
 
 N = 3
-STEPS = {"classic": 40, "mujoco": 40, "atari": 14}
+STEPS = {"classic": 40, "mujoco": 40, "atari": 14, "agents": 20}
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*VecNorm")
 pipelines = pytest.mark.parametrize("case", CASES, ids=" ".join)
-row_by_row = pytest.mark.parametrize("case", [c for c in CASES if not adds_up_the_batch(c)], ids=" ".join)
+gymnasiums = [case for case in CASES if case[0] != "agents" and not adds_up_the_batch(case)]
 
 
 def pair(case, **options):
@@ -127,7 +127,7 @@ def test_rollouts(case):
     assert_same_through(rollouts, case)
 
 
-@row_by_row
+@pytest.mark.parametrize("case", gymnasiums, ids=" ".join)
 def test_rollouts_over_gymnasiums_envs(case):
     fused, reference = torchrl_pool.fuse(over_pool(case, N)), over_gym_envs(case, N)
     assert fused.set_seed(5) == reference.set_seed(5)
