@@ -9,7 +9,6 @@ from torchrl.envs import (
     BinarizeReward,
     CatFrames,
     CatTensors,
-    CenterCrop,
     ClipTransform,
     Compose,
     DoubleToFloat,
@@ -24,7 +23,6 @@ from torchrl.envs import (
     ObservationNorm,
     PermuteTransform,
     RenameTransform,
-    Resize,
     RewardClipping,
     RewardScaling,
     RewardSum,
@@ -66,6 +64,26 @@ class Doubled(Transform):
         return observation_spec.clone()
 
 
+class Resized(Transform):
+    """Stands for Resize, which needs torchvision."""
+
+    def __init__(self, height, width):
+        super().__init__(PIXELS, PIXELS)
+        self.size = (height, width)
+
+    def _apply_transform(self, obs):
+        flat = obs.reshape(-1, *obs.shape[-3:])
+        small = torch.nn.functional.interpolate(flat, self.size, mode="bilinear", antialias=True)
+        return small.reshape(*obs.shape[:-2], *self.size)
+
+    def _reset(self, tensordict, tensordict_reset):
+        return self._call(tensordict_reset)
+
+    @_apply_to_composite
+    def transform_observation_spec(self, observation_spec):
+        return Unbounded((*observation_spec.shape[:-2], *self.size))
+
+
 # Of vectors; {"observation", "reward", "action"} is what a task has.
 VECTORS = {
     "sac": lambda: [InitTracker(), StepCounter(9), DoubleToFloat(), RewardSum()],
@@ -103,7 +121,10 @@ VECTORS = {
         DoubleToFloat(),
         RewardSum(),
     ],
-    "recurrent": lambda: [InitTracker(), TensorDictPrimer(hidden=Unbounded((1, 4)), default_value=0.5)],
+    "recurrent": lambda: [
+        InitTracker(),
+        TensorDictPrimer(hidden=Unbounded((1, 4)), default_value=0.5, expand_specs=True),
+    ],
     "V2": lambda: [
         VecNormV2(SEEN, ["normed"], decay=0.99, reduce_batch_dims=True),
         StepCounter(10),
@@ -159,7 +180,7 @@ PICTURES = {
         SignTransform(["reward"]),
         ToTensorImage(),
         GrayScale(),
-        Resize(84, 84),
+        Resized(84, 84),
         CatFrames(N=4, dim=-3),
         RewardSum(),
         StepCounter(10),
@@ -170,7 +191,7 @@ PICTURES = {
         RenameTransform(PIXELS, ["pixels_int"]),
         ToTensorImage(in_keys=["pixels_int"], out_keys=PIXELS),
         GrayScale(),
-        Resize(84, 84),
+        Resized(84, 84),
         CatFrames(N=4, dim=-3),
         RewardSum(),
         StepCounter(10),
@@ -183,19 +204,19 @@ PICTURES = {
         ToTensorImage(),
         RewardScaling(0.0, 0.1),
         GrayScale(),
-        Resize(64, 64),
+        Resized(64, 64),
         CatFrames(4, -3, PIXELS),
         ObservationNorm(0.4, 0.3, PIXELS),
     ],
     "recurrent dqn": lambda: [
         ToTensorImage(),
         GrayScale(),
-        Resize(84, 84),
+        Resized(84, 84),
         StepCounter(),
         InitTracker(),
         RewardScaling(0.0, 0.1),
         ObservationNorm(0.4, 0.3, PIXELS, standard_normal=True),
-        TensorDictPrimer(hidden=Unbounded((2, 3))),
+        TensorDictPrimer(hidden=Unbounded((2, 3)), expand_specs=True),
     ],
     "grey": lambda: [ToTensorImage(), GrayScale(), CatFrames(N=2, dim=-3), RewardSum()],
     "grey bytes": lambda: [
@@ -204,7 +225,7 @@ PICTURES = {
         CatFrames(N=3, dim=-3, padding="constant"),
         SignTransform(["reward"]),
     ],
-    "cropped": lambda: [ToTensorImage(from_int=False), CenterCrop(40, 30), FlattenObservation(-3, -1)],
+    "flat": lambda: [ToTensorImage(from_int=False), FlattenObservation(-3, -1)],
     "peaks": lambda: [ToTensorImage(), TimeMaxPool(in_keys=PIXELS, T=2), StepCounter(8), RewardSum()],
 }
 
@@ -218,7 +239,7 @@ AGENTS = {
     "agents' counters": lambda: [InitTracker(), StepCounter(3), RewardSum([AGENT_REWARD])],
     "agents' norm": lambda: [VecNorm([AGENT_SEEN]), ClipTransform([AGENT_SEEN], low=-2.0, high=2.0)],
     "agents' frames": lambda: [
-        CatFrames(N=2, dim=-1, in_keys=[AGENT_SEEN]),
+        CatFrames(N=2, dim=-1, in_keys=[AGENT_SEEN], reset_key="_reset"),
         RewardScaling(0, 0.1, [AGENT_REWARD]),
     ],
     "agents' signs": lambda: [

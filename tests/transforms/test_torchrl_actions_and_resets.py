@@ -40,7 +40,7 @@ def test_scaled_actions_reach_the_bounds(way, standard_normal):
 
 def test_action_scales_come_from_the_bounds(way):
     env = transformed(way, "Draws-v0", ActionScaling(), num_envs=2)
-    env.reset()
+    assert env.full_action_spec["action"].shape == (2, 3)
     assert torch.allclose(env.transform.loc, torch.tensor([1.0, 1.0, 0.0]))
     assert torch.allclose(env.transform.scale, torch.tensor([3.0, 1.0, 5.0]))
 
