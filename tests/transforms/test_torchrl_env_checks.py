@@ -196,8 +196,6 @@ def check(env):
 
 @pytest.fixture(params=CASES)
 def case(request):
-    if request.param == "CenterCrop":
-        pytest.importorskip("torchvision", reason="TorchRL's CenterCrop needs torchvision")
     return CASES[request.param]
 
 

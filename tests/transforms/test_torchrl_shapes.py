@@ -314,11 +314,6 @@ def test_grey_pictures(way, out_keys):
     assert (data["pixels"].shape[-3] == 3) is (out_keys is not None)
 
 
-@pytest.fixture
-def torchvision():
-    pytest.importorskip("torchvision", reason="TorchRL's CenterCrop needs torchvision")
-
-
 @pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("out_keys", NAMES)
 def test_cropped_pictures(way, out_keys):
