@@ -96,14 +96,14 @@ VECTORS = {
         ClipTransform(SEEN, low=-10, high=10),
         RewardSum(),
         StepCounter(12),
-        DoubleToFloat(SEEN),
+        DoubleToFloat(),
     ],
     "a2c": lambda: [
         RewardSum(),
         StepCounter(12),
         VecNorm(SEEN, decay=0.9999, eps=1e-4),
         ClipTransform(SEEN, low=-10, high=10),
-        DoubleToFloat(SEEN),
+        DoubleToFloat(),
     ],
     "async ppo": lambda: [
         ObservationNorm(0.1, 1.5, SEEN, standard_normal=True),
