@@ -50,11 +50,12 @@ def steps(env, count):
 
 
 def steps_and_resets_in_one(env, count):
+    """A pool leaves the last actions in the next root, which a policy is about to overwrite."""
     root = env.reset()
     for _ in range(count):
         step, root = env.step_and_maybe_reset(env.rand_action(root))
         yield step.clone()
-        yield root.clone()
+        yield root.exclude(*env.action_keys).clone()
 
 
 def steps_of_some(env, count):
