@@ -15,9 +15,3 @@ def _envs_whose_numbers_are_known():
 def way(request):
     """Gives an env to test: TorchRL's own, of which a case must be true too, or the fused one."""
     return WAYS[request.param]
-
-
-@pytest.fixture
-def torchvision(way):
-    if way is WAYS["torchrl"]:
-        pytest.importorskip("torchvision", reason="TorchRL's CenterCrop needs torchvision")

@@ -23,7 +23,7 @@ from torchrl.envs import (
     UnsqueezeTransform,
 )
 from torchrl.envs.utils import step_mdp
-from ways import as_it_is, counted, transformed
+from ways import as_it_is, counted, needs_torchvision, transformed
 
 NAMES = [None, ["stuff"], [("some_other", "nested_key")]]
 
@@ -314,11 +314,11 @@ def test_grey_pictures(way, out_keys):
     assert (data["pixels"].shape[-3] == 3) is (out_keys is not None)
 
 
-@pytest.mark.usefixtures("torchvision")
 @pytest.mark.parametrize("out_keys", NAMES)
 def test_cropped_pictures(way, out_keys):
     crop = CenterCrop(w=4, h=2, in_keys=["pixels"], out_keys=out_keys)
     env = transformed(way, "Draws-v0", ToTensorImage(), crop, num_envs=3)
+    needs_torchvision(env)
     data = seeded_rollout(env)
     whole = seeded_rollout(transformed(as_it_is, "Draws-v0", ToTensorImage(), num_envs=3))["pixels"]
     out = out_keys[0] if out_keys else "pixels"
@@ -328,11 +328,15 @@ def test_cropped_pictures(way, out_keys):
     assert {height, width} == {2, 4}
 
 
-@pytest.mark.usefixtures("torchvision")
-def test_a_picture_of_atari_cropped_and_flat(way):
+def test_a_cropped_picture_of_atari(way):
     options = {"num_envs": 2, "from_pixels": True, "pixels_only": True}
     env = transformed(way, "ALE/Pong-v5", ToTensorImage(), CenterCrop(20, 20), **options)
+    needs_torchvision(env)
     assert env.rollout(3)["pixels"].shape == (2, 3, 3, 20, 20)
+
+
+def test_a_flat_picture_of_atari(way):
+    options = {"num_envs": 2, "from_pixels": True, "pixels_only": True}
     env = transformed(way, "ALE/Pong-v5", FlattenObservation(-3, -1), **options)
     assert env.rollout(3)["pixels"].ndim == 3
 

@@ -1,9 +1,10 @@
 """The same transformed pool, run by TorchRL and fused."""
 
+import pytest
 from torchrl.envs import Compose, TransformedEnv
 
 import torchrl_pool
-from torchrl_pool import PoolEnv
+from torchrl_pool import FusedEnv, PoolEnv
 
 
 def as_it_is(env):
@@ -24,3 +25,9 @@ def counted(td):
     action = td["observation"].new_zeros((*td.batch_size, 2), dtype=int)
     action[..., 1] = 1
     return td.set("action", action)
+
+
+def needs_torchvision(env):
+    """Skips a test whose transforms TorchRL runs with torchvision, where there is none."""
+    if not isinstance(env, FusedEnv) or env.fusion().rest:
+        pytest.importorskip("torchvision", reason="TorchRL's CenterCrop needs torchvision")
