@@ -9,8 +9,9 @@ import ale_py
 import pytest
 import torch
 
-from torchrl_pool import PoolEnv, registry
-from torchrl_pool.plugins import locate_packages
+from torchrl_pool import PoolEnv
+from torchrl_pool.plugins import registry
+from torchrl_pool.plugins.loading import locate_packages
 
 ROMS = Path(ale_py.__file__).parent / "roms"
 

@@ -13,9 +13,10 @@ import pytest
 from building import SOURCES
 
 import torchrl_pool
-from torchrl_pool import EnvFailure, PoolEnv, build_plugin, list_tasks, plugins
+from torchrl_pool import EnvFailure, PoolEnv, build_plugin, list_tasks
 from torchrl_pool.__main__ import main
-from torchrl_pool.building import compile_plugin
+from torchrl_pool.plugins import loading
+from torchrl_pool.plugins.building import compile_plugin
 
 WALK = (SOURCES / "walk.cc").read_text()
 FAST = ("-O0",)
@@ -276,7 +277,7 @@ def test_what_an_entry_point_may_name(named, of_module):
         module = ModuleType("some_envs")
         module.plugin_path = named
         named = module
-    assert plugins._library_of(named) == Path("/a/b.so")
+    assert loading._library_of(named) == Path("/a/b.so")
 
 
 def test_a_broken_package_spoils_nothing_else(install):

@@ -10,7 +10,7 @@ import torch
 from building import SOURCES
 
 from torchrl_pool import EnvFailure, PoolEnv, build_plugin
-from torchrl_pool.building import compile_plugin
+from torchrl_pool.plugins.building import compile_plugin
 from torchrl_pool.testing import check_plugin
 
 

@@ -197,9 +197,9 @@ pickle.loads(pickle.dumps(env)).rollout(3)
     + USABLE,
     "bad ROM": """
 import pathlib, tempfile
-from torchrl_pool import plugins, registry
+from torchrl_pool.plugins import loading, registry
 plugin, _ = registry.find_task("ALE/Pong-v5")
-plugins.locate_packages(plugin)
+loading.locate_packages(plugin)
 with tempfile.TemporaryDirectory() as folder:
     plugin.locate([folder])
     refused(FileNotFoundError, "pong.bin is missing", PoolEnv, "ALE/Pong-v5", 2)
@@ -220,7 +220,7 @@ PoolEnv("Hopper-v5", 2).rollout(3)
     "plugins that are none, or of another ABI version": """
 import pathlib, tempfile
 from building import SOURCES
-from torchrl_pool.building import compile_plugin
+from torchrl_pool.plugins.building import compile_plugin
 from torchrl_pool import list_tasks
 bad = str(compile_plugin(SOURCES.parent / "cpp" / "bad_plugin.cc", flags=("-O1",)))
 for kind, message in (

@@ -7,7 +7,8 @@ import mujoco
 import pytest
 import torch
 
-from torchrl_pool import EnvFailure, PoolEnv, plugins
+from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool.plugins import loading
 
 MODEL = """
 <mujoco>
@@ -115,10 +116,10 @@ def test_options_of_another_type(options):
 
 
 def test_another_version_of_mujoco(monkeypatch):
-    version = plugins.importlib.metadata.version
-    monkeypatch.setattr(plugins, "_located", set())
+    version = loading.importlib.metadata.version
+    monkeypatch.setattr(loading, "_located", set())
     monkeypatch.setattr(
-        plugins.importlib.metadata, "version", lambda name: "3.1.4" if name == "mujoco" else version(name)
+        loading.importlib.metadata, "version", lambda name: "3.1.4" if name == "mujoco" else version(name)
     )
     with pytest.raises(ImportError, match=f"'mujoco' in version {mujoco.__version__}.*found 3.1.4"):
         PoolEnv("Hopper-v5", 2)
@@ -126,8 +127,8 @@ def test_another_version_of_mujoco(monkeypatch):
 
 
 def test_without_mujoco(monkeypatch):
-    monkeypatch.setattr(plugins, "_located", set())
-    monkeypatch.setattr(plugins.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading, "_located", set())
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="need the Python package 'mujoco', which is not installed"):
         PoolEnv("Hopper-v5", 2)
 

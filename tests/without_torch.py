@@ -19,7 +19,8 @@ spec = importlib.util.find_spec("torchrl_pool")
 package.__path__ = spec.submodule_search_locations
 sys.modules["torchrl_pool"] = package
 
-from torchrl_pool import _core, registry  # noqa: E402
+from torchrl_pool import _core  # noqa: E402
+from torchrl_pool.plugins import registry  # noqa: E402
 
 NUM_ENVS, NUM_STEPS = 3, 300
 LAYOUT = _core.LayoutOptions(

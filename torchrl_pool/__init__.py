@@ -8,14 +8,17 @@ except ImportError as error:  # most often: run from a checkout that is not inst
         "(pip install -c constraints.txt -e .); a plain install works from any other folder."
     ) from error
 
-from torchrl_pool.building import build_plugin
-from torchrl_pool.collector import PoolCollector
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import EnvFailure
-from torchrl_pool.multi_threaded import MultiThreadedEnv
-from torchrl_pool.plugins import get_include, load_plugin
-from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, task_info
-from torchrl_pool.single_env import SingleEnv, single_envs
+from torchrl_pool.collecting import PoolCollector
+from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
+from torchrl_pool.plugins import (
+    OptionInfo,
+    TaskInfo,
+    build_plugin,
+    get_include,
+    list_tasks,
+    load_plugin,
+    task_info,
+)
 from torchrl_pool.transforms import FusedEnv, explain, fuse
 
 __version__ = "0.1.0"

@@ -15,10 +15,11 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.bench import command as bench
-from torchrl_pool.building import build_plugin, compile_plugin, note_build
-from torchrl_pool.plugins import load_plugin
-from torchrl_pool.registry import OptionInfo, TaskInfo, list_tasks, open_config, task_info
-from torchrl_pool.scaffold import new_package
+from torchrl_pool.plugins.building import build_plugin, compile_plugin, note_build
+from torchrl_pool.plugins.loading import load_plugin
+from torchrl_pool.plugins.options import OptionInfo
+from torchrl_pool.plugins.registry import TaskInfo, list_tasks, open_config, task_info
+from torchrl_pool.plugins.scaffold import new_package
 from torchrl_pool.tables import print_table
 
 

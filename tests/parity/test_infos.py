@@ -7,7 +7,7 @@ import pytest
 from reference import gymnasium_env
 
 from torchrl_pool import list_tasks
-from torchrl_pool.registry import open_config
+from torchrl_pool.plugins.registry import open_config
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)

@@ -14,7 +14,7 @@ from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import list_tasks, task_info
-from torchrl_pool.registry import open_config
+from torchrl_pool.plugins.registry import open_config
 
 TASKS = list_tasks("mujoco")
 

@@ -15,7 +15,7 @@ from torchrl_pool.bench.measure import Cell, measure, setups
 from torchrl_pool.bench.plot import check_can_plot, plot_throughput
 from torchrl_pool.bench.report import print_cells
 from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.registry import task_info
+from torchrl_pool.plugins.registry import task_info
 
 _NAMES = [name for name in CONTENDERS if name != POOL]
 _WIDTH = max(map(len, _NAMES))

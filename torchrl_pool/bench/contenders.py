@@ -20,9 +20,9 @@ from torchrl_pool.bench.gymnasium_env import Unavailable, check_gymnasium_has, g
 from torchrl_pool.bench.peer_process import PEERS, PeerProcess
 from torchrl_pool.bench.simulator import atari_game, simulator_processes
 from torchrl_pool.bench.steppers import AsyncStepper, Stepper
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.registry import open_config, task_info
-from torchrl_pool.specs import full_action_spec, key_of
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import full_action_spec, key_of
+from torchrl_pool.plugins.registry import open_config, task_info
 
 POOL = "torchrl_pool"
 # The peers' processes step Gymnasium's envs and touch nothing that they inherit; others would import torch.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from torchrl_pool.registry import task_info
+from torchrl_pool.plugins.registry import task_info
 
 # Atari tasks are their plain env under the wrappers that everybody puts around it.
 _STACK_SIZE = 4

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from torchrl_pool.bench.gymnasium_env import Unavailable, check_gymnasium_has, gymnasium_env
 from torchrl_pool.bench.peer_process import PEERS, PeerProcess
-from torchrl_pool.building import compile_plugin
-from torchrl_pool.registry import task_info
+from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool.plugins.registry import task_info
 
 
 def simulator_processes(

@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.pool_env import PoolEnv
 
 _STOCK = 64
 

@@ -10,8 +10,8 @@ import torch
 from tensordict import TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.buffers import Batch, BatchAllocator
-from torchrl_pool.specs import Key
+from torchrl_pool.env.buffers import Batch, BatchAllocator
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.program import Program, Value
 
 

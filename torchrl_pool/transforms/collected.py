@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite
 
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.chain import Chain
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
-from torchrl_pool.arguments import check_mask
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import env_failure
-from torchrl_pool.next_root import NextRoot
-from torchrl_pool.reset_arguments import reset_arguments
-from torchrl_pool.specs import Key
+from torchrl_pool.env.arguments import check_mask
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.specs import Key
+from torchrl_pool.env.reset_arguments import reset_arguments
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
-from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.transforms.chain import Chain
 from torchrl_pool.transforms.native import NATIVE
 from torchrl_pool.transforms.program import NotNative, Program

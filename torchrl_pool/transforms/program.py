@@ -10,8 +10,8 @@ import torch
 from torchrl.envs import EnvBase, Transform
 
 from torchrl_pool import _core
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.specs import Key, key_of, torch_dtype
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import Key, key_of, torch_dtype
 
 _NUMBERS = {
     torch.bool: "uint8",

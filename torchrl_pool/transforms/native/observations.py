@@ -7,7 +7,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torchrl.envs.transforms import ClipTransform, ObservationNorm, SignTransform
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.native.parameters import changes_inputs, check_promotion, keys_of
 from torchrl_pool.transforms.program import NotNative, Program, Value
 

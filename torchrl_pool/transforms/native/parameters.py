@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torchrl.envs import Transform
 
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 

@@ -6,7 +6,7 @@ import torch
 from torchrl.envs.transforms import BinarizeReward, RewardClipping, RewardScaling
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.native.parameters import check_promotion, keys_of
 from torchrl_pool.transforms.program import NotNative, Program, Value
 

@@ -12,7 +12,7 @@ from torchrl.envs.transforms import VecNormV2
 from torchrl.envs.transforms.transforms import VecNorm
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.native.parameters import keys_of
 from torchrl_pool.transforms.program import NotNative, Program, Value
 

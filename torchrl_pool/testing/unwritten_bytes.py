@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from torchrl_pool import _core
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import env_failure
-from torchrl_pool.specs import full_output_spec, key_of, torch_dtype
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import full_output_spec, key_of, torch_dtype
 
 _GUARD = 4096  # bytes on either side of a row that nobody may write
 _PATTERNS = (0xA5, 0x5A)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool.arguments import check_int, env_indices, names_one_env
-
-if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.arguments import check_int, env_indices, names_one_env
+from torchrl_pool.env.pool_env import PoolEnv
 
 
 class SingleEnv(EnvBase):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
-from torchrl_pool.arguments import EnvIndex, env_indices
-
-if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.arguments import EnvIndex, env_indices
+from torchrl_pool.env.life import LifeMethods
 
 
-class SimulatorMethods:
+class SimulatorMethods(LifeMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that look into its simulators, or change them."""
 
-    def get_state(self: PoolEnv, env_index: EnvIndex = None) -> list[bytes]:
+    def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
         """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
 
         A restored env continues bit for bit, in another pool of the same task too.
@@ -28,7 +25,7 @@ class SimulatorMethods:
         pool = self._running()
         return [pool.save(i) for i in self._indices(env_index)]
 
-    def set_state(self: PoolEnv, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
+    def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
         """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
 
         Args:
@@ -48,7 +45,7 @@ class SimulatorMethods:
                 raise TypeError(f"state: expected bytes, got {type(one).__name__}")
             pool.load(i, one)
 
-    def render(self: PoolEnv, env_index: EnvIndex = None) -> torch.Tensor:
+    def render(self, env_index: EnvIndex = None) -> torch.Tensor:
         """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
 
         Raises:
@@ -65,5 +62,5 @@ class SimulatorMethods:
             pool.render(i, frame.data_ptr())
         return frames
 
-    def _indices(self: PoolEnv, env_index: EnvIndex) -> list[int]:
+    def _indices(self, env_index: EnvIndex) -> list[int]:
         return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)

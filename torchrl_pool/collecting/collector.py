@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
 
-from torchrl_pool.added_entries import (
-    AddedEntry,
+from torchrl_pool.collecting.added_entries import (
     added_entries,
     entries_of,
     fused,
     with_what_the_policy_reads,
 )
-from torchrl_pool.arguments import check_int
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import EnvFailure
-from torchrl_pool.rollout import Rollout
-from torchrl_pool.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
-from torchrl_pool.specs import Key
+from torchrl_pool.collecting.rollout import Rollout, StoringCollector
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
+from torchrl_pool.env.arguments import check_int
+from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.collected import FusedPool
 from torchrl_pool.transforms.fused_env import FusedEnv
 
 
-class PoolCollector(Collector):
+class PoolCollector(StoringCollector):
     """TorchRL's :class:`~torchrl.collectors.Collector` for a :class:`~torchrl_pool.PoolEnv`.
 
     Yields what ``Collector(env, policy, ...)`` yields from the same seeds, key by key. But nothing is stacked
@@ -87,10 +84,6 @@ class PoolCollector(Collector):
 
     env: Any
     frames_per_batch: int
-    _pool_env: PoolEnv | FusedPool | None = (
-        None  # the env itself, or what lies below transforms whose work is known
-    )
-    _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _carrier: TensorDictBase
 
     def __init__(
@@ -112,7 +105,7 @@ class PoolCollector(Collector):
             double_buffered = 2 if double_buffered else 1
         self._num_groups = check_int("double_buffered", double_buffered, minimum=1)
         self._pin_memory = pin_memory
-        self._storage: RolloutStorage | None = None
+        self._storage = None
         self._was_cut_short = False
         super().__init__(
             create_env_fn,
@@ -184,7 +177,6 @@ class PoolCollector(Collector):
         del self._final_rollout
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
-        """What batches hold that have all entries of the template, beside those that they had before."""
         env = self._pool_env
         assert env is not None
         outputs = rows_of(TensorDict(env._allocator.step_templates, env.batch_size))

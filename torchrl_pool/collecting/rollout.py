@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torchrl.collectors import Collector
 
 from torchrl_pool import _core
-from torchrl_pool.errors import env_failure
-from torchrl_pool.group_policy import Policy, policy_for_rows
-from torchrl_pool.rollout_storage import RolloutBatch, RolloutRows
-from torchrl_pool.specs import Key
+from torchrl_pool.collecting.added_entries import AddedEntry
+from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import Key
+from torchrl_pool.transforms.collected import FusedPool
 
-if TYPE_CHECKING:
-    from torchrl_pool.collector import PoolCollector
+
+class StoringCollector(Collector):
+    """What a rollout asks of its collector, beside what TorchRL's has."""
+
+    # The env itself, or what lies below transforms whose work is known
+    _pool_env: PoolEnv | FusedPool | None = None
+    _added_entries: Sequence[AddedEntry]  # ... which is to add these
+    _storage: RolloutStorage | None  # where batches lie
+
+    def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
+        """What batches hold that have all entries of the template, beside those that they had before."""
+        raise NotImplementedError
 
 
 class _Group:
@@ -39,7 +53,7 @@ class _Group:
 class Rollout:
     """``frames_per_batch`` steps of a collector's envs, from its carrier on, in ``num_groups`` groups."""
 
-    def __init__(self, collector: PoolCollector, num_groups: int) -> None:
+    def __init__(self, collector: StoringCollector, num_groups: int) -> None:
         self._collector = collector
         assert collector._pool_env is not None
         self._env = collector._pool_env

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import AsyncEnvPool, EnvBase
 
 from torchrl_pool import _core
-from torchrl_pool.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool.errors import EnvFailure, env_failure, joined
-from torchrl_pool.specs import Key
-
-if TYPE_CHECKING:
-    from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.arguments import EnvIndex, env_indices, names_one_env
+from torchrl_pool.env.errors import EnvFailure, env_failure, joined
+from torchrl_pool.env.life import LifeMethods
+from torchrl_pool.env.sent_rows import rows_sent
+from torchrl_pool.env.specs import Key
 
 _STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
@@ -26,7 +25,7 @@ _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
 class _Flight:
     """What a pool's async calls keep between a send and its receive."""
 
-    def __init__(self, env: PoolEnv, pool: _core.Pool) -> None:
+    def __init__(self, env: AsyncMethods, pool: _core.Pool) -> None:
         # Rows for all envs, written by the pool's threads and copied out by the receiver.
         self.out, out = env._allocator.for_step()
         self.root, root = env._allocator.for_root()
@@ -54,7 +53,7 @@ class _OfInstances:
 
 
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
-class AsyncMethods:
+class AsyncMethods(LifeMethods):
     """The ``async_*`` methods of :class:`~torchrl_pool.PoolEnv`.
 
     They follow :class:`torchrl.envs.AsyncEnvPool` of torchrl 0.14: envs are sent, in any grouping and from
@@ -94,7 +93,7 @@ class AsyncMethods:
     _flight: _Flight | None = None
 
     @property
-    def env_batch_sizes(self: PoolEnv) -> list[torch.Size]:
+    def env_batch_sizes(self) -> list[torch.Size]:
         """Batch size of each env by itself."""
         return [torch.Size([])] * self.num_envs
 
@@ -110,7 +109,7 @@ class AsyncMethods:
     # ---- random actions
 
     @_OfInstances
-    def rand_action(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
 
         Each row gets an action of its own env, whose bounds may differ from the others'.
@@ -128,7 +127,7 @@ class AsyncMethods:
         actions = self.full_action_spec.rand()[indices]
         return tensordict.update(actions if tensordict.batch_dims else actions[0])
 
-    def rand_step(self: PoolEnv, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
 
         Only these envs move; others may be in flight.
@@ -138,12 +137,12 @@ class AsyncMethods:
 
     # ---- step
 
-    def async_step_send(self: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+    def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """Starts a step of these envs, with the actions of ``tensordict``, of shape ``[k]``."""
         _send(self, _STEP, tensordict, env_index)
 
     def async_step_recv(
-        self: PoolEnv,
+        self,
         min_get: int | None = None,
         env_index: int | None = None,
         *,
@@ -159,14 +158,12 @@ class AsyncMethods:
 
     # ---- step_and_maybe_reset
 
-    def async_step_and_maybe_reset_send(
-        self: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None
-    ) -> None:
+    def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """Starts a step of these envs, and a new episode where it ends one."""
         _send(self, _STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
-        self: PoolEnv,
+        self,
         min_get: int | None = None,
         env_index: int | None = None,
         *,
@@ -183,16 +180,14 @@ class AsyncMethods:
 
     # ---- reset
 
-    def async_reset_send(
-        self: PoolEnv, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None
-    ) -> None:
+    def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
         """Starts a new episode in these envs; without both arguments, in all."""
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
         _send(self, _RESET, tensordict, env_index)
 
     def async_reset_recv(
-        self: PoolEnv,
+        self,
         min_get: int | None = None,
         env_index: int | None = None,
         *,
@@ -203,7 +198,7 @@ class AsyncMethods:
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 
-def _is_for_all(env: PoolEnv, tensordict: TensorDictBase) -> bool:
+def _is_for_all(env: AsyncMethods, tensordict: TensorDictBase) -> bool:
     """Whether row i is env i's, and none is missing."""
     if tensordict.batch_size != env.batch_size:
         return False
@@ -212,7 +207,7 @@ def _is_for_all(env: PoolEnv, tensordict: TensorDictBase) -> bool:
 
 
 def _rows_of(
-    env: PoolEnv, tensordict: TensorDictBase, env_index: EnvIndex = None
+    env: AsyncMethods, tensordict: TensorDictBase, env_index: EnvIndex = None
 ) -> tuple[TensorDictBase, list[int]]:
     """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
     indices = _indices(env, tensordict, env_index)
@@ -226,7 +221,7 @@ def _rows_of(
     return tensordict, indices
 
 
-def _step_rows(env: PoolEnv, tensordict: TensorDictBase) -> TensorDictBase:
+def _step_rows(env: AsyncMethods, tensordict: TensorDictBase) -> TensorDictBase:
     """Steps the envs of these rows, whatever others are in flight, and adds ``"next"`` to the tensordict."""
     rows, indices = _rows_of(env, tensordict)
     _send(env, _STEP, rows, indices, alone=True)
@@ -243,7 +238,7 @@ def _step_rows(env: PoolEnv, tensordict: TensorDictBase) -> TensorDictBase:
 
 
 def _send(
-    env: PoolEnv,
+    env: AsyncMethods,
     op: _core.Op,
     tensordict: TensorDictBase | None,
     env_index: EnvIndex,
@@ -272,7 +267,7 @@ def _send(
     del actions
 
 
-def _sent_entries(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
+def _sent_entries(env: AsyncMethods, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
     """What travels with the envs: nothing that the pool writes."""
     items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
     entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
@@ -285,7 +280,7 @@ def _sent_entries(env: PoolEnv, op: _core.Op, tensordict: TensorDictBase) -> dic
 
 
 def _receive(
-    env: PoolEnv,
+    env: AsyncMethods,
     op: _core.Op,
     min_get: int | None,
     env_index: int | None,
@@ -320,7 +315,7 @@ def _receive(
     with flight.lock:
         sent = [flight.sent[index] for index in results.envs]
     number = results.number if env._on_cpu else results.number.to(env.device)
-    data, next_root = _assemble(env, op, _rows_sent(sent), results.values, results.first, number)
+    data, next_root = _assemble(env, op, rows_sent(sent), results.values, results.first, number)
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
     return data, next_root
@@ -329,7 +324,7 @@ def _receive(
 class _Results:
     """Memory for what is received, made when it is known for how many envs."""
 
-    def __init__(self, env: PoolEnv, op: _core.Op) -> None:
+    def __init__(self, env: AsyncMethods, op: _core.Op) -> None:
         self._env, self._op = env, op
         self.envs: list[int] = []
         self.values: dict[Key, torch.Tensor] = {}
@@ -350,7 +345,7 @@ class _Results:
 
 
 def _assemble(
-    env: PoolEnv,
+    env: AsyncMethods,
     op: _core.Op,
     root: dict[Key, Any],
     values: dict[Key, torch.Tensor],
@@ -381,73 +376,7 @@ def _assemble(
     return data, next_root
 
 
-def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
-    """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
-    sources: list[Mapping[Key, Any]] = []
-    number_of: dict[int, int] = {}
-    groups, rows = [], []
-    for origin in sent:
-        assert origin is not None
-        entries, row = origin
-        group = number_of.setdefault(id(entries), len(sources))
-        if group == len(sources):
-            sources.append(entries)
-        groups.append(group)
-        rows.append(row)
-    if len(sources) == 1 and rows == list(range(len(rows))):
-        whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
-        if len(whole) == len(sources[0]):
-            return whole
-    return _gathered(sources, groups, rows)
-
-
-def _gathered(
-    sources: Sequence[Mapping[Key, Any]], groups: Sequence[int], rows: Sequence[int]
-) -> dict[Key, Any]:
-    """Entries whose row i is row ``rows[i]`` of the source number ``groups[i]``."""
-    gathered: dict[Key, Any] = {}
-    columns = []
-    for key, value in sources[0].items():
-        if not all(key in entries for entries in sources):
-            continue
-        parts: list[Any] = [entries[key] for entries in sources]
-        if all(_is_plain(part, value) for part in parts):
-            out = (
-                torch.empty_like(value)  # half the price
-                if value.shape[0] == len(rows)
-                else torch.empty((len(rows), *value.shape[1:]), dtype=value.dtype, device="cpu")
-            )
-            row_bytes = out.numel() // len(rows) * out.element_size()
-            columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
-            gathered[key] = out
-        elif all(type(part) is TensorDict for part in parts):
-            gathered[key] = TensorDict(
-                _gathered([part._tensordict for part in parts], groups, rows),
-                batch_size=[len(rows), *value.batch_size[1:]],
-                device=value.device,
-                names=value._td_dim_names,
-            )
-        else:
-            gathered[key] = torch.stack([parts[group][row] for group, row in zip(groups, rows, strict=True)])
-    if columns:
-        _core.gather_rows(groups, rows, columns)
-    return gathered
-
-
-def _is_plain(value: Any, like: Any) -> bool:
-    """Whether rows of the value can be copied as bytes into rows of a tensor like the other."""
-    return (
-        type(value) is torch.Tensor
-        and type(like) is torch.Tensor
-        and value.is_cpu
-        and value.dtype is like.dtype
-        and value.shape[1:] == like.shape[1:]
-        and value.is_contiguous()
-        and not value.requires_grad
-    )
-
-
-def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
+def _indices(env: AsyncMethods, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
     """The numbers of the envs that are sent."""
     if env_index is None and tensordict is not None:
         env_index = tensordict.get("env_index", None)
@@ -462,7 +391,7 @@ def _indices(env: PoolEnv, tensordict: TensorDictBase | None, env_index: EnvInde
 
 
 def _actions(
-    env: PoolEnv, tensordict: TensorDictBase | None, count: int
+    env: AsyncMethods, tensordict: TensorDictBase | None, count: int
 ) -> tuple[list[torch.Tensor], list[int]]:
     if tensordict is None:
         raise TypeError("tensordict: expected the actions of a step, got None")

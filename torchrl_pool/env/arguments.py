@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from torchrl_pool import _core, registry
+from torchrl_pool import _core
+from torchrl_pool.plugins import registry
 
 # Envs of a pool: numbers, or a mask of bools, in whatever holds them.
 EnvIndex: TypeAlias = "int | Iterable[int] | torch.Tensor | None"

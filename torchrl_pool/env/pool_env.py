@@ -9,35 +9,32 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl._utils import seed_generator
-from torchrl.envs import EnvBase
 
-from torchrl_pool import _core, registry
-from torchrl_pool.arguments import (
+from torchrl_pool import _core
+from torchrl_pool.env.arguments import (
     check_affinity,
     check_device,
     check_int,
     check_mask,
     check_seconds,
     open_configs,
-    seed_words,
     task_per_env,
 )
-from torchrl_pool.async_env import AsyncMethods
-from torchrl_pool.buffers import BatchAllocator
-from torchrl_pool.errors import env_failure
-from torchrl_pool.next_root import NextRoot
-from torchrl_pool.plugins import is_builtin, load_plugin
-from torchrl_pool.reset_arguments import Options as ResetOptions
-from torchrl_pool.reset_arguments import reset_arguments
-from torchrl_pool.simulators import SimulatorMethods
-from torchrl_pool.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+from torchrl_pool.env.async_env import AsyncMethods
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.reset_arguments import Options as ResetOptions
+from torchrl_pool.env.reset_arguments import reset_arguments
+from torchrl_pool.env.simulators import SimulatorMethods
+from torchrl_pool.env.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+from torchrl_pool.plugins import registry
+from torchrl_pool.plugins.loading import is_builtin, load_plugin
 
 _TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the task's>"})()
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
-class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
+class PoolEnv(AsyncMethods, SimulatorMethods):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
     Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
@@ -158,9 +155,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
             for t in dict.fromkeys(self._tasks)
         }
         self._limits = [limits[t] for t in self._tasks]
-        self._pool: _core.Pool | None = None
         self._opening = threading.Lock()
-        self._entropy: list[list[int] | None] = [None] * num_envs  # of the last seeds, for the next start
+        self._entropy = [None] * num_envs
 
         distinct = list(dict.fromkeys(self._configs))
         outputs = {c: c.outputs(self._layout) for c in distinct}
@@ -190,64 +186,13 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         self.reward_spec = reward
         self.done_spec = done
 
-    def _use_device(self) -> None:
-        """Everything that follows from where the outputs go."""
-        cuda = self.device is not None and self.device.type == "cuda"
-        wish = self._pin_memory_wish
-        self._pin_memory = cuda if wish is None else wish
-        if self._pin_memory and not torch.cuda.is_available():
-            raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
-        self._on_cpu = self.device is None or self.device.type == "cpu"
-        self._overlaps = self._on_cpu and self.num_threads > 1
-        self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
-
     def to(self, device: torch.device | str | int) -> PoolEnv:
         check_device(device)
         env: PoolEnv = super().to(device)
         self._use_device()
         return env
 
-    # ---- life ------------------------------------------------------------------------------------------
-
-    def _start(self) -> _core.Pool:
-        """Creates the simulators and threads, once, whichever thread asks first."""
-        with self._opening:
-            if self._pool is None:
-                self._pool = self._open()
-                self.is_closed = False
-            return self._pool
-
-    def _open(self) -> _core.Pool:
-        try:
-            pool = _core.Pool(
-                configs=self._configs,
-                max_episode_steps=[limit or 0 for limit in self._limits],
-                num_threads=self.num_threads,
-                thread_affinity=self._thread_affinity,
-                layout=self._layout,
-                step_timeout=self._step_timeout,
-            )
-        except _core.EnvFailure as error:
-            raise env_failure(error, None) from None
-        self._seed_pool(pool, self._entropy)
-        return pool
-
-    def _running(self) -> _core.Pool:
-        if self._pool is None:
-            raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
-        return self._pool
-
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Ends the threads and destroys the simulators. A later reset starts new ones, seeded as at first.
-
-        Closing a pool that is closed or was never started does nothing.
-        """
-        pool, self._pool = self._pool, None
-        self._flight = None
-        self._allocator.latest = {}
-        self.is_closed = True
-        if pool is not None:
-            pool.close()
+    # ---- pickling --------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._pool is not None:
@@ -264,51 +209,6 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
     def __repr__(self) -> str:
         task = self.task if isinstance(self.task, str) else sorted(set(self.task))
         return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
-
-    # ---- seeds -----------------------------------------------------------------------------------------
-
-    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
-
-        Env 0 gets ``seed`` and each further one the next of TorchRL's chain; with ``static_seed`` all get the
-        same. As in ``GymEnv``, each env is also reset once with its seed, so that the next ``reset()`` makes
-        the second draw of its stream. ``None`` changes nothing.
-        """
-        if seed is None:
-            return None
-        seed = check_int("seed", seed, minimum=0)
-        seeds = []
-        for _ in range(self.num_envs):
-            seeds.append(seed)
-            if not static_seed:
-                seed = seed_generator(seed)
-        self._seed_envs(dict(enumerate(seeds)))
-        return seed
-
-    def _set_seed(self, seed: int | None) -> None:
-        self.set_seed(seed)
-
-    def _seed_envs(self, seeds: Mapping[int, int]) -> None:
-        """Gives these envs their seeds, now if they are running, and whenever they start."""
-        entropy: list[list[int] | None] = [None] * self.num_envs
-        for env_index, seed in seeds.items():
-            entropy[env_index] = seed_words(seed)
-        with self._opening:
-            pool = self._pool
-            if pool is not None:
-                self._seed_pool(pool, entropy)
-            self._entropy = [new or old for new, old in zip(entropy, self._entropy, strict=True)]
-
-    def _seed_pool(self, pool: _core.Pool, entropy: Sequence[list[int] | None]) -> None:
-        """Seeds and resets the envs that have entropy here."""
-        seeded = torch.tensor([words is not None for words in entropy], device="cpu")
-        if not seeded.any():
-            return
-        mask = 0 if seeded.all() else seeded.data_ptr()
-        try:
-            pool.reset(self._allocator.nowhere, mask, [words or [] for words in entropy], seeded)
-        except _core.EnvFailure as error:
-            raise env_failure(error, None) from None
 
     # ---- reset -----------------------------------------------------------------------------------------
 
@@ -451,59 +351,6 @@ class PoolEnv(AsyncMethods, SimulatorMethods, EnvBase):
         tensordict, next_root = super().step_and_maybe_reset(tensordict)
         next_root.pop("_step", None)
         return tensordict, next_root
-
-    def _check_actions(
-        self, tensordict: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
-        actions, addresses = [], []
-        for key, dtype, shape in self._action_layout:
-            action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
-            if not isinstance(action, torch.Tensor):
-                if action is None:
-                    raise KeyError(
-                        f"expected an entry {key!r} in the tensordict, got {list(tensordict.keys())}"
-                    )
-                raise TypeError(f"{key!r}: expected a torch.Tensor, got {type(action).__name__}")
-            if num_rows is not None:
-                shape = torch.Size((num_rows, *shape[1:]))
-            if action.shape != shape:
-                raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
-            if action.dtype is not dtype:
-                raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
-            if action.layout is not torch.strided:
-                raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
-            if action.is_neg():  # its memory holds the opposite
-                action = action.resolve_neg()
-            if not action.is_cpu:
-                if self._on_cpu:
-                    raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
-                action = action.cpu()
-            action = action.contiguous()
-            actions.append(action)
-            addresses.append(action.data_ptr())
-        return actions, addresses
-
-    # ---- outputs ---------------------------------------------------------------------------------------
-
-    def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
-        return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
-
-    def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
-        return self._unsafe(tensors if self._on_cpu else self._on_device(tensors))
-
-    def _unsafe(
-        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
-    ) -> TensorDict:
-        """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
-        batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
-        if self._nested:
-            return TensorDict(values, batch_size=batch_size, device=self.device, names=names)
-        tensordict = TensorDict._new_unsafe(None, batch_size, names=names)
-        # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
-        tensordict._device = self._device
-        tensordict._tensordict.update(values)
-        return tensordict
 
 
 def _rebuild(

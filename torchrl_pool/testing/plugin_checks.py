@@ -1,4 +1,4 @@
-"""The parts of :func:`torchrl_pool.testing.check_plugin`, each on pools of its own.
+"""A task against the contract, whatever it simulates: check by check, each on pools of its own.
 
 A check returns whether it applies to the task, and raises AssertionError where the task fails it.
 """
@@ -13,9 +13,10 @@ from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.registry import task_info
-from torchrl_pool.unwritten_bytes import all_info_keys, check_bytes
+from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.plugins.registry import task_info
+from torchrl_pool.testing.unwritten_bytes import all_info_keys, check_bytes
 
 Options = Mapping[str, Any]
 
@@ -221,3 +222,41 @@ CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
     "states": _states,
     "ownership": _ownership,
 }
+
+
+def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: Any) -> list[str]:
+    """Checks that a task keeps the contract, whatever it simulates.
+
+    Runs TorchRL's ``check_env_specs``; compares runs with equal seeds, with other numbers of threads, with
+    the same envs at other places in the batch, by ``step_and_maybe_reset`` and by ``step`` and ``reset``;
+    resets and steps some envs only; saves and restores states; looks for returned tensors that change later,
+    for bytes that the task leaves unwritten or writes outside its row, and for values that its specs do not
+    admit. All infos are compared too, and the same envs without them. A plugin that was built with
+    ``build_plugin(..., checked=True)`` is also watched while it writes: what it does wrong then fails an env
+    with words, where otherwise the process may end.
+
+    Args:
+        task: the id of a task.
+
+    Keyword Args:
+        num_envs: envs in the pools that are compared.
+        steps: steps to compare; enough of them for some episodes to end by themselves is best.
+        **options: the task's own options, and :class:`~torchrl_pool.PoolEnv`'s ``max_episode_steps``.
+
+    Returns:
+        The names of the checks, without those that the task has nothing for (no saved states, say).
+
+    Raises:
+        AssertionError: the task breaks the contract; the message names the check and the entry.
+    """
+    done = []
+    for name, check in CHECKS.items():
+        try:
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(0)
+                applies = check(task, num_envs, steps, options)
+        except (AssertionError, EnvFailure) as error:
+            raise AssertionError(f"{task}: {name}: {error}") from error
+        if applies:
+            done.append(name)
+    return done

@@ -14,8 +14,8 @@ from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.transforms import gSDENoise
 from torchrl.modules.utils.utils import _compute_missing_env_transforms
 
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.rollout_storage import Row
+from torchrl_pool.collecting.rollout_storage import Row
+from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.transforms.fused_env import fuse
 
 

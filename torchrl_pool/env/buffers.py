@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key, key_of, torch_dtype
+from torchrl_pool.env.specs import Key, key_of, torch_dtype
 
 # One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain
 # tuple, since one is made at every step.

@@ -1,8 +1,4 @@
-"""What a plugin's author runs in its tests: a pool against a Gymnasium twin, and against the contract.
-
-Both helpers raise ``AssertionError`` with a message that says where the difference is, and leave torch's
-generator as it was.
-"""
+"""A pool against a Gymnasium twin: the same trajectories, bit for bit."""
 
 from __future__ import annotations
 
@@ -13,52 +9,10 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from torchrl_pool.env import PoolEnv
-from torchrl_pool.errors import EnvFailure
-from torchrl_pool.plugin_checks import CHECKS
-from torchrl_pool.specs import Key
-
-__all__ = ["assert_same_trajectories", "check_plugin"]
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.specs import Key
 
 Policy = Callable[[PoolEnv, TensorDictBase], torch.Tensor]
-
-
-def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: Any) -> list[str]:
-    """Checks that a task keeps the contract, whatever it simulates.
-
-    Runs TorchRL's ``check_env_specs``; compares runs with equal seeds, with other numbers of threads, with
-    the same envs at other places in the batch, by ``step_and_maybe_reset`` and by ``step`` and ``reset``;
-    resets and steps some envs only; saves and restores states; looks for returned tensors that change later,
-    for bytes that the task leaves unwritten or writes outside its row, and for values that its specs do not
-    admit. All infos are compared too, and the same envs without them. A plugin that was built with
-    ``build_plugin(..., checked=True)`` is also watched while it writes: what it does wrong then fails an env
-    with words, where otherwise the process may end.
-
-    Args:
-        task: the id of a task.
-
-    Keyword Args:
-        num_envs: envs in the pools that are compared.
-        steps: steps to compare; enough of them for some episodes to end by themselves is best.
-        **options: the task's own options, and :class:`~torchrl_pool.PoolEnv`'s ``max_episode_steps``.
-
-    Returns:
-        The names of the checks, without those that the task has nothing for (no saved states, say).
-
-    Raises:
-        AssertionError: the task breaks the contract; the message names the check and the entry.
-    """
-    done = []
-    for name, check in CHECKS.items():
-        try:
-            with torch.random.fork_rng(devices=()):
-                torch.manual_seed(0)
-                applies = check(task, num_envs, steps, options)
-        except (AssertionError, EnvFailure) as error:
-            raise AssertionError(f"{task}: {name}: {error}") from error
-        if applies:
-            done.append(name)
-    return done
 
 
 def assert_same_trajectories(

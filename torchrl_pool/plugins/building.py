@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-from torchrl_pool.plugins import get_include, register
+from torchrl_pool.plugins.loading import get_include, register
 
 Sources: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 

@@ -10,8 +10,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.recycler import Recycler
-from torchrl_pool.specs import Key
+from torchrl_pool.collecting.recycler import Recycler
+from torchrl_pool.env.specs import Key
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
 Place: TypeAlias = "tuple[slice, int]"  # envs at a step

@@ -9,7 +9,7 @@ import torch
 from tensordict import is_tensor_collection
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key, key_of
+from torchrl_pool.env.specs import Key, key_of
 
 
 class NextRoot:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torchrl_pool import _core
-from torchrl_pool.env import PoolEnv
+from torchrl_pool.env.pool_env import PoolEnv
 
 
 class MultiThreadedEnv(PoolEnv):

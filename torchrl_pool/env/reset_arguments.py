@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from torchrl_pool import _core
-from torchrl_pool.arguments import check_int, entropy_per_env, seed_words
-from torchrl_pool.registry import open_reset_options
+from torchrl_pool.env.arguments import check_int, entropy_per_env, seed_words
+from torchrl_pool.plugins.registry import open_reset_options
 
 Options: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None"
 

@@ -1,0 +1,111 @@
+"""The simulators and threads behind an env: created when they are first needed, seeded, closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import torch
+from torchrl._utils import seed_generator
+
+from torchrl_pool import _core
+from torchrl_pool.env.arguments import check_int, seed_words
+from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.tensors import TensorMethods
+
+
+class LifeMethods(TensorMethods):
+    """The methods of :class:`~torchrl_pool.PoolEnv` that begin and end its simulators."""
+
+    _configs: Sequence[_core.Config]
+    _limits: Sequence[int | None]
+    _thread_affinity: Sequence[int]
+    _layout: _core.LayoutOptions
+    _step_timeout: float | None
+    _pool: _core.Pool | None = None
+    _opening: threading.Lock
+    _entropy: list[list[int] | None]  # of the last seeds, for the next start
+    _flight: object | None = None  # what async calls keep: of this pool, not of the next
+
+    def _start(self) -> _core.Pool:
+        """Creates the simulators and threads, once, whichever thread asks first."""
+        with self._opening:
+            if self._pool is None:
+                self._pool = self._open()
+                self.is_closed = False
+            return self._pool
+
+    def _open(self) -> _core.Pool:
+        try:
+            pool = _core.Pool(
+                configs=self._configs,
+                max_episode_steps=[limit or 0 for limit in self._limits],
+                num_threads=self.num_threads,
+                thread_affinity=self._thread_affinity,
+                layout=self._layout,
+                step_timeout=self._step_timeout,
+            )
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        self._seed_pool(pool, self._entropy)
+        return pool
+
+    def _running(self) -> _core.Pool:
+        if self._pool is None:
+            raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
+        return self._pool
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Ends the threads and destroys the simulators. A later reset starts new ones, seeded as at first.
+
+        Closing a pool that is closed or was never started does nothing.
+        """
+        pool, self._pool = self._pool, None
+        self._flight = None
+        self._allocator.latest = {}
+        self.is_closed = True
+        if pool is not None:
+            pool.close()
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
+
+        Env 0 gets ``seed`` and each further one the next of TorchRL's chain; with ``static_seed`` all get the
+        same. As in ``GymEnv``, each env is also reset once with its seed, so that the next ``reset()`` makes
+        the second draw of its stream. ``None`` changes nothing.
+        """
+        if seed is None:
+            return None
+        seed = check_int("seed", seed, minimum=0)
+        seeds = []
+        for _ in range(self.num_envs):
+            seeds.append(seed)
+            if not static_seed:
+                seed = seed_generator(seed)
+        self._seed_envs(dict(enumerate(seeds)))
+        return seed
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.set_seed(seed)
+
+    def _seed_envs(self, seeds: Mapping[int, int]) -> None:
+        """Gives these envs their seeds, now if they are running, and whenever they start."""
+        entropy: list[list[int] | None] = [None] * self.num_envs
+        for env_index, seed in seeds.items():
+            entropy[env_index] = seed_words(seed)
+        with self._opening:
+            pool = self._pool
+            if pool is not None:
+                self._seed_pool(pool, entropy)
+            self._entropy = [new or old for new, old in zip(entropy, self._entropy, strict=True)]
+
+    def _seed_pool(self, pool: _core.Pool, entropy: Sequence[list[int] | None]) -> None:
+        """Seeds and resets the envs that have entropy here."""
+        seeded = torch.tensor([words is not None for words in entropy], device="cpu")
+        if not seeded.any():
+            return
+        mask = 0 if seeded.all() else seeded.data_ptr()
+        try:
+            pool.reset(self._allocator.nowhere, mask, [words or [] for words in entropy], seeded)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None

@@ -1,0 +1,10 @@
+"""What a plugin's author runs in its tests: a pool against a Gymnasium twin, and against the contract.
+
+Both helpers raise ``AssertionError`` with a message that says where the difference is, and leave torch's
+generator as it was.
+"""
+
+from torchrl_pool.testing.plugin_checks import check_plugin
+from torchrl_pool.testing.trajectories import assert_same_trajectories
+
+__all__ = ["assert_same_trajectories", "check_plugin"]
