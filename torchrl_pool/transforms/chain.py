@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -95,7 +95,13 @@ def _one_column_each(program: Program) -> dict[Key, Value]:
     for key, value in program.entries.items():
         if id(value) in taken:
             copy = Value(value.shape, value.dtype)
-            whole = {"sizes": [], "from_strides": [], "to_strides": [], "from_offset": 0, "to_offset": 0}
+            whole: dict[str, Any] = {
+                "sizes": [],
+                "from_strides": [],
+                "to_strides": [],
+                "from_offset": 0,
+                "to_offset": 0,
+            }
             program.add(
                 _core.stages.copy,
                 reads=[value],
@@ -253,7 +259,8 @@ class Inputs:
         addresses: list[int] = []
         for one in self.carried:
             key = one.key
-            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            get: Callable[..., Any] = root._get_str if type(key) is str else root.get
+            value = get(key, None)
             if known is not None and value is not None and value is known.get(key):
                 carried.append(value)
                 addresses.append(value.data_ptr())

@@ -65,12 +65,21 @@ class ChainedPool:
     def __init__(self, pool: _core.Pool, chain: Chain) -> None:
         self._pool, self._chain = pool, chain
 
-    def step_into(self, layout: _core.RolloutLayout, actions: list[int], out: list[int], *rest: Any) -> int:
+    def step_into(
+        self,
+        layout: _core.RolloutLayout,
+        actions: list[int],
+        out: list[int],
+        root: list[int],
+        sources: list[int],
+        targets: list[int],
+        owner: object,
+    ) -> int:
         chain = self._chain
         chain.hidden.latest = chain.hidden.root
-        *addresses, owner = rest
+        columns = self._columns(out, 0)
         return self._pool.step_into(
-            layout, actions, self._columns(out, 0), *addresses, (owner, chain), chain.core
+            layout, actions, columns, root, sources, targets, (owner, chain), chain.core
         )
 
     def submit_into(
@@ -81,14 +90,16 @@ class ChainedPool:
         count: int,
         actions: list[int],
         out: list[int],
-        *rest: Any,
+        root: list[int],
+        sources: list[int],
+        targets: list[int],
+        owner: object,
     ) -> None:
         chain = self._chain
         chain.hidden.latest = chain.hidden.root
-        *addresses, owner = rest
         columns = self._columns(out, first)
         self._pool.submit_into(
-            flight, layout, first, count, actions, columns, *addresses, (owner, chain), chain.core
+            flight, layout, first, count, actions, columns, root, sources, targets, (owner, chain), chain.core
         )
 
     def wait(self, flight: _core.Flight) -> int:

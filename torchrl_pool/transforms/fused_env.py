@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,11 +13,11 @@ from torchrl.envs import EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_mask
-from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.reset_arguments import reset_arguments
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 
@@ -211,9 +211,11 @@ class FusedEnv(TransformedEnv):
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
+        elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
+        elsewhere = super().step_and_maybe_reset
         native = self.native()
         if native is None or native.nested or (own := self.__dict__)["_fusion"].rest:
-            return super().step_and_maybe_reset(tensordict)
+            return elsewhere(tensordict)
         base = native.env
         if tensordict.device != base._device:
             tensordict = tensordict.to(base._device)
@@ -228,10 +230,10 @@ class FusedEnv(TransformedEnv):
             or tensordict.batch_size != base._batch_size
             or "_compiled_step_and_maybe_reset" in own
         ):
-            return super().step_and_maybe_reset(tensordict)
+            return elsewhere(tensordict)
         inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
         if inputs is None:
-            return super().step_and_maybe_reset(tensordict)
+            return elsewhere(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:

@@ -18,7 +18,7 @@ from torchrl.envs.transforms import (
 )
 
 from torchrl_pool import _core
-from torchrl_pool.specs import Key
+from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.native.parameters import changes_inputs, keys_of
 from torchrl_pool.transforms.program import _NUMBERS, NotNative, Program, Value
 
@@ -152,7 +152,7 @@ def _cast(program: Program, value: Value, dtype: torch.dtype) -> Value:
     if value.dtype is dtype:
         return value
     out = Value(value.shape, dtype)
-    numbers = {"from_dtype": value.number, "to_dtype": _NUMBERS[dtype]}
+    numbers: dict[str, Any] = {"from_dtype": value.number, "to_dtype": _NUMBERS[dtype]}
     program.add(
         _core.stages.cast, reads=[value], writes=[out], in_=value, out=out, size=value.size, **numbers
     )

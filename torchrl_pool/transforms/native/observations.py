@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torchrl.envs.transforms import ClipTransform, ObservationNorm, SignTransform
 
 from torchrl_pool import _core

@@ -18,7 +18,7 @@ from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
 def vec_norm(transform: VecNorm, program: Program) -> None:
-    pairs = list(keys_of(transform, program))
+    pairs = _in_place(transform, program)
     if transform.shapes is not None:
         raise NotNative("its statistics have shapes of their own")
     for key, _ in pairs:
@@ -57,7 +57,7 @@ def vec_norm(transform: VecNorm, program: Program) -> None:
 def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
     if not transform.stateful:
         raise NotNative("its statistics are entries of the tensordict (stateful=False)")
-    pairs = list(keys_of(transform, program))
+    pairs = _in_place(transform, program)
     env = program.env
     data = TensorDict(
         {
@@ -92,6 +92,19 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
         )
 
 
+def _in_place(transform: VecNorm | VecNormV2, program: Program) -> list[tuple[Key, Key]]:
+    """The keys, where each entry is replaced by what it becomes.
+
+    A masked reset shows the statistics all rows. Those that it leaves out hold what is normalised already
+    where the entry was replaced, and what the env wrote where it was not.
+    """
+    pairs = list(keys_of(transform, program))
+    for key, out_key in pairs:
+        if key != out_key:
+            raise NotNative(f"it leaves {key!r} as it is and writes {out_key!r}")
+    return pairs
+
+
 def _floats(program: Program, key: Key) -> Value:
     value = program.read(key)
     if not value.dtype.is_floating_point:
@@ -119,4 +132,5 @@ def _lock_handle(lock: Any) -> int:
         return 0
     if type(lock) is not multiprocessing.synchronize.Lock:
         raise NotNative(f"its lock is a {type(lock).__name__}")
-    return int(lock._semlock.handle)
+    semaphore: Any = lock
+    return int(semaphore._semlock.handle)

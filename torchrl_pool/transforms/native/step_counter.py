@@ -15,6 +15,8 @@ def step_counter(transform: StepCounter, program: Program) -> None:
         raise NotNative(f"there are further reset keys: {list(transform.reset_keys)}")
     if transform.truncated_key != "truncated":
         raise NotNative(f"it writes the flag {transform.truncated_key!r}, which the pool does not have")
+    if len(transform.all_truncated_keys) > 1:
+        raise NotNative(f"agents have flags of their own: {list(transform.all_truncated_keys)}")
     key = transform.step_count_key
     shape = torch.Size([1])
     before = program.carry(key, shape, torch.int64, required=True)
