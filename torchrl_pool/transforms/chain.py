@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -259,11 +259,10 @@ class Inputs:
         addresses: list[int] = []
         for one in self.carried:
             key = one.key
-            get: Callable[..., Any] = root._get_str if type(key) is str else root.get
-            value = get(key, None)
-            if known is not None and value is not None and value is known.get(key):
-                carried.append(value)
-                addresses.append(value.data_ptr())
+            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if known is not None and (latest := known.get(key)) is not None and latest is value:
+                carried.append(latest)
+                addresses.append(latest.data_ptr())
                 continue
             if value is None:
                 if one.required:
