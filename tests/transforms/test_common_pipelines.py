@@ -177,7 +177,7 @@ def test_collectors(case, kind):
 
 @pipelines
 def test_async_calls(case):
-    """They are the pool's own, whose results no transform sees, as TorchRL's TransformedEnv passes them on."""
+    """They are the pool's own, whose results no transform sees, as those of a TransformedEnv are."""
     results = []
     for env in pair(case):
         root = env.reset()
