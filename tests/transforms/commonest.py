@@ -1,5 +1,6 @@
 """Pipelines as programs write them: the ten commonest of TorchRL's own programs, and further ones."""
 
+import os
 import warnings
 
 import torch
@@ -259,7 +260,20 @@ FAMILIES = {
     "atari": ("ALE/Pong-v5", {"from_pixels": True}, {**PICTURES, **COUNTERS}),
     "agents": ("Agents-v0", {}, AGENTS),  # of tests/plugins/spaces.cc
 }
-CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
+
+
+def _is_quick(family, name):
+    """Each pipeline once; TORCHRL_POOL_LONG_TESTS=1 runs all with each family that they suit."""
+    others = {"mujoco": VECTORS, "atari": COUNTERS}.get(family, {})
+    return name not in others or (family, name) == ("mujoco", "ppo")
+
+
+CASES = [
+    (family, name)
+    for family, (_, _, pipelines) in FAMILIES.items()
+    for name in pipelines
+    if _is_quick(family, name) or os.environ.get("TORCHRL_POOL_LONG_TESTS")
+]
 
 
 def transforms_of(case):

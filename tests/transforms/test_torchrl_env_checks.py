@@ -4,6 +4,7 @@ After the classes of TorchRL's own ``test/transforms``, whose mocks have counter
 ``tests/plugins/counting.cc``.
 """
 
+import os
 from functools import partial
 
 import pytest
@@ -183,6 +184,11 @@ CASES = {
 }
 
 
+LONG = os.environ.get("TORCHRL_POOL_LONG_TESTS")
+# Processes take seconds: one of each kind where tests are not long.
+IN_PARALLEL = ("RewardSum", "StepCounter", "VecNormV2", "SqueezeTransform inverse", "CatFrames")
+
+
 def make(task, make_transforms, num_envs=1):
     return transformed(torchrl_pool.fuse, task, *make_transforms(), num_envs=num_envs)
 
@@ -218,6 +224,7 @@ def test_in_a_serial_env(case_in_a_batch):
     check(SerialEnv(2, partial(make, *case_in_a_batch)))
 
 
+@pytest.mark.parametrize("case", CASES if LONG else IN_PARALLEL, indirect=True)
 @pytest.mark.filterwarnings("ignore:VecNorm")
 def test_in_a_parallel_env(case_in_a_batch):
     check(ParallelEnv(2, partial(make, *case_in_a_batch), mp_start_method="fork"))
