@@ -18,7 +18,7 @@ from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
 def vec_norm(transform: VecNorm, program: Program) -> None:
-    pairs = _in_place(transform, program)
+    pairs = list(keys_of(transform, program))
     if transform.shapes is not None:
         raise NotNative("its statistics have shapes of their own")
     for key, _ in pairs:
@@ -57,7 +57,7 @@ def vec_norm(transform: VecNorm, program: Program) -> None:
 def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
     if not transform.stateful:
         raise NotNative("its statistics are entries of the tensordict (stateful=False)")
-    pairs = _in_place(transform, program)
+    pairs = list(keys_of(transform, program))
     env = program.env
     data = TensorDict(
         {
@@ -90,19 +90,6 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
             frozen=transform.frozen,
             reduces=reduces,
         )
-
-
-def _in_place(transform: VecNorm | VecNormV2, program: Program) -> list[tuple[Key, Key]]:
-    """The keys, where each entry is replaced by what it becomes.
-
-    A masked reset shows the statistics all rows. Those that it leaves out hold what is normalised already
-    where the entry was replaced, and what the env wrote where it was not.
-    """
-    pairs = list(keys_of(transform, program))
-    for key, out_key in pairs:
-        if key != out_key:
-            raise NotNative(f"it leaves {key!r} as it is and writes {out_key!r}")
-    return pairs
 
 
 def _floats(program: Program, key: Key) -> Value:
