@@ -23,7 +23,7 @@ ROWS: dict[str, Callable[[], list[t.Transform]]] = {
     "step_counter": lambda: [t.StepCounter()],
     "init_tracker": lambda: [t.InitTracker("first")],
     "ddpg": lambda: [t.StepCounter(max_steps=17), t.DoubleToFloat(), t.RewardSum()],
-    "count_only": lambda: [t.StepCounter(9, update_done=False, step_count_key="steps")],
+    "steps_by_name": lambda: [t.StepCounter(9, step_count_key="steps")],
     "observation_norm": lambda: [
         t.ObservationNorm(0.3, 2.0, in_keys=OBS),
         t.DoubleToFloat(),
@@ -70,7 +70,11 @@ ROWS: dict[str, Callable[[], list[t.Transform]]] = {
     "renamed": lambda: [
         t.RenameTransform([*OBS, "reward"], ["seen", "earned"]),
         t.RewardSum(in_keys=["earned"], out_keys=["return"]),
-        t.ExcludeTransform("return"),
+    ],
+    "left_out": lambda: [
+        t.RenameTransform(OBS, ["seen"], create_copy=True),
+        t.StepCounter(),
+        t.ExcludeTransform("observation"),
     ],
     "actions_renamed": lambda: [t.RenameTransform([], [], ["action"], ["move"]), t.StepCounter()],
 }

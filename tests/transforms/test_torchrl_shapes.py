@@ -316,9 +316,9 @@ def test_grey_pictures(way, out_keys):
 
 @pytest.mark.parametrize("out_keys", NAMES)
 def test_cropped_pictures(way, out_keys):
+    needs_torchvision()
     crop = CenterCrop(w=4, h=2, in_keys=["pixels"], out_keys=out_keys)
     env = transformed(way, "Draws-v0", ToTensorImage(), crop, num_envs=3)
-    needs_torchvision(env)
     data = seeded_rollout(env)
     whole = seeded_rollout(transformed(as_it_is, "Draws-v0", ToTensorImage(), num_envs=3))["pixels"]
     out = out_keys[0] if out_keys else "pixels"
@@ -329,9 +329,9 @@ def test_cropped_pictures(way, out_keys):
 
 
 def test_a_cropped_picture_of_atari(way):
+    needs_torchvision()
     options = {"num_envs": 2, "from_pixels": True, "pixels_only": True}
     env = transformed(way, "ALE/Pong-v5", ToTensorImage(), CenterCrop(20, 20), **options)
-    needs_torchvision(env)
     assert env.rollout(3)["pixels"].shape == (2, 3, 3, 20, 20)
 
 

@@ -120,6 +120,8 @@ def exclude(transform: ExcludeTransform, program: Program) -> None:
     for key in transform.excluded_keys:
         if key in program.flags:
             raise NotNative(f"it leaves out the flag {key!r}")
+        if any(key == one.key for one in program.carried):
+            raise NotNative(f"it leaves out {key!r}, which the next step goes on with")
         program.entries.pop(key, None)
 
 

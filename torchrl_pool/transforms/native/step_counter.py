@@ -13,6 +13,8 @@ def step_counter(transform: StepCounter, program: Program) -> None:
     program.watch(transform.__dict__, "max_steps", "update_done", "truncated_key", "step_count_key")
     if list(transform.reset_keys) != ["_reset"]:
         raise NotNative(f"there are further reset keys: {list(transform.reset_keys)}")
+    if not transform.update_done:
+        raise NotNative("it truncates episodes that are not done then (update_done=False)")
     if transform.truncated_key != "truncated":
         raise NotNative(f"it writes the flag {transform.truncated_key!r}, which the pool does not have")
     if len(transform.all_truncated_keys) > 1:
