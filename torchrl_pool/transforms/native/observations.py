@@ -8,7 +8,7 @@ from torchrl.envs.transforms import ClipTransform, ObservationNorm, SignTransfor
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.native.parameters import changes_inputs, check_promotion, keys_of
+from torchrl_pool.transforms.native.parameters import changes_inputs, keys_of, map_affine, map_clamp
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
@@ -31,16 +31,8 @@ def observation_norm(transform: ObservationNorm, program: Program) -> None:
     _changes_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = _floats(program, key)
-        check_promotion(value, transform.loc, transform.scale)
-        program.map(
-            key,
-            out_key,
-            _core.stages.affine,
-            Value(value.shape, value.dtype),
-            dtype=value.number,
-            loc=program.parameter(transform.loc, value.shape),
-            scale=program.parameter(transform.scale, value.shape),
-            standard_normal=bool(transform.standard_normal),
+        map_affine(
+            program, key, out_key, value, transform.loc, transform.scale, bool(transform.standard_normal)
         )
 
 
@@ -48,17 +40,7 @@ def clip(transform: ClipTransform, program: Program) -> None:
     program.watch(transform._buffers, "low", "high")
     _changes_actions(transform, program)
     for key, out_key in keys_of(transform, program):
-        value = _floats(program, key)
-        check_promotion(value, transform.low, transform.high)
-        program.map(
-            key,
-            out_key,
-            _core.stages.clamp,
-            Value(value.shape, value.dtype),
-            dtype=value.number,
-            low=program.parameter(transform.low, value.shape),
-            high=program.parameter(transform.high, value.shape),
-        )
+        map_clamp(program, key, out_key, _floats(program, key), transform.low, transform.high)
 
 
 def sign(transform: SignTransform, program: Program) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torchrl.envs import Transform
 
+from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
@@ -33,3 +34,46 @@ def check_promotion(value: Value, *parameters: torch.Tensor | None) -> None:
     for parameter in parameters:
         if parameter is not None and torch.result_type(like, parameter) != value.dtype:
             raise NotNative(f"parameters of {parameter.dtype} make {value.dtype} wider")
+
+
+def map_affine(
+    program: Program,
+    key: Key,
+    out_key: Key,
+    value: Value,
+    loc: torch.Tensor,
+    scale: torch.Tensor,
+    standard_normal: bool,
+) -> None:
+    """``value * scale + loc``; as standard normal ``(value - loc) / scale``."""
+    check_promotion(value, loc, scale)
+    program.map(
+        key,
+        out_key,
+        _core.stages.affine,
+        Value(value.shape, value.dtype),
+        dtype=value.number,
+        loc=program.parameter(loc, value.shape),
+        scale=program.parameter(scale, value.shape),
+        standard_normal=standard_normal,
+    )
+
+
+def map_clamp(
+    program: Program,
+    key: Key,
+    out_key: Key,
+    value: Value,
+    low: torch.Tensor | None,
+    high: torch.Tensor | None,
+) -> None:
+    check_promotion(value, low, high)
+    program.map(
+        key,
+        out_key,
+        _core.stages.clamp,
+        Value(value.shape, value.dtype),
+        dtype=value.number,
+        low=program.parameter(low, value.shape),
+        high=program.parameter(high, value.shape),
+    )

@@ -7,7 +7,7 @@ from torchrl.envs.transforms import BinarizeReward, RewardClipping, RewardScalin
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.native.parameters import check_promotion, keys_of
+from torchrl_pool.transforms.native.parameters import keys_of, map_affine, map_clamp
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
@@ -15,33 +15,15 @@ def reward_scaling(transform: RewardScaling, program: Program) -> None:
     program.watch(transform._buffers, "loc", "scale", "standard_normal")
     for key, out_key in keys_of(transform, program):
         reward = _reward(program, key)
-        check_promotion(reward, transform.loc, transform.scale)
-        program.map(
-            key,
-            out_key,
-            _core.stages.affine,
-            Value(reward.shape, reward.dtype),
-            dtype=reward.number,
-            loc=program.parameter(transform.loc, reward.shape),
-            scale=program.parameter(transform.scale, reward.shape),
-            standard_normal=bool(transform.standard_normal),
+        map_affine(
+            program, key, out_key, reward, transform.loc, transform.scale, bool(transform.standard_normal)
         )
 
 
 def reward_clipping(transform: RewardClipping, program: Program) -> None:
     program.watch(transform._buffers, "clamp_min", "clamp_max")
     for key, out_key in keys_of(transform, program):
-        reward = _reward(program, key)
-        check_promotion(reward, transform.clamp_min, transform.clamp_max)
-        program.map(
-            key,
-            out_key,
-            _core.stages.clamp,
-            Value(reward.shape, reward.dtype),
-            dtype=reward.number,
-            low=program.parameter(transform.clamp_min, reward.shape),
-            high=program.parameter(transform.clamp_max, reward.shape),
-        )
+        map_clamp(program, key, out_key, _reward(program, key), transform.clamp_min, transform.clamp_max)
 
 
 def binarize_reward(transform: BinarizeReward, program: Program) -> None:
