@@ -17,6 +17,7 @@ from torchrl_pool.collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
+from torchrl_pool.collecting.lean_policy import Part, parts_of
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
 from torchrl_pool.env.arguments import check_int
@@ -39,6 +40,11 @@ class PoolCollector(StoringCollector):
     tells which it is. StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
     :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
     is written in place, too.
+
+    A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
+    and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
+    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. It is looked
+    at the modules once for each batch.
 
     As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
     through such entries, they flow from a batch to what the policy wrote.
@@ -133,6 +139,20 @@ class PoolCollector(StoringCollector):
             and env._post_step_mdp_hooks is None
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
+
+    def policy_parts(self) -> list[Part]:
+        """The modules of the policy in the order of their calls, and why some get a tensordict.
+
+        :func:`~torchrl_pool.explain` prints them.
+        """
+        policy = self._wrapped_policy_uncompiled
+        whole = type(policy).__name__
+        if not self.writes_once:
+            return [Part(whole, None, "batches are collected as by TorchRL's Collector")]
+        if self.compiled_policy or self.cudagraphed_policy:
+            return [Part(whole, None, "it is compiled or captured")]
+        with set_exploration_type(self.exploration_type):
+            return parts_of(policy)
 
     # ---- what differs in the construction
 
@@ -273,8 +293,8 @@ class PoolCollector(StoringCollector):
             self._flush_trajectory_assembly()
             self._make_carrier()
         self._was_cut_short = True
-        rollout = Rollout(self, self._num_groups)
         with set_exploration_type(self.exploration_type):
+            rollout = Rollout(self, self._num_groups)
             batch = rollout.run()
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False

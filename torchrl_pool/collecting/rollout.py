@@ -14,6 +14,7 @@ from torchrl.collectors import Collector
 from torchrl_pool import _core
 from torchrl_pool.collecting.added_entries import AddedEntry
 from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
+from torchrl_pool.collecting.lean_policy import take_apart
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
@@ -64,10 +65,12 @@ class Rollout:
         self._alone = num_groups == 1
         self._random = False
         policy = collector._wrapped_policy
+        captured = collector.compiled_policy or collector.cudagraphed_policy
+        call = policy if captured else take_apart(policy) or policy
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
-                policy if self._alone else policy_for_rows(policy, self._env.full_action_spec, group.envs)
+                call if self._alone else policy_for_rows(policy, call, self._env.full_action_spec, group.envs)
             )
         self._batch: RolloutBatch | None = None
 
