@@ -10,6 +10,8 @@ from torch import nn
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import RandomPolicy
 
+from torchrl_pool.collecting.lean_policy import take_apart
+
 Policy: TypeAlias = Callable[[TensorDictBase], TensorDictBase]
 
 
@@ -24,7 +26,7 @@ def policy_for_rows(policy: Any, call: Policy, action_spec: Composite, rows: sli
     """
     if isinstance(policy, RandomPolicy):
         random: Policy = RandomPolicy(action_spec[rows])
-        return random
+        return take_apart(random) or random
     return _PolicyForRows(policy, call, action_spec, rows)
 
 

@@ -21,6 +21,8 @@ from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.collected import FusedPool
 
+_IDS = ("collector", "traj_ids")
+
 
 class StoringCollector(Collector):
     """What a rollout asks of its collector, beside what TorchRL's has."""
@@ -66,7 +68,12 @@ class Rollout:
         self._random = False
         policy = collector._wrapped_policy
         captured = collector.compiled_policy or collector.cudagraphed_policy
-        call = policy if captured else take_apart(policy) or policy
+        lean = None if captured else take_apart(policy)
+        call = lean or policy
+        # Nobody reads these before they are there again.
+        self._not_carried = frozenset() if lean is None else lean.overwrites
+        # A policy that gets the whole root may read the trajectories' ids.
+        self._ids_at_each_step = lean is None or _IDS in lean.in_keys
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
@@ -215,7 +222,7 @@ class Rollout:
         """From the root of one step to the next one's."""
         collector, env, batch = self._collector, self._env, self._batch
         assert batch is not None
-        entries = dict(group.carrier.items())
+        entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
         for entry in self._added:
             entries.pop(entry.key, None)
@@ -238,7 +245,7 @@ class Rollout:
         if collector._carrier_has_no_device:
             carrier._device = None
         if trajectories is not None:
-            if done is not None:
+            if done is not None and self._ids_at_each_step:
                 ids = trajectories.get("traj_ids")
                 new = collector._traj_pool.get_traj_and_increment(resets, device=ids.device)
                 ids = ids.masked_scatter(done.to(ids.device), new)
@@ -249,6 +256,8 @@ class Rollout:
     def _finish_batch(self, made: int) -> RolloutBatch:
         batch = self._batch
         assert batch is not None
+        if not self._ids_at_each_step and _IDS in batch.tensors:
+            self._number_trajectories(batch, made)
         for entry in self._added:
             if entry.next_row is not None and ("next", entry.key) in batch.tensors:
                 for group in self._groups:
@@ -257,3 +266,19 @@ class Rollout:
         if made < self._collector.frames_per_batch:
             batch.clear_from(made)
         return batch
+
+    def _number_trajectories(self, batch: RolloutBatch, made: int) -> None:
+        """Gives all steps the ids that they would have been given one after the other."""
+        ids = batch.tensors[_IDS]  # that of the first step everywhere
+        done = batch.tensors["next", "done"][:, :made].flatten(1)
+        begun = int(done.sum())
+        if begun == 0:
+            return
+        first = self._collector._traj_pool.get_traj_and_increment(begun)[0]
+        by_time = done.t().flatten().cumsum(0).view(made, -1).t()
+        # Ids grow with time, so that an episode's is the largest that its env has been given so far.
+        following = torch.where(done, first + by_time - 1, ids[:, :1]).cummax(1).values
+        ids[:, 1:made] = following[:, :-1]
+        for group in self._groups:
+            last = following[group.envs, -1].to(group.carrier.get(_IDS).device)
+            group.carrier.set(_IDS, last.clone())

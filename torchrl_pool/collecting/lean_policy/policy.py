@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tensordict import TensorDictBase
 from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictSequential
 from tensordict.nn.utils import skip_existing
 from torch import nn
+from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool.collecting.lean_policy.parts import check_calls, step_of
+from torchrl_pool.collecting.lean_policy.random_actions import RandomActions
 from torchrl_pool.collecting.lean_policy.values import NotApart, Step, read, write
 from torchrl_pool.env.specs import Key
 
@@ -46,10 +48,12 @@ class LeanPolicy:
             needed.update(dict.fromkeys(key for key in step.in_keys if key not in written))
             written.update(dict.fromkeys(step.out_keys))
         written.pop("_", None)
-        self._in_keys, self._out_keys = list(needed), list(written)
+        self.in_keys, self._out_keys = list(needed), list(written)
+        self.overwrites = frozenset(key for key in written if key not in needed)
+        """The entries that a call sets whatever they were."""
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        values = read(tensordict, self._in_keys)
+        values = read(tensordict, self.in_keys)
         for step in self._steps:
             step(values)
         write(tensordict, self._out_keys, values)
@@ -64,6 +68,8 @@ def take_apart(policy: Any) -> LeanPolicy | None:
 
 def parts_of(policy: Any) -> list[Part]:
     """The modules that a policy calls one after the other."""
+    if type(policy) is RandomPolicy:
+        return [_part(policy, RandomActions)]
     if not isinstance(policy, nn.Module):
         return [Part(type(policy).__name__, None, "it is no torch.nn.Module")]
     if skip_existing():
@@ -81,10 +87,14 @@ def _parts(module: nn.Module, *, requires_sample: bool) -> Iterator[Part]:
         for one, asked in inner:
             yield from _parts(one, requires_sample=asked)
         return
+    yield _part(module, lambda module: step_of(module, requires_sample=requires_sample))
+
+
+def _part(module: Any, make_step: Callable[[Any], Step]) -> Part:
     try:
-        yield Part(type(module).__name__, step_of(module, requires_sample=requires_sample))
+        return Part(type(module).__name__, make_step(module))
     except NotApart as why:
-        yield Part(type(module).__name__, None, str(why))
+        return Part(type(module).__name__, None, str(why))
 
 
 def _inner_modules(module: TensorDictSequential) -> list[tuple[nn.Module, bool]]:
