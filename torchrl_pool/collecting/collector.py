@@ -18,6 +18,7 @@ from torchrl_pool.collecting.added_entries import (
     with_what_the_policy_reads,
 )
 from torchrl_pool.collecting.lean_policy import Part, parts_of
+from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
 from torchrl_pool.env.arguments import check_int
@@ -72,6 +73,10 @@ class PoolCollector(StoringCollector):
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` counts up.
+        policy_threads: torch's threads (``torch.set_num_threads``) while a batch is collected. Default: one
+            for a small network, since threads that have nothing to do spin where the simulators run; torch's own
+            number for convolutions, and from about 130 million multiplications a call on. Nothing is set
+            where batches are collected in the background.
         pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
             where a batch goes in one piece.
         **kwargs: those of ``Collector``. ``return_same_td`` and ``use_buffers`` have no effect: no batch is
@@ -101,6 +106,7 @@ class PoolCollector(StoringCollector):
         total_frames: int = -1,
         double_buffered: bool | int = False,
         track_policy_version: bool | PolicyVersion = False,
+        policy_threads: int | None = None,
         pin_memory: bool | None = None,
         return_same_td: bool = False,
         use_buffers: bool | None = None,
@@ -110,6 +116,9 @@ class PoolCollector(StoringCollector):
         if isinstance(double_buffered, bool):
             double_buffered = 2 if double_buffered else 1
         self._num_groups = check_int("double_buffered", double_buffered, minimum=1)
+        if policy_threads is not None:
+            policy_threads = check_int("policy_threads", policy_threads, minimum=1)
+        self._policy_threads = policy_threads
         self._pin_memory = pin_memory
         self._storage = None
         self._was_cut_short = False
@@ -293,7 +302,10 @@ class PoolCollector(StoringCollector):
             self._flush_trajectory_assembly()
             self._make_carrier()
         self._was_cut_short = True
-        with set_exploration_type(self.exploration_type):
+        threads = self._policy_threads
+        if threads is None:
+            threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._num_groups)
+        with set_exploration_type(self.exploration_type), computing_with(threads):
             rollout = Rollout(self, self._num_groups)
             batch = rollout.run()
         self._carrier = rollout.last_carrier()
