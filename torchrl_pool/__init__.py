@@ -10,7 +10,7 @@ except ImportError as error:  # most often: run from a checkout that is not inst
 
 from torchrl_pool.collecting import PoolCollector
 from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
-from torchrl_pool.explain import explain
+from torchrl_pool.explaining import explain
 from torchrl_pool.plugins import (
     OptionInfo,
     TaskInfo,

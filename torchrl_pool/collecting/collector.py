@@ -74,8 +74,8 @@ class PoolCollector(StoringCollector):
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` counts up.
         policy_threads: torch's threads (``torch.set_num_threads``) while a batch is collected. Default: one
-            for a small network, since threads that have nothing to do spin where the simulators run; torch's own
-            number for convolutions, and from about 130 million multiplications a call on. Nothing is set
+            for a small network, since threads that have nothing to do spin where the simulators run; torch's
+            own number for convolutions, and from about 130 million multiplications a call on. Nothing is set
             where batches are collected in the background.
         pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
             where a batch goes in one piece.
