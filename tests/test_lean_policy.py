@@ -373,6 +373,33 @@ def test_explain_tells_how_the_policy_is_called(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["TensorDictModule", "SafeProbabilisticModule"]
     assert all(line.endswith("tensors") for line in lines[1:])
-    explain(PoolCollector(env, None, frames_per_batch=FRAMES))
-    assert "no torch.nn.Module" in capsys.readouterr().out
+    whole = TensorDictSequential(categorical_actor(env), TensorDictSequential(Counting()))
+    whole.module[1].module[0].forward = lambda tensordict: tensordict
+    explain(PoolCollector(env, whole, frames_per_batch=FRAMES))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("a tensordict  another one needs it")
+    assert "a way of its own" in lines[3]
     env.close()
+
+
+def test_a_compiled_policy_is_compiled_once():
+    """... for all batches, as one graph; without draws it is compared with what is not compiled."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    batches = []
+    for options in ({}, {"compile_policy": {"backend": "eager", "fullgraph": True}}):
+        env = PoolEnv("CartPole-v1", 4, seed=0)
+        policy = QValueActor(nn.Linear(4, 2), in_keys=["observation"], spec=env.action_spec_unbatched)
+        with torch.no_grad():
+            policy[0].module.weight.copy_(torch.arange(8.0).reshape(2, 4) - 3)
+            policy[0].module.bias.zero_()
+        collector = PoolCollector(env, policy, frames_per_batch=FRAMES, total_frames=3 * FRAMES, **options)
+        batches.append([])
+        graphs = []
+        for batch in collector:
+            batches[-1].append(batch)
+            graphs.append(torch._dynamo.utils.counters["stats"].get("unique_graphs", 0))
+        assert graphs == graphs[:1] * 3
+    assert graphs[0] >= 1
+    for one, other in zip(*batches, strict=True):
+        assert_same(one, other)

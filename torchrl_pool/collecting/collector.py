@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
@@ -17,7 +18,7 @@ from torchrl_pool.collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
-from torchrl_pool.collecting.lean_policy import Part, parts_of
+from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, parts_of, take_apart
 from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
@@ -121,6 +122,9 @@ class PoolCollector(StoringCollector):
         self._policy_threads = policy_threads
         self._pin_memory = pin_memory
         self._storage = None
+        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = (
+            None  # for which policy, and what is called
+        )
         self._was_cut_short = False
         super().__init__(
             create_env_fn,
@@ -158,10 +162,21 @@ class PoolCollector(StoringCollector):
         whole = type(policy).__name__
         if not self.writes_once:
             return [Part(whole, None, "batches are collected as by TorchRL's Collector")]
-        if self.compiled_policy or self.cudagraphed_policy:
-            return [Part(whole, None, "it is compiled or captured")]
+        if self.cudagraphed_policy:
+            return [Part(whole, None, "it is captured by a CUDA graph")]
         with set_exploration_type(self.exploration_type):
             return parts_of(policy)
+
+    def _lean_policy(self) -> LeanPolicy | None:
+        policy = self._wrapped_policy_uncompiled
+        if self.cudagraphed_policy:
+            return None
+        if not self.compiled_policy or not isinstance(policy, nn.Module):
+            return take_apart(policy)
+        if self._compiled is None or self._compiled[0] is not policy:
+            lean = take_apart(policy)
+            self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
+        return self._compiled[1]
 
     # ---- what differs in the construction
 

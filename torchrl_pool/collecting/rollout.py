@@ -14,7 +14,7 @@ from torchrl.collectors import Collector
 from torchrl_pool import _core
 from torchrl_pool.collecting.added_entries import AddedEntry
 from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
-from torchrl_pool.collecting.lean_policy import take_apart
+from torchrl_pool.collecting.lean_policy import LeanPolicy
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
@@ -31,6 +31,10 @@ class StoringCollector(Collector):
     _pool_env: PoolEnv | FusedPool | None = None
     _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _storage: RolloutStorage | None  # where batches lie
+
+    def _lean_policy(self) -> LeanPolicy | None:
+        """What is called in the policy's place, if it can be taken apart."""
+        raise NotImplementedError
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         """What batches hold that have all entries of the template, beside those that they had before."""
@@ -67,9 +71,10 @@ class Rollout:
         self._alone = num_groups == 1
         self._random = False
         policy = collector._wrapped_policy
-        captured = collector.compiled_policy or collector.cudagraphed_policy
-        lean = None if captured else take_apart(policy)
+        lean = collector._lean_policy()
         call = lean or policy
+        # The next call of what torch has captured may write into the same memory.
+        self._captured = lean is None and (collector.compiled_policy or collector.cudagraphed_policy)
         # Nobody reads these before they are there again.
         self._not_carried = frozenset() if lean is None else lean.overwrites
         # A policy that gets the whole root may read the trajectories' ids.
@@ -138,11 +143,10 @@ class Rollout:
             collector.policy_device if collector._cast_to_policy_device else None,
             collector._sync_policy,
         )
-        captured = collector.compiled_policy or collector.cudagraphed_policy
-        if captured:
+        if self._captured:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         chosen = group.policy(observed)
-        if captured:  # the next call writes into the same memory
+        if self._captured:
             chosen = chosen.select(*collector._policy_output_keys, strict=False).clone()
         if chosen is not carrier:
             carrier.update(chosen, keys_to_update=collector._policy_output_keys)

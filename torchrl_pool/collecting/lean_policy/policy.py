@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictSequential
 from tensordict.nn.utils import skip_existing
 from torch import nn
+from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool.collecting.lean_policy.parts import check_calls, step_of
 from torchrl_pool.collecting.lean_policy.random_actions import RandomActions
-from torchrl_pool.collecting.lean_policy.values import NotApart, Step, read, write
+from torchrl_pool.collecting.lean_policy.values import NotApart, Step, Values, read, write
 from torchrl_pool.env.specs import Key
 
 _SEQUENCES = (TensorDictSequential.forward, ProbabilisticTensorDictSequential.forward)
@@ -48,16 +50,33 @@ class LeanPolicy:
             needed.update(dict.fromkeys(key for key in step.in_keys if key not in written))
             written.update(dict.fromkeys(step.out_keys))
         written.pop("_", None)
-        self.in_keys, self._out_keys = list(needed), list(written)
+        self.in_keys, self._out_keys = tuple(needed), tuple(written)
+        self._call: Callable[..., tuple[Any, ...]] = self.compute
         self.overwrites = frozenset(key for key in written if key not in needed)
         """The entries that a call sets whatever they were."""
 
-    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        values = read(tensordict, self.in_keys)
+    def compute(self, *inputs: Any) -> tuple[Any, ...]:
+        """What the policy sets, from what it reads."""
+        values: Values = dict(zip(self.in_keys, inputs, strict=True))
         for step in self._steps:
             step(values)
-        write(tensordict, self._out_keys, values)
+        return tuple(values[key] for key in self._out_keys)
+
+    def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
+        write(tensordict, self._out_keys, self._call(*read(tensordict, self.in_keys)))
         return tensordict
+
+    def compile(self, **kwargs: Any) -> LeanPolicy:
+        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
+        compiled = compile_with_warmup(self.compute, **kwargs)
+
+        def call(*inputs: Any) -> tuple[Any, ...]:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            # On a GPU the next call may write into the same memory.
+            return tuple(value.clone() if value.is_cuda else value for value in compiled(*inputs))
+
+        self._call = call
+        return self
 
 
 def take_apart(policy: Any) -> LeanPolicy | None:

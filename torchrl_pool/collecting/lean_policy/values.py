@@ -19,18 +19,15 @@ class NotApart(Exception):
     """What says why a part of a policy is called as it is."""
 
 
-def read(tensordict: TensorDictBase, keys: Sequence[Key]) -> Values:
+def read(tensordict: TensorDictBase, keys: Sequence[Key]) -> list[Any]:
     """These entries, None where one is missing, as modules get them."""
-    return {
-        key: tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None) for key in keys
-    }
+    return [tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None) for key in keys]
 
 
-def write(tensordict: TensorDictBase, keys: Sequence[Key], values: Values) -> None:
+def write(tensordict: TensorDictBase, keys: Sequence[Key], values: Sequence[Any]) -> None:
     """Sets entries as ``tensordict.set`` does; tensors that need no conversion take a quicker way."""
     size, device = tensordict.batch_size, tensordict.device
-    for key in keys:
-        value = values[key]
+    for key, value in zip(keys, values, strict=True):
         if (
             type(value) is not torch.Tensor
             or value.shape[: len(size)] != size
