@@ -367,18 +367,29 @@ def test_a_missing_entry_is_named():
         take_apart(policy)(a_root())
 
 
+def explained(collector, capsys):
+    """The rows of the table of modules, and what is said of groups."""
+    explain(collector)
+    *rows, groups = [line for line in capsys.readouterr().out.splitlines()[1:] if line]
+    return rows, groups
+
+
 def test_explain_tells_how_the_policy_is_called(capsys):
     env = PoolEnv("CartPole-v1", 4)
-    explain(PoolCollector(env, categorical_actor(env), frames_per_batch=FRAMES))
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["TensorDictModule", "SafeProbabilisticModule"]
-    assert all(line.endswith("tensors") for line in lines[1:])
-    whole = TensorDictSequential(categorical_actor(env), TensorDictSequential(Counting()))
+    policy = categorical_actor(env)
+    rows, groups = explained(PoolCollector(env, policy, frames_per_batch=FRAMES), capsys)
+    assert [row.split() for row in rows] == [
+        ["TensorDictModule", "tensors"],
+        ["SafeProbabilisticModule", "tensors"],
+    ]
+    assert groups.endswith("all together")
+    whole = TensorDictSequential(policy, TensorDictSequential(Counting()))
     whole.module[1].module[0].forward = lambda tensordict: tensordict
-    explain(PoolCollector(env, whole, frames_per_batch=FRAMES))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].endswith("a tensordict  another one needs it")
-    assert "a way of its own" in lines[3]
+    collector = PoolCollector(env, whole, frames_per_batch=FRAMES, double_buffered="auto")
+    rows, groups = explained(collector, capsys)
+    assert rows[0].endswith("a tensordict  another one needs it")
+    assert "a way of its own" in rows[2]
+    assert groups.endswith("being measured")
     env.close()
 
 

@@ -11,6 +11,8 @@ from torchrl_pool.tables import print_table
 from torchrl_pool.transforms import FusedEnv, fuse
 from torchrl_pool.transforms.fusion import transforms_of
 
+_GROUPS = {None: "in one group or two: which is faster is being measured", 1: "all together"}
+
 
 def explain(what: EnvBase | PoolCollector) -> None:
     """Prints what :func:`fuse` makes of an env's transforms, and :class:`PoolCollector` of its policy.
@@ -40,6 +42,7 @@ def explain(what: EnvBase | PoolCollector) -> None:
     elif isinstance(what.env, TransformedEnv):
         print("transforms: no more than flags and recurrent states, which the collector writes itself\n")
     print_table(("module of the policy", "called with", "why"), list(_modules(what)))
+    print("\nthe envs are stepped " + _GROUPS.get(what.num_groups, f"in {what.num_groups} groups, in turn"))
 
 
 def _transforms(env: FusedEnv) -> Iterator[tuple[str, str, str]]:

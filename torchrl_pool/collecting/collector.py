@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from torchrl_pool.collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
+from torchrl_pool.collecting.groups import Groups
 from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, parts_of, take_apart
 from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
@@ -66,7 +68,10 @@ class PoolCollector(StoringCollector):
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
             for all envs together; given the same actions the data is the same. Modules that hold the env's
-            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call.
+            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call. It pays
+            where the policy takes about as long as the simulators, and does not want their processors.
+            ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
+            was faster.
         auto_register_policy_transforms: whether steps get ``is_init`` and the states that a recurrent policy
             carries on. ``True`` and ``False``: as in ``Collector``. Default: where a module of the policy
             reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or makes a
@@ -105,7 +110,7 @@ class PoolCollector(StoringCollector):
         *,
         frames_per_batch: int,
         total_frames: int = -1,
-        double_buffered: bool | int = False,
+        double_buffered: bool | int | str = False,
         track_policy_version: bool | PolicyVersion = False,
         policy_threads: int | None = None,
         pin_memory: bool | None = None,
@@ -114,9 +119,7 @@ class PoolCollector(StoringCollector):
         **kwargs: Any,
     ) -> None:
         del return_same_td, use_buffers
-        if isinstance(double_buffered, bool):
-            double_buffered = 2 if double_buffered else 1
-        self._num_groups = check_int("double_buffered", double_buffered, minimum=1)
+        self._groups = Groups(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)
         self._policy_threads = policy_threads
@@ -152,6 +155,11 @@ class PoolCollector(StoringCollector):
             and env._post_step_mdp_hooks is None
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
+
+    @property
+    def num_groups(self) -> int | None:
+        """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
+        return self._groups.number if self._groups.is_decided else None
 
     def policy_parts(self) -> list[Part]:
         """The modules of the policy in the order of their calls, and why some get a tensordict.
@@ -248,14 +256,16 @@ class PoolCollector(StoringCollector):
         return self._storage
 
     def _check_groups(self) -> None:
-        count = self._num_groups
-        if count > 1 and not self.writes_once:
+        groups = self._groups
+        if not groups.is_decided and (not self.writes_once or self.n_env < 2):
+            groups.decide(1)
+        if groups.number > 1 and not self.writes_once:
             raise ValueError(
                 "double_buffered: expected a PoolEnv without nested entries and run_type_checks, whose "
                 f"transforms all have a native form (see explain), got {self.env!r}"
             )
-        if count > self.n_env:
-            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {count}")
+        if groups.number > self.n_env:
+            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
 
     @torch.no_grad()
     def fake_tensordict(self) -> TensorDictBase:
@@ -319,10 +329,12 @@ class PoolCollector(StoringCollector):
         self._was_cut_short = True
         threads = self._policy_threads
         if threads is None:
-            threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._num_groups)
+            threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._groups.number)
+        start = time.perf_counter()
         with set_exploration_type(self.exploration_type), computing_with(threads):
-            rollout = Rollout(self, self._num_groups)
+            rollout = Rollout(self, self._groups.number)
             batch = rollout.run()
+        self._groups.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
         result = batch.as_tensordict(self.storing_device)
