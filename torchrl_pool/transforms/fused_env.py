@@ -205,7 +205,8 @@ class FusedEnv(TransformedEnv):
         return env
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self.base_env, self.transform)
+        # Transforms point back at their env: copies of them, with the same tensors, do not.
+        return _rebuild, (self.base_env, self.transform.clone())
 
     # ---- steps
 
