@@ -120,13 +120,18 @@ class stages:  # a module
 
     affine: Callable[..., object]
     cast: Callable[..., object]
+    cat_frames: Callable[..., object]
     clamp: Callable[..., object]
     copy: Callable[..., object]
+    episode_value: Callable[..., object]
+    gray_scale: Callable[..., object]
     init_tracker: Callable[..., object]
     is_positive: Callable[..., object]
     reward_sum: Callable[..., object]
     sign: Callable[..., object]
     step_counter: Callable[..., object]
+    time_max_pool: Callable[..., object]
+    traj_counter: Callable[..., object]
     vec_norm: Callable[..., object]
     vec_norm_v2: Callable[..., object]
 

@@ -13,6 +13,7 @@ from torchrl.envs.transforms import (
     CatTensors,
     ExcludeTransform,
     RenameTransform,
+    SelectTransform,
     Stack,
     ToTensorImage,
 )
@@ -125,6 +126,18 @@ def exclude(transform: ExcludeTransform, program: Program) -> None:
         program.entries.pop(key, None)
 
 
+def select(transform: SelectTransform, program: Program) -> None:
+    program.watch(transform.__dict__, "selected_keys", "keep_reward_keys", "keep_done_keys")
+    parent = transform.parent
+    if not (transform.keep_reward_keys and transform.keep_done_keys):
+        raise NotNative("it leaves out rewards or flags (keep_rewards=False, keep_dones=False)")
+    kept = [*transform.selected_keys, *parent.reward_keys, *parent.done_keys]
+    kept += parent.state_spec.keys(True, True)
+    if dropped := [one.key for one in program.carried if one.key not in kept]:
+        raise NotNative(f"it leaves out {dropped[0]!r}, which the next step goes on with")
+    program.entries = {key: program.entries[key] for key in kept if key in program.entries}
+
+
 def action_scaling(transform: ActionScaling, program: Program) -> None:
     program.watch(transform.__dict__, "_in_keys", "_in_keys_inv", "_out_keys_inv", "standard_normal")
     if transform.in_keys:
@@ -208,6 +221,11 @@ def _copy(
         to_offset=to_offset * item,
         bytes=bytes_,
     )
+
+
+def copied(program: Program, value: Value, out: Value) -> None:
+    """A stage that copies a value as it is."""
+    _copy(program, [value], value, out, (value.size,), (1,), 0, 0, None)
 
 
 def _replace(program: Program, keys: Sequence[Key], out_key: Key, out: Value) -> None:
