@@ -108,6 +108,7 @@ class Chain:
         temps: Sequence[int],
     ) -> None: ...
     def add(self, phase: int, stage: object, *, at_steps: bool, at_resets: bool) -> None: ...
+    def repeat(self, *, times: int, reward: int, size: int, dtype: str) -> None: ...
     @property
     def num_phases(self) -> int: ...
 
@@ -123,6 +124,7 @@ class stages:  # a module
     cat_frames: Callable[..., object]
     clamp: Callable[..., object]
     copy: Callable[..., object]
+    end_of_life: Callable[..., object]
     episode_value: Callable[..., object]
     gray_scale: Callable[..., object]
     init_tracker: Callable[..., object]

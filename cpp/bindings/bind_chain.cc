@@ -13,6 +13,7 @@
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
+#include "transforms/end_of_life.h"
 #include "transforms/episode_value.h"
 #include "transforms/gray_scale.h"
 #include "transforms/init_tracker.h"
@@ -235,6 +236,12 @@ void InitStages(py::module_& m) {
       },
       py::kw_only(), py::arg("before"), py::arg("out"), py::arg("first"));
   m.def(
+      "end_of_life",
+      [](std::size_t lives, std::size_t before, std::size_t done, std::size_t out) -> Stage {
+        return std::make_shared<core::EndOfLifeStage>(lives, before, done, out);
+      },
+      py::kw_only(), py::arg("lives"), py::arg("before"), py::arg("done"), py::arg("out"));
+  m.def(
       "traj_counter",
       [](std::size_t out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock) -> Stage {
         return std::make_shared<core::TrajCounterStage>(out, num_envs, count, lock);
@@ -255,6 +262,11 @@ void InitChain(py::module_& m) {
            py::arg("carried"), py::arg("temps"))
       .def("add", &Chain::Add, py::arg("phase"), py::arg("stage"), py::kw_only(), py::arg("at_steps"),
            py::arg("at_resets"))
+      .def(
+          "repeat",
+          [](Chain& chain, std::size_t times, std::size_t reward, std::size_t size,
+             const std::string& dtype) { chain.Repeat({times, reward, size, dtype == "float64"}); },
+          py::kw_only(), py::arg("times"), py::arg("reward"), py::arg("size"), py::arg("dtype"))
       .def_property_readonly("num_phases", &Chain::num_phases);
   auto stages = m.def_submodule("stages", "What transforms do with the entries of a row.");
   InitStages(stages);

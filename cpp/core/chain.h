@@ -93,6 +93,14 @@ struct ChainColumns {
   std::vector<std::size_t> temps;    // bytes of each value that lives no longer than a phase
 };
 
+// How often a step applies its action, unless the episode ends before; rewards add up.
+struct ActionRepeat {
+  std::size_t times = 1;
+  ValueIndex reward = 0;  // a column of the pool's own, of `size` numbers
+  std::size_t size = 0;
+  bool is_double = false;  // else they are floats
+};
+
 class Chain {
  public:
   enum class When { kStep, kReset };
@@ -101,6 +109,9 @@ class Chain {
 
   // `when`: whether it runs where a step has written the row, where a reset has, or both.
   void Add(std::size_t phase, std::shared_ptr<ChainStage> stage, bool at_steps, bool at_resets);
+
+  void Repeat(const ActionRepeat& repeat) { repeat_ = repeat; }
+  const ActionRepeat& repeat() const { return repeat_; }
 
   // The ticket's batches get the chain's columns, its actions what is carried.
   void Extend(Ticket& ticket) const;
@@ -135,6 +146,7 @@ class Chain {
   std::size_t temp_bytes_ = 0;
   std::size_t learned_bytes_ = 0;
   std::vector<Phase> phases_;
+  ActionRepeat repeat_;
 };
 
 }  // namespace torchrl_pool::core

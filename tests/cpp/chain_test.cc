@@ -11,6 +11,7 @@
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
+#include "transforms/end_of_life.h"
 #include "transforms/episode_value.h"
 #include "transforms/gray_scale.h"
 #include "transforms/init_tracker.h"
@@ -169,6 +170,23 @@ TEST(GrayScaleCutsOffFractions) {
   const GrayScaleStage<double, double> reals(0, 1, 1, 1);
   reals.Step(OneRow(colours, &grey).row());
   CHECK(grey == 0.2989);
+}
+
+TEST(LivesEndWithEpisodesToo) {
+  std::int64_t lives = 3, before = 3;
+  bool done = false, out = true;
+  const EndOfLifeStage stage(0, 1, 2, 3);
+  const OneRow row(&lives, &before, &done, &out);
+  stage.Step(row.row());
+  CHECK(!out);
+  lives = 2;
+  stage.Step(row.row());
+  CHECK(out);
+  stage.Reset(row.row());
+  CHECK(!out);
+  before = 2, done = true;
+  stage.Step(row.row());
+  CHECK(out);
 }
 
 TEST(EpisodeValuesStayUntilTheNextEpisode) {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
+from torchrl.data import Unbounded
 from torchrl.envs import EnvBase, GymEnv, SerialEnv, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
@@ -91,6 +92,19 @@ ROWS: dict[str, Callable[[], list[t.Transform]]] = {
         t.RewardSum(),
         t.StepCounter(),
         t.SelectTransform("step_count", "episode_reward", *OBS),
+    ],
+    "primed": lambda: [
+        t.InitTracker(),
+        t.TensorDictPrimer(hidden=Unbounded((2, 3)), default_value=0.5, expand_specs=True),
+        t.RewardSum(),
+    ],
+    "primed_twice": lambda: [
+        t.TensorDictPrimer(
+            {"memory": Unbounded(4), "kept": Unbounded((), dtype=torch.int64)},
+            default_value={"memory": -1.0, "kept": 3},
+            expand_specs=True,
+        ),
+        t.StepCounter(9),
     ],
     "actions_renamed": lambda: [t.RenameTransform([], [], ["action"], ["move"]), t.StepCounter()],
 }

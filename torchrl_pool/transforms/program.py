@@ -65,6 +65,15 @@ class Carried:
     shape: torch.Size  # of all envs' rows
     dtype: torch.dtype
     required: bool
+    may_be_next: bool = False  # where the root's "next" has it already, that counts
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """How often the pool applies an action in one step, up to the end of the episode."""
+
+    times: int
+    reward: Value  # which adds up
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class Program:
     watched: list[tuple[Any, Any, Any]] = field(default_factory=list)
     inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
     kept_alive: list[Any] = field(default_factory=list)
+    repeat: Repeat | None = None
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
 
     @classmethod
@@ -117,6 +127,7 @@ class Program:
             list(self.watched),
             list(self.inverse),
             list(self.kept_alive),
+            self.repeat,
             self.flags,
         )
 
@@ -129,10 +140,13 @@ class Program:
             raise NotNative(f"the entry {key!r} is not there")
         return value
 
-    def carry(self, key: Key, shape: torch.Size, dtype: torch.dtype, *, required: bool) -> Value:
-        """An entry of the root that a step begins with."""
+    def carry(
+        self, key: Key, shape: torch.Size, dtype: torch.dtype, *, required: bool, may_be_next: bool = False
+    ) -> Value:
+        """An entry of the root that a step begins with; ``may_be_next``: of its ``"next"`` if it is there."""
         value = Value(shape, dtype, at_resets=False, carried=len(self.carried))
-        self.carried.append(Carried(key, torch.Size((self.env.num_envs, *shape)), dtype, required))
+        whole = torch.Size((self.env.num_envs, *shape))
+        self.carried.append(Carried(key, whole, dtype, required, may_be_next))
         self.carried_values.append(value)
         return value
 

@@ -32,7 +32,7 @@ def reshaped(transform: Transform, program: Program) -> None:
     _note_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
-        program.write(out_key, _moved(program, value, transform._apply_transform))
+        program.write(out_key, moved(program, value, transform._apply_transform))
 
 
 def to_tensor_image(transform: ToTensorImage, program: Program) -> None:
@@ -48,7 +48,7 @@ def to_tensor_image(transform: ToTensorImage, program: Program) -> None:
                 f"{key!r} has rows of shape {list(value.shape)}: expected height, width, channels"
             )
         if not transform.shape_tolerant or value.shape[-1] == 3:
-            value = _moved(program, value, lambda image: image.permute(0, 3, 1, 2))
+            value = moved(program, value, lambda image: image.permute(0, 3, 1, 2))
         floats = value.dtype.is_floating_point
         if transform.from_int or (transform.from_int is None and not floats):
             if not floats:
@@ -149,7 +149,7 @@ def _note_actions(transform: Transform, program: Program) -> None:
     changes_inputs(transform, program, (key for key, _, _ in program.env._action_layout))
 
 
-def _moved(program: Program, value: Value, move: Any) -> Value:
+def moved(program: Program, value: Value, move: Any) -> Value:
     """What torch makes of a value by another view of it."""
     num_envs = program.env.num_envs
     whole = torch.empty((num_envs, *value.shape), dtype=value.dtype)
