@@ -7,11 +7,12 @@ from copy import deepcopy
 import pytest
 import torch
 from pipelines import OBS, assert_same
+from torchrl.collectors import Collector
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
 
-from torchrl_pool import FusedEnv, PoolEnv, explain, fuse
+from torchrl_pool import FusedEnv, PoolCollector, PoolEnv, explain, fuse
 
 N = 4
 FRAMES = "_cat_buffers_observation"
@@ -128,3 +129,20 @@ def test_episodes_are_numbered_on():
     mask = torch.tensor([[False], [True], [False], [True]])
     root = env.reset(env.rand_action(root).set("_reset", mask))
     assert root["traj_count"].reshape(-1).tolist() == [100, 104, 102, 105]
+
+
+@pytest.mark.parametrize("kind", [Collector, PoolCollector])
+@pytest.mark.parametrize("padding", ["same", "constant"])
+def test_stacks_of_grey_pictures_are_torchrls(kind, padding):
+    """One byte a pixel, as an Atari game's own preprocessing gives them."""
+    batches = []
+    for way, make in ((fuse, kind), (lambda env: env, Collector)):
+        pool = PoolEnv("ALE/Pong-v5", 2, seed=0, stack_size=1, max_episode_steps=7)
+        frames = t.CatFrames(N=4, dim=-3, in_keys=OBS, padding=padding, padding_value=3)
+        env = way(TransformedEnv(pool, Compose(frames, t.SignTransform(["reward"]), t.RewardSum())))
+        torch.manual_seed(0)
+        collector = make(env, None, frames_per_batch=20, total_frames=40)
+        batches.append([batch.clone() for batch in collector])
+    assert batches[0][0]["observation"].shape[-3:] == (4, 84, 84)
+    for ours, theirs in zip(*batches, strict=True):
+        assert_same(ours, theirs, in_order=False)

@@ -129,10 +129,12 @@ def exclude(transform: ExcludeTransform, program: Program) -> None:
 def select(transform: SelectTransform, program: Program) -> None:
     program.watch(transform.__dict__, "selected_keys", "keep_reward_keys", "keep_done_keys")
     parent = transform.parent
-    if not (transform.keep_reward_keys and transform.keep_done_keys):
-        raise NotNative("it leaves out rewards or flags (keep_rewards=False, keep_dones=False)")
-    kept = [*transform.selected_keys, *parent.reward_keys, *parent.done_keys]
+    rewards, flags = list(parent.reward_keys), list(parent.done_keys)
+    kept = [*transform.selected_keys]
+    kept += [*(rewards if transform.keep_reward_keys else []), *(flags if transform.keep_done_keys else [])]
     kept += parent.state_spec.keys(True, True)
+    if missing := [key for key in (*rewards, *flags) if key not in kept]:
+        raise NotNative(f"it leaves out {missing[0]!r}, a reward or a flag")
     if dropped := [one.key for one in program.carried if one.key not in kept]:
         raise NotNative(f"it leaves out {dropped[0]!r}, which the next step goes on with")
     program.entries = {key: program.entries[key] for key in kept if key in program.entries}
