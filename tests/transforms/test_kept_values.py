@@ -99,6 +99,15 @@ def test_maxima_are_normalised_as_torchrl_does(statistics):
     assert_same(play(env, 60), play(reference, 60), exact=False, in_order=False)
 
 
+def test_sums_are_normalised_as_torchrl_does():
+    def transforms():
+        return t.RewardSum(), VecNorm(["episode_reward"])
+
+    env = fuse(over_pool(*transforms()))
+    assert env.fusion().num_native == 1
+    assert_same(play(env, 60), play(over_pool(*transforms()), 60), in_order=False)
+
+
 def test_frames_of_another_shape_are_left_to_torchrl(capsys):
     frames = t.CatFrames(N=2, dim=-1, in_keys=OBS)
     frames._make_missing_buffer(torch.zeros(N + 1, 4), FRAMES)

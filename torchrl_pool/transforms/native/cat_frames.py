@@ -46,7 +46,8 @@ def _kept(transform: CatFrames, program: Program, key: Key, value: Value, out: V
     """The address of all envs' frames."""
     name, num_envs = f"_cat_buffers_{key}", program.env.num_envs
     if needs_state(transform, program, name):
-        transform._make_missing_buffer(torch.zeros((num_envs, *value.shape), dtype=value.dtype), name)
+        data = torch.zeros((num_envs, *value.shape), dtype=value.dtype, device="cpu")
+        transform._make_missing_buffer(data, name)
     shape = torch.Size((num_envs, *out.shape))
     return address_of_state(program, transform._buffers, name, shape, out.dtype)
 
@@ -55,4 +56,4 @@ def _padding(transform: CatFrames, shape: torch.Size, dtype: torch.dtype) -> byt
     """What stands in the place of a frame before the first one; empty: the first one itself."""
     if transform.padding == "same":
         return b""
-    return torch.full(shape, transform.padding_value, dtype=dtype).numpy().tobytes()
+    return torch.full(shape, transform.padding_value, dtype=dtype, device="cpu").numpy().tobytes()

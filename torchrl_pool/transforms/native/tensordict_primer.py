@@ -38,7 +38,7 @@ def tensordict_primer(transform: TensorDictPrimer, program: Program) -> None:
             shows_others=False,
             before=before,
             out=value,
-            first=torch.full(value.shape, first, dtype=value.dtype).numpy().tobytes(),
+            first=torch.full(value.shape, first, dtype=value.dtype, device="cpu").numpy().tobytes(),
         )
         program.write(key, value)
 

@@ -36,7 +36,7 @@ def _kept(transform: TimeMaxPool, program: Program, key: Key, value: Value) -> i
     """The address of all envs' latest values."""
     name, num_envs = transform._buffer_name(key), program.env.num_envs
     if needs_state(transform, program, name):
-        data = {key: torch.zeros((num_envs, *value.shape), dtype=value.dtype)}
+        data = {key: torch.zeros((num_envs, *value.shape), dtype=value.dtype, device="cpu")}
         transform._make_missing_buffer(TensorDict(data, [num_envs]), key, name)
     shape = torch.Size((transform.buffer_size, num_envs, *value.shape))
     return address_of_state(program, transform._buffers, name, shape, value.dtype)
