@@ -268,7 +268,7 @@ class Inputs:
                 following = root._get_str("next", None)
                 if following is not None:
                     value = following.get(key, value)
-                if value is not None and value.requires_grad:
+                if isinstance(value, torch.Tensor) and value.requires_grad:
                     return None  # TorchRL hands on the tensor itself, and what it comes from
             if known is not None and (latest := known.get(key)) is not None and latest is value:
                 carried.append(latest)
