@@ -108,6 +108,7 @@ class Chain:
         temps: Sequence[int],
     ) -> None: ...
     def add(self, phase: int, stage: object, *, at_steps: bool, at_resets: bool) -> None: ...
+    def repeat(self, *, times: int, reward: int, size: int, dtype: str) -> None: ...
     @property
     def num_phases(self) -> int: ...
 
@@ -120,13 +121,19 @@ class stages:  # a module
 
     affine: Callable[..., object]
     cast: Callable[..., object]
+    cat_frames: Callable[..., object]
     clamp: Callable[..., object]
     copy: Callable[..., object]
+    end_of_life: Callable[..., object]
+    episode_value: Callable[..., object]
+    gray_scale: Callable[..., object]
     init_tracker: Callable[..., object]
     is_positive: Callable[..., object]
     reward_sum: Callable[..., object]
     sign: Callable[..., object]
     step_counter: Callable[..., object]
+    time_max_pool: Callable[..., object]
+    traj_counter: Callable[..., object]
     vec_norm: Callable[..., object]
     vec_norm_v2: Callable[..., object]
 

@@ -4,16 +4,24 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "chain.h"
 #include "module.h"
+#include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
+#include "transforms/end_of_life.h"
+#include "transforms/episode_value.h"
+#include "transforms/gray_scale.h"
 #include "transforms/init_tracker.h"
 #include "transforms/reward_sum.h"
 #include "transforms/running_statistics.h"
 #include "transforms/step_counter.h"
+#include "transforms/time_max_pool.h"
+#include "transforms/traj_counter.h"
 
 namespace py = pybind11;
 
@@ -117,6 +125,31 @@ Stage MakeVecNormV2(const std::string& dtype, std::size_t in, std::size_t out, s
   });
 }
 
+std::vector<std::byte> MakeBytes(const py::bytes& bytes) {
+  const std::string_view view = bytes;
+  const auto* first = reinterpret_cast<const std::byte*>(view.data());
+  return {first, first + view.size()};
+}
+
+Stage MakeGrayScale(const std::string& dtype, const std::string& real, std::size_t in, std::size_t out,
+                    std::size_t pictures, std::size_t plane) {
+  return ForNumber(dtype, [&](auto type) {
+    return ForFloat(real, [&](auto real_type) -> Stage {
+      using T = typename decltype(type)::type;
+      using Mid = typename decltype(real_type)::type;
+      return std::make_shared<core::GrayScaleStage<T, Mid>>(in, out, pictures, plane);
+    });
+  });
+}
+
+Stage MakeTimeMaxPool(const std::string& dtype, std::size_t in, std::size_t out, std::size_t size,
+                      std::uintptr_t kept, std::size_t times, std::size_t num_envs) {
+  return ForNumber(dtype, [&](auto type) -> Stage {
+    using T = typename decltype(type)::type;
+    return std::make_shared<core::TimeMaxPoolStage<T>>(in, out, size, kept, times, num_envs);
+  });
+}
+
 Parameter MakeParameter(std::uintptr_t address, const std::string& dtype, bool is_scalar) {
   if (dtype == "float32") return {address, Parameter::Type::kFloat32, is_scalar};
   if (dtype == "float64") return {address, Parameter::Type::kFloat64, is_scalar};
@@ -183,6 +216,37 @@ void InitStages(py::module_& m) {
       },
       py::kw_only(), py::arg("in_"), py::arg("out"), py::arg("sizes"), py::arg("from_strides"),
       py::arg("to_strides"), py::arg("from_offset"), py::arg("to_offset"), py::arg("bytes"));
+  m.def(
+      "cat_frames",
+      [](std::size_t in, std::size_t out, std::uintptr_t kept, std::size_t blocks, std::size_t frames,
+         std::size_t bytes, const py::bytes& padding) -> Stage {
+        const core::FramesShape shape{blocks, frames, bytes};
+        return std::make_shared<core::CatFramesStage>(in, out, kept, shape, MakeBytes(padding));
+      },
+      py::kw_only(), py::arg("in_"), py::arg("out"), py::arg("kept"), py::arg("blocks"), py::arg("frames"),
+      py::arg("bytes"), py::arg("padding"));
+  m.def("gray_scale", &MakeGrayScale, py::kw_only(), py::arg("dtype"), py::arg("real"), py::arg("in_"),
+        py::arg("out"), py::arg("pictures"), py::arg("plane"));
+  m.def("time_max_pool", &MakeTimeMaxPool, py::kw_only(), py::arg("dtype"), py::arg("in_"), py::arg("out"),
+        py::arg("size"), py::arg("kept"), py::arg("times"), py::arg("num_envs"));
+  m.def(
+      "episode_value",
+      [](std::size_t before, std::size_t out, const py::bytes& first) -> Stage {
+        return std::make_shared<core::EpisodeValueStage>(before, out, MakeBytes(first));
+      },
+      py::kw_only(), py::arg("before"), py::arg("out"), py::arg("first"));
+  m.def(
+      "end_of_life",
+      [](std::size_t lives, std::size_t before, std::size_t done, std::size_t out) -> Stage {
+        return std::make_shared<core::EndOfLifeStage>(lives, before, done, out);
+      },
+      py::kw_only(), py::arg("lives"), py::arg("before"), py::arg("done"), py::arg("out"));
+  m.def(
+      "traj_counter",
+      [](std::size_t out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock) -> Stage {
+        return std::make_shared<core::TrajCounterStage>(out, num_envs, count, lock);
+      },
+      py::kw_only(), py::arg("out"), py::arg("num_envs"), py::arg("count"), py::arg("lock"));
 }
 
 }  // namespace
@@ -198,6 +262,11 @@ void InitChain(py::module_& m) {
            py::arg("carried"), py::arg("temps"))
       .def("add", &Chain::Add, py::arg("phase"), py::arg("stage"), py::kw_only(), py::arg("at_steps"),
            py::arg("at_resets"))
+      .def(
+          "repeat",
+          [](Chain& chain, std::size_t times, std::size_t reward, std::size_t size,
+             const std::string& dtype) { chain.Repeat({times, reward, size, dtype == "float64"}); },
+          py::kw_only(), py::arg("times"), py::arg("reward"), py::arg("size"), py::arg("dtype"))
       .def_property_readonly("num_phases", &Chain::num_phases);
   auto stages = m.def_submodule("stages", "What transforms do with the entries of a row.");
   InitStages(stages);

@@ -35,10 +35,13 @@ std::mutex& LearningMutex() {
 
 }  // namespace
 
-const std::byte* BatchRows::Row(ValueIndex column, std::size_t i) const {
+bool BatchRows::Begins(std::size_t i) const {
   const std::uint32_t env = envs_[i];
-  const bool begins = takes_root_ && *out_.Row(done_, env) != std::byte{0};
-  return (begins ? root_ : out_).Row(column, env);
+  return takes_root_ ? *out_.Row(done_, env) != std::byte{0} : std::ranges::binary_search(begun_, env);
+}
+
+const std::byte* BatchRows::Row(ValueIndex column, std::size_t i) const {
+  return (takes_root_ && Begins(i) ? root_ : out_).Row(column, envs_[i]);
 }
 
 Chain::Chain(ChainColumns columns) : columns_(std::move(columns)), phases_(1) {
@@ -69,7 +72,7 @@ void Chain::Extend(Ticket& ticket) const {
 
 void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when,
                 std::uint32_t env) const {
-  const auto& stages = when == When::kStep ? phases_[phase].at_steps : phases_[phase].at_resets;
+  const Stages& stages = StagesOf(phase, when);
   if (stages.empty()) return;
   RowMemory& memory = ThisThreadsMemory();
   const std::size_t columns = num_columns(), carried = columns_.carried.size(), temps = temp_offsets_.size();
@@ -94,7 +97,7 @@ void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, Whe
 
 void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
   const std::lock_guard lock(LearningMutex());
-  for (const auto& stage : when == When::kStep ? phases_[phase].at_steps : phases_[phase].at_resets) {
+  for (const auto& stage : StagesOf(phase, when)) {
     if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
   }
 }

@@ -44,12 +44,16 @@ struct ChainRow {
 // The rows that a batch's statistics are taken from, in the order of the envs.
 class BatchRows {
  public:
+  // takes_root: envs that are done in `out` have begun an episode in `root`; else those that are `begun`
+  // have.
   BatchRows(const Batch& out, const Batch& root, std::span<const std::uint32_t> envs, bool takes_root,
-            std::size_t done)
-      : out_(out), root_(root), envs_(envs), takes_root_(takes_root), done_(done) {}
+            std::size_t done, std::span<const std::uint32_t> begun = {})
+      : out_(out), root_(root), envs_(envs), takes_root_(takes_root), done_(done), begun_(begun) {}
 
   std::size_t size() const { return envs_.size(); }
   std::uint32_t env(std::size_t i) const { return envs_[i]; }
+  // Whether the i-th row begins an episode.
+  bool Begins(std::size_t i) const;
   // What the i-th row holds of a column: of the root where the row has just begun an episode.
   const std::byte* Row(ValueIndex column, std::size_t i) const;
 
@@ -59,6 +63,7 @@ class BatchRows {
   const std::span<const std::uint32_t> envs_;
   const bool takes_root_;
   const std::size_t done_;
+  const std::span<const std::uint32_t> begun_;  // ascending
 };
 
 // No threads here: different envs' rows may be run at the same time, one env's never are.
@@ -88,6 +93,14 @@ struct ChainColumns {
   std::vector<std::size_t> temps;    // bytes of each value that lives no longer than a phase
 };
 
+// How often a step applies its action, unless the episode ends before; rewards add up.
+struct ActionRepeat {
+  std::size_t times = 1;
+  ValueIndex reward = 0;  // a column of the pool's own, of `size` numbers
+  std::size_t size = 0;
+  bool is_double = false;  // else they are floats
+};
+
 class Chain {
  public:
   enum class When { kStep, kReset };
@@ -97,10 +110,14 @@ class Chain {
   // `when`: whether it runs where a step has written the row, where a reset has, or both.
   void Add(std::size_t phase, std::shared_ptr<ChainStage> stage, bool at_steps, bool at_resets);
 
+  void Repeat(const ActionRepeat& repeat) { repeat_ = repeat; }
+  const ActionRepeat& repeat() const { return repeat_; }
+
   // The ticket's batches get the chain's columns, its actions what is carried.
   void Extend(Ticket& ticket) const;
 
   std::size_t num_phases() const { return phases_.size(); }
+  bool HasStages(std::size_t phase, When when) const { return !StagesOf(phase, when).empty(); }
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
   std::size_t num_pool_columns() const { return columns_.pool; }
@@ -116,15 +133,20 @@ class Chain {
   void Clear(const Batch& batch, std::uint32_t row) const;
 
  private:
+  using Stages = std::vector<std::shared_ptr<ChainStage>>;
   struct Phase {
-    std::vector<std::shared_ptr<ChainStage>> at_steps, at_resets;
+    Stages at_steps, at_resets;
   };
+  const Stages& StagesOf(std::size_t phase, When when) const {
+    return when == When::kStep ? phases_[phase].at_steps : phases_[phase].at_resets;
+  }
 
   const ChainColumns columns_;
   std::vector<std::size_t> temp_offsets_;
   std::size_t temp_bytes_ = 0;
   std::size_t learned_bytes_ = 0;
   std::vector<Phase> phases_;
+  ActionRepeat repeat_;
 };
 
 }  // namespace torchrl_pool::core

@@ -21,20 +21,24 @@ bool HasRootPhase(const Ticket& ticket) {
   return CompletesRootInVisits(ticket) ? false : ticket.completes_root || HasResets(ticket);
 }
 
-bool IsOver(const Ticket& ticket, std::size_t chain_phase) {
-  return !ticket.chain || chain_phase >= ticket.chain->num_phases();
-}
-
+// Begins the first phase of the chain from `chain_phase` on that has something to do. False: none has.
 bool Enter(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket, Phase phase,
            std::size_t chain_phase) {
+  if (!ticket.chain) return false;
+  const bool resets = phase == Phase::kResetRows;
+  const auto when = resets ? Chain::When::kReset : Chain::When::kStep;
+  const Chain& chain = *ticket.chain;
+  while (chain_phase < chain.num_phases() && !chain.HasStages(chain_phase, when)) ++chain_phase;
+  if (chain_phase >= chain.num_phases()) return false;
   ticket.phase = phase;
   ticket.chain_phase = chain_phase;
-  const bool resets = phase == Phase::kResetRows;
   // At a reset the statistics take in what all envs now show, as TorchRL's transforms do.
-  const auto envs = ticket.op == Op::kReset ? all : std::span(ticket.envs);
-  const bool takes_root = resets && ticket.op == Op::kStepAndReset;
-  ticket.chain->Learn(ticket, chain_phase, resets ? Chain::When::kReset : Chain::When::kStep,
-                      {ticket.out, ticket.root, envs, takes_root, layout.done});
+  const bool all_show = ticket.op == Op::kReset;
+  const std::span<const std::uint32_t> envs = ticket.envs;
+  const bool takes_root = resets && !all_show;
+  chain.Learn(ticket, chain_phase, when,
+              {ticket.out, ticket.root, all_show ? all : envs, takes_root, layout.done,
+               all_show ? envs : std::span<const std::uint32_t>{}});
   return true;
 }
 
@@ -42,15 +46,15 @@ bool Enter(const Layout& layout, std::span<const std::uint32_t> all, Ticket& tic
 
 bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket) {
   if (ticket.phase == Phase::kRoot || !HasFurtherPhases(ticket)) return false;
-  if (ticket.phase == Phase::kVisits && !IsOver(ticket, 1)) {
-    return Enter(layout, all, ticket, ticket.op == Op::kReset ? Phase::kResetRows : Phase::kStepRows, 1);
+  Phase phase = ticket.phase;
+  std::size_t next = ticket.chain_phase + 1;
+  if (phase == Phase::kVisits) {
+    phase = ticket.op == Op::kReset ? Phase::kResetRows : Phase::kStepRows;
+    next = 1;
   }
-  if (ticket.phase != Phase::kVisits && !IsOver(ticket, ticket.chain_phase + 1)) {
-    return Enter(layout, all, ticket, ticket.phase, ticket.chain_phase + 1);
-  }
-  if (ticket.phase == Phase::kStepRows && ticket.op == Op::kStepAndReset && HasResets(ticket)) {
-    return Enter(layout, all, ticket, Phase::kResetRows, 1);
-  }
+  if (Enter(layout, all, ticket, phase, next)) return true;
+  const bool resets_follow = phase == Phase::kStepRows && ticket.op == Op::kStepAndReset && HasResets(ticket);
+  if (resets_follow && Enter(layout, all, ticket, Phase::kResetRows, 1)) return true;
   ticket.phase = Phase::kRoot;
   return HasRootPhase(ticket);
 }

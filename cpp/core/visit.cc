@@ -103,12 +103,23 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
 }
 
 bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
-  scratch_.step = slot.elapsed_steps + 1;
-  OutputRows& rows = scratch_.out;
   scratch_.actions.given.MoveTo(row);
   scratch_.actions.decoded.MoveTo(row);
   DecodeActions();
-  rows.MoveTo(row);
+  scratch_.out.MoveTo(row);
+  if (!StepOnce(slot, done)) return false;
+  if (ticket_.chain) {
+    if (ticket_.chain->repeat().times > 1 && !Repeat(slot, row, done)) return false;
+    ticket_.chain->Run(ticket_, ticket_.out, 0, Chain::When::kStep, row);
+    *done = *ticket_.out.Row(layout_.done, row) != std::byte{0};  // a chain may end episodes
+  }
+  return true;
+}
+
+// To where the cursors are.
+bool Visitor::StepOnce(EnvSlot& slot, bool* done) {
+  scratch_.step = slot.elapsed_steps + 1;
+  OutputRows& rows = scratch_.out;
   trp_step_result result{};
   const int status =
       slot.task->step(slot.env, scratch_.actions.decoded.at(), rows.targets.at(), &result, &scratch_.error);
@@ -118,10 +129,27 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
   *done = terminated || truncated;
   WriteFlags(rows, terminated, truncated);
-  if (!RunStages(slot, rows)) return false;
-  if (ticket_.chain) {
-    ticket_.chain->Run(ticket_, ticket_.out, 0, Chain::When::kStep, row);
-    *done = *ticket_.out.Row(layout_.done, row) != std::byte{0};  // a chain may end episodes
+  return RunStages(slot, rows);
+}
+
+// The rest of a step whose first time is over.
+bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
+  const ActionRepeat& repeat = ticket_.chain->repeat();
+  std::byte* const reward = ticket_.out.Row(repeat.reward, row);
+  const std::size_t bytes = repeat.size * (repeat.is_double ? sizeof(double) : sizeof(float));
+  if (scratch_.rewards.size() < bytes) scratch_.rewards.resize(bytes);
+  const auto add_up = [&]<class T>(T* earlier, T* now) {
+    for (std::size_t i = 0; i < repeat.size; ++i) now[i] = earlier[i] + now[i];
+  };
+  for (std::size_t i = 1; i < repeat.times && !*done; ++i) {
+    std::byte* const earlier = scratch_.rewards.data();
+    std::memcpy(earlier, reward, bytes);
+    if (!StepOnce(slot, done)) return false;
+    if (repeat.is_double) {
+      add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
+    } else {
+      add_up(reinterpret_cast<float*>(earlier), reinterpret_cast<float*>(reward));
+    }
   }
   return true;
 }

@@ -56,6 +56,7 @@ class Scratch {
 
   ActionRows actions;
   OutputRows out, root;
+  std::vector<std::byte> rewards;  // of a step so far that repeats its action
   trp_error error{};
   std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
   std::vector<Result> results;   // of the chunk at hand
@@ -80,6 +81,8 @@ class Visitor {
   bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
   bool Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options = nullptr);
   bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
+  bool StepOnce(EnvSlot& slot, bool* done);
+  bool Repeat(EnvSlot& slot, std::uint32_t row, bool* done);
   void DecodeActions();
   bool RunStages(EnvSlot& slot, const OutputRows& rows);
   void WriteFlags(const OutputRows& rows, bool terminated, bool truncated);

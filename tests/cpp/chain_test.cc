@@ -8,12 +8,18 @@
 
 #include "check.h"
 #include "ticket.h"
+#include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
+#include "transforms/end_of_life.h"
+#include "transforms/episode_value.h"
+#include "transforms/gray_scale.h"
 #include "transforms/init_tracker.h"
 #include "transforms/reward_sum.h"
 #include "transforms/running_statistics.h"
 #include "transforms/step_counter.h"
+#include "transforms/time_max_pool.h"
+#include "transforms/traj_counter.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -114,6 +120,84 @@ TEST(CopyTurnsABoxAround) {
   CHECK(std::memcmp(out, expected, 6) == 0);
 }
 
+TEST(CatFramesShiftsWhatItKeeps) {
+  std::uint8_t in[] = {1, 2}, out[6];  // two blocks of one byte, three frames of each
+  std::uint8_t kept[12] = {9, 9, 9, 9, 9, 9};
+  const FramesShape shape{2, 3, 1};
+  const OneRow values(in, out);
+  const ChainRow second{values.row().values, nullptr, 1};
+  const CatFramesStage same(0, 1, AddressOf(kept), shape, {});
+  same.Reset(second);
+  const std::uint8_t repeated[] = {1, 1, 1, 2, 2, 2};
+  CHECK(std::memcmp(out, repeated, 6) == 0 && std::memcmp(kept + 6, repeated, 6) == 0);
+  in[0] = 3, in[1] = 4;
+  same.Step(second);
+  const std::uint8_t shifted[] = {1, 1, 3, 2, 2, 4};
+  CHECK(std::memcmp(out, shifted, 6) == 0 && std::memcmp(kept + 6, shifted, 6) == 0);
+  const CatFramesStage constant(0, 1, AddressOf(kept), shape, {std::byte{7}});
+  constant.Reset(second);
+  const std::uint8_t padded[] = {7, 7, 3, 7, 7, 4};
+  CHECK(std::memcmp(out, padded, 6) == 0 && kept[0] == 9);
+}
+
+TEST(TimeMaxPoolForgetsWhatIsTooOld) {
+  float in = -3, out = 0, kept[4] = {};  // two times of two envs
+  const OneRow values(&in, &out);
+  const ChainRow second{values.row().values, nullptr, 1};
+  const TimeMaxPoolStage<float> stage(0, 1, 1, AddressOf(kept), 2, 2);
+  stage.Reset(second);
+  CHECK(out == 0);  // before the episode
+  const float seen[] = {5, 1, 2}, expected[] = {5, 5, 2};
+  for (int i = 0; i < 3; ++i) {
+    in = seen[i];
+    stage.Step(second);
+    CHECK(out == expected[i]);
+  }
+  CHECK(kept[0] == 0 && kept[1] == 2 && kept[2] == 0 && kept[3] == 1);
+  in = NAN;
+  stage.Step(second);
+  CHECK(std::isnan(out));
+  stage.Reset(second);
+  CHECK(std::isnan(out) && kept[3] == 0);
+}
+
+TEST(GrayScaleCutsOffFractions) {
+  std::uint8_t in[] = {255, 10, 255, 20, 255, 30}, out[2];  // two pixels
+  const GrayScaleStage<std::uint8_t, float> bytes(0, 1, 1, 2);
+  bytes.Step(OneRow(in, out).row());
+  CHECK(out[0] == 254 && out[1] == 18);
+  double colours[] = {1, 0, 0}, grey = 0;
+  const GrayScaleStage<double, double> reals(0, 1, 1, 1);
+  reals.Step(OneRow(colours, &grey).row());
+  CHECK(grey == 0.2989);
+}
+
+TEST(LivesEndWithEpisodesToo) {
+  std::int64_t lives = 3, before = 3;
+  bool done = false, out = true;
+  const EndOfLifeStage stage(0, 1, 2, 3);
+  const OneRow row(&lives, &before, &done, &out);
+  stage.Step(row.row());
+  CHECK(!out);
+  lives = 2;
+  stage.Step(row.row());
+  CHECK(out);
+  stage.Reset(row.row());
+  CHECK(!out);
+  before = 2, done = true;
+  stage.Step(row.row());
+  CHECK(out);
+}
+
+TEST(EpisodeValuesStayUntilTheNextEpisode) {
+  std::uint8_t before[] = {1, 2}, out[2] = {};
+  const EpisodeValueStage stage(0, 1, {std::byte{5}, std::byte{6}});
+  stage.Reset(OneRow(before, out).row());
+  CHECK(out[0] == 5 && out[1] == 6);
+  stage.Step(OneRow(before, out).row());
+  CHECK(out[0] == 1 && out[1] == 2);
+}
+
 // Three envs with a column of the pool (2 floats), done, and one of a chain's.
 class NormalisedBatch {
  public:
@@ -192,6 +276,28 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   CHECK(count == 2);
   for (const std::uint32_t env : envs) chain.Run(ticket, ticket.out, 1, Chain::When::kStep, env);
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
+}
+
+TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
+  std::int64_t number[3] = {};
+  bool done[3] = {true, false, true};
+  std::int32_t count = 7;
+  Chain chain({2, {}, 0, {}, {}});
+  chain.Add(1, std::make_shared<TrajCounterStage>(0, 3, AddressOf(count), 0), false, true);
+  CHECK(!chain.HasStages(1, Chain::When::kStep) && chain.HasStages(1, Chain::When::kReset));
+  Ticket ticket;
+  ticket.out.AddColumn(sizeof(std::int64_t));
+  ticket.out.AddColumn(1);
+  chain.Extend(ticket);
+  ticket.out.base = {reinterpret_cast<std::byte*>(number), reinterpret_cast<std::byte*>(done)};
+  const std::uint32_t envs[] = {0, 1, 2}, begun[] = {1, 2};
+  chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, true, 1});
+  CHECK(count == 9);
+  for (const std::uint32_t env : {0u, 2u}) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env);
+  CHECK(number[0] == 7 && number[1] == 0 && number[2] == 8);
+  chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, false, 1, begun});
+  for (const std::uint32_t env : begun) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env);
+  CHECK(number[0] == 7 && number[1] == 9 && number[2] == 10 && count == 11);
 }
 
 TEST(ValuesOfAThreadsOwnPassFromStageToStage) {

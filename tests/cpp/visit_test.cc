@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "chain.h"
 #include "check.h"
 #include "fixture.h"
 
@@ -162,6 +163,29 @@ TEST(TheTimeLimitTruncates) {
     CHECK_EQ(Visited::Flags(env.out), "011");
     env.Step();  // whoever steps on is still over the limit
     CHECK_EQ(Visited::Flags(env.out), "011");
+  }
+}
+
+TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
+  Visited env(CounterConfig({{"episode_length", 5}}));
+  Chain chain({env.layout.outputs.size(), {}, env.layout.actions.size(), {}, {}});
+  chain.Repeat({3, env.out.Column("reward"), 1, false});
+  chain.Extend(env.ticket);
+  env.Reset(5);
+  Counter expected;
+  expected.Seed(5);
+  expected.Reset();
+  for (const int times : {3, 2}) {
+    float rewards = 0;
+    for (int i = 0; i < times; ++i) {
+      expected.Step(7);
+      rewards += expected.Reward();
+    }
+    CHECK_EQ(env.Step(7, Op::kStepAndReset), times == 3 ? Result::kOk : Result::kReset);
+    const auto count = expected.Observe();
+    CHECK_EQ(env.out.Values<std::int64_t>("count", 1), Longs(count.begin(), count.end()));
+    CHECK_EQ(env.out.Get<float>("reward", 1), rewards);
+    CHECK_EQ(Visited::Flags(env.out), times == 3 ? "000" : "101");
   }
 }
 

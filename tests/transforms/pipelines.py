@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 from tensordict import TensorDictBase
+from torchrl.data import Unbounded
 from torchrl.envs import EnvBase, GymEnv, SerialEnv, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
@@ -76,6 +77,35 @@ ROWS: dict[str, Callable[[], list[t.Transform]]] = {
         t.StepCounter(),
         t.ExcludeTransform("observation"),
     ],
+    "frames": lambda: [t.CatFrames(N=4, dim=-1, in_keys=OBS), t.RewardSum()],
+    "frames_beside": lambda: [
+        t.CatFrames(3, -1, OBS, ["frames"], padding="constant", padding_value=-1.0),
+        t.UnsqueezeTransform(-2, in_keys=OBS),
+        t.CatFrames(2, -2, OBS, reset_key="_reset", done_key="done"),
+        t.ObservationNorm(0.3, 2.0, in_keys=["frames"]),
+        t.InitTracker(),
+    ],
+    "one_frame": lambda: [t.CatFrames(N=1, dim=-1, in_keys=OBS, padding="constant"), t.StepCounter(7)],
+    "maxima": lambda: [t.TimeMaxPool(OBS, T=3), t.StepCounter(9)],
+    "maxima_beside": lambda: [t.TimeMaxPool(OBS, ["peak"], T=2), t.TimeMaxPool(OBS, T=1), t.RewardSum()],
+    "chosen": lambda: [
+        t.RewardSum(),
+        t.StepCounter(),
+        t.SelectTransform("step_count", "episode_reward", *OBS),
+    ],
+    "primed": lambda: [
+        t.InitTracker(),
+        t.TensorDictPrimer(hidden=Unbounded((2, 3)), default_value=0.5, expand_specs=True),
+        t.RewardSum(),
+    ],
+    "primed_twice": lambda: [
+        t.TensorDictPrimer(
+            {"memory": Unbounded(4), "kept": Unbounded((), dtype=torch.int64)},
+            default_value={"memory": -1.0, "kept": 3},
+            expand_specs=True,
+        ),
+        t.StepCounter(9),
+    ],
     "actions_renamed": lambda: [t.RenameTransform([], [], ["action"], ["move"]), t.StepCounter()],
 }
 
@@ -100,6 +130,11 @@ STATISTICS: dict[str, Callable[[], list[t.Transform]]] = {
     "v2": lambda: [t.VecNormV2([*OBS, "reward"], decay=0.999, reduce_batch_dims=True), t.StepCounter(19)],
     "v2_by_row": lambda: [t.VecNormV2(OBS, decay=0.99, eps=1e-2), t.ClipTransform(OBS, low=-5, high=5)],
     "v2_undecayed": lambda: [t.VecNormV2(OBS, decay=1.0, eps=1e-2, reduce_batch_dims=True)],
+    "numbered": lambda: [t.StepCounter(11), t.TrajCounter(), t.RewardSum()],
+    "numbered_then_normal": lambda: [t.TrajCounter("episode"), VecNorm(OBS), t.InitTracker()],
+    "frames_then_normal": lambda: [t.CatFrames(2, -1, OBS), VecNorm(OBS), t.RewardSum()],
+    "normal_then_frames": lambda: [VecNorm(OBS), t.CatFrames(3, -1, OBS), t.StepCounter(9)],
+    "normal_then_maxima": lambda: [VecNorm(OBS), t.TimeMaxPool(OBS, T=2)],
     "scaled_then_normal": lambda: [t.ObservationNorm(1.0, 3.0, in_keys=OBS), VecNorm(OBS), t.InitTracker()],
 }
 

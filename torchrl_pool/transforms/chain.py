@@ -50,6 +50,10 @@ class Chain:
             carried=[value.row_bytes for value in carried],
             temps=[value.row_bytes for value in temps],
         )
+        if (repeat := program.repeat) is not None:
+            reward = repeat.reward
+            column = index_of(reward)
+            self.core.repeat(times=repeat.times, reward=column, size=reward.size, dtype=reward.number)
         for one in program.instructions:
             arguments = {k: index_of(v) if isinstance(v, Value) else v for k, v in one.arguments.items()}
             stage = one.make(**arguments)
@@ -260,6 +264,12 @@ class Inputs:
         for one in self.carried:
             key = one.key
             value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if one.may_be_next:
+                following = root._get_str("next", None)
+                if following is not None:
+                    value = following.get(key, value)
+                if isinstance(value, torch.Tensor) and value.requires_grad:
+                    return None  # TorchRL hands on the tensor itself, and what it comes from
             if known is not None and (latest := known.get(key)) is not None and latest is value:
                 carried.append(latest)
                 addresses.append(latest.data_ptr())

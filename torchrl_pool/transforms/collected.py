@@ -45,6 +45,8 @@ class FusedPool:
         self, root: TensorDictBase, num_rows: int | None = None
     ) -> tuple[list[torch.Tensor], list[int]]:
         inputs = self.part.inputs.check(root, num_rows)
+        if inputs is None:  # batches hold what is carried on without what it comes from
+            inputs = self.part.inputs.check(root.detach(), num_rows)
         if inputs is None:
             expected = {one.key: (list(one.shape[1:]), one.dtype) for one in self.part.inputs.carried}
             raise ValueError(f"expected a root with the entries {expected}, got {root!r}")

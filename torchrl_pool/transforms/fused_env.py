@@ -44,7 +44,11 @@ class NativePart:
         """As :meth:`PoolEnv._unsafe`."""
         if self.nested:
             batch_size = [self.env.num_envs if num_rows is None else num_rows]
-            return TensorDict(values, batch_size=batch_size, device=self.env.device, names=names)
+            # One by one: its constructor puts nested entries last.
+            tensordict = TensorDict({}, batch_size=batch_size, device=self.env.device, names=names)
+            for key, value in values.items():
+                tensordict.set(key, value)
+            return tensordict
         return self.env._unsafe(values, names, num_rows)
 
     # ---- the three calls of the executor

@@ -39,6 +39,7 @@ class Value:
     at_resets: bool = True  # whether resets write it, too
     pool_column: int | None = None
     carried: int | None = None
+    shows_others: bool = True  # whether TorchRL has all envs' latest there at a reset of some
     is_learned_from: bool = False
     last_phase: int = 0  # in which somebody reads it
 
@@ -64,6 +65,15 @@ class Carried:
     shape: torch.Size  # of all envs' rows
     dtype: torch.dtype
     required: bool
+    may_be_next: bool = False  # where the root's "next" has it already, that counts
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """How often the pool applies an action in one step, up to the end of the episode."""
+
+    times: int
+    reward: Value  # which adds up
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,7 @@ class Program:
     watched: list[tuple[Any, Any, Any]] = field(default_factory=list)
     inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
     kept_alive: list[Any] = field(default_factory=list)
+    repeat: Repeat | None = None
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
 
     @classmethod
@@ -116,6 +127,7 @@ class Program:
             list(self.watched),
             list(self.inverse),
             list(self.kept_alive),
+            self.repeat,
             self.flags,
         )
 
@@ -128,10 +140,13 @@ class Program:
             raise NotNative(f"the entry {key!r} is not there")
         return value
 
-    def carry(self, key: Key, shape: torch.Size, dtype: torch.dtype, *, required: bool) -> Value:
-        """An entry of the root that a step begins with."""
+    def carry(
+        self, key: Key, shape: torch.Size, dtype: torch.dtype, *, required: bool, may_be_next: bool = False
+    ) -> Value:
+        """An entry of the root that a step begins with; ``may_be_next``: of its ``"next"`` if it is there."""
         value = Value(shape, dtype, at_resets=False, carried=len(self.carried))
-        self.carried.append(Carried(key, torch.Size((self.env.num_envs, *shape)), dtype, required))
+        whole = torch.Size((self.env.num_envs, *shape))
+        self.carried.append(Carried(key, whole, dtype, required, may_be_next))
         self.carried_values.append(value)
         return value
 
@@ -147,8 +162,10 @@ class Program:
         *,
         reads: Sequence[Value],
         writes: Sequence[Value] = (),
+        at_steps: bool = True,
         at_resets: bool | None = None,
         learns: bool = False,
+        shows_others: bool = True,
         **arguments: Any,
     ) -> None:
         """A stage. It runs at resets where all that it reads is there then, or where ``at_resets`` says so.
@@ -157,14 +174,19 @@ class Program:
             make: what makes it, from the arguments.
             reads: the values that it reads ...
             writes: ... and those that it writes.
+            at_steps: whether it runs at steps.
             at_resets: whether it runs at resets.
             learns: whether it has to see all rows of what it reads before it runs.
+            shows_others: whether TorchRL's code, at a reset of some envs, leaves the others' latest values in
+                what is written.
         """
         phase = max((value.phase for value in reads), default=0)
         if learns:
             if any(value.phase > 0 and value.at_resets for value in reads):
                 # A reset of some envs changes what the others' latest values are, normalised, too.
                 raise NotNative("it normalises what was normalised before")
+            if any(value.at_resets and not value.shows_others for value in reads):
+                raise NotNative("it takes in what is not known of envs that go on while others begin")
             phase += 1
             for value in reads:
                 value.is_learned_from = True
@@ -174,7 +196,8 @@ class Program:
             value.last_phase = max(value.last_phase, phase)
         for value in writes:
             value.phase, value.at_resets = phase, at_resets
-        self.instructions.append(Instruction(make, arguments, phase, True, at_resets))
+            value.shows_others = shows_others and all(one.shows_others for one in reads)
+        self.instructions.append(Instruction(make, arguments, phase, at_steps, at_resets))
 
     def map(self, key: Key, out_key: Key, make: Callable[..., Any], out: Value, **arguments: Any) -> None:
         """A stage from one entry to another, ``in_`` to ``out``."""

@@ -10,7 +10,8 @@
 
 namespace torchrl_pool::core {
 
-// `Function` has: Out operator()(In value, std::size_t i) const.
+// `Function` has: Out operator()(In value, std::size_t i) const. Or InRow(), which gives such a function for
+// one row.
 template <class In, class Out, class Function>
 class Elementwise : public ChainStage {
  public:
@@ -18,12 +19,21 @@ class Elementwise : public ChainStage {
       : in_(in), out_(out), size_(size), function_(function) {}
 
   void Step(const ChainRow& row) const override {
-    const In* in = row.Get<const In>(in_);
-    Out* out = row.Get<Out>(out_);
-    for (std::size_t i = 0; i < size_; ++i) out[i] = function_(in[i], i);
+    if constexpr (requires { function_.InRow(); }) {
+      Apply(row, function_.InRow());
+    } else {
+      Apply(row, function_);
+    }
   }
 
  private:
+  template <class Applied>
+  void Apply(const ChainRow& row, const Applied applied) const {
+    const In* in = row.Get<const In>(in_);
+    Out* out = row.Get<Out>(out_);
+    for (std::size_t i = 0; i < size_; ++i) out[i] = applied(in[i], i);
+  }
+
   const ValueIndex in_, out_;
   const std::size_t size_;
   const Function function_;
@@ -36,8 +46,11 @@ struct Affine {
   Parameter loc, scale;
   bool standard_normal;
 
-  T operator()(T x, std::size_t i) const {
-    return standard_normal ? (x - loc.At<T>(i)) / scale.At<T>(i) : x * scale.At<T>(i) + loc.At<T>(i);
+  auto InRow() const {
+    return [normal = standard_normal, loc = ParameterInRow<T>(loc), scale = ParameterInRow<T>(scale)](
+               T x, std::size_t i) -> T {
+      return normal ? (x - loc.At(i)) / scale.At(i) : x * scale.At(i) + loc.At(i);
+    };
   }
 };
 
@@ -46,10 +59,13 @@ template <class T>
 struct Clamp {
   Parameter low, high;
 
-  T operator()(T x, std::size_t i) const {
-    if (low.exists() && x < low.At<T>(i)) x = low.At<T>(i);
-    if (high.exists() && x > high.At<T>(i)) x = high.At<T>(i);
-    return x;
+  auto InRow() const {
+    return [has_low = low.exists(), has_high = high.exists(), low = ParameterInRow<T>(low),
+            high = ParameterInRow<T>(high)](T x, std::size_t i) -> T {
+      if (has_low && x < low.At(i)) x = low.At(i);
+      if (has_high && x > high.At(i)) x = high.At(i);
+      return x;
+    };
   }
 };
 

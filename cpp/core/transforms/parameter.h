@@ -19,6 +19,7 @@ class Parameter {
       : address_(address), type_(type), is_scalar_(is_scalar) {}
 
   bool exists() const { return address_ != 0; }
+  bool is_scalar() const { return is_scalar_; }
 
   template <class T>
   T At(std::size_t i) const {
@@ -37,6 +38,21 @@ class Parameter {
   std::uintptr_t address_ = 0;
   Type type_ = Type::kFloat32;
   bool is_scalar_ = true;
+};
+
+// A parameter while one row is at hand: what is one number is read once.
+template <class T>
+class ParameterInRow {
+ public:
+  explicit ParameterInRow(const Parameter& parameter)
+      : parameter_(parameter),
+        scalar_(parameter.exists() && parameter.is_scalar() ? parameter.At<T>(0) : T{}) {}
+
+  T At(std::size_t i) const { return parameter_.is_scalar() ? scalar_ : parameter_.At<T>(i); }
+
+ private:
+  const Parameter parameter_;
+  const T scalar_;
 };
 
 }  // namespace torchrl_pool::core

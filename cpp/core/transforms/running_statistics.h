@@ -6,34 +6,15 @@
 #ifndef TORCHRL_POOL_CORE_TRANSFORMS_RUNNING_STATISTICS_H_
 #define TORCHRL_POOL_CORE_TRANSFORMS_RUNNING_STATISTICS_H_
 
-#include <semaphore.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "chain.h"
+#include "transforms/process_lock.h"
 
 namespace torchrl_pool::core {
-
-// A lock that other processes may hold: that of a multiprocessing.Lock. Null: none.
-class ProcessLock {
- public:
-  explicit ProcessLock(std::uintptr_t handle) : semaphore_(reinterpret_cast<sem_t*>(handle)) {
-    while (semaphore_ && sem_wait(semaphore_) != 0 && errno == EINTR) {
-    }
-  }
-  ~ProcessLock() {
-    if (semaphore_) sem_post(semaphore_);
-  }
-  ProcessLock(const ProcessLock&) = delete;
-  ProcessLock& operator=(const ProcessLock&) = delete;
-
- private:
-  sem_t* const semaphore_;
-};
 
 // Subtracts and divides: (x - loc) / scale, both learned from the batch.
 template <class T>

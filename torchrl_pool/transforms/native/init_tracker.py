@@ -16,5 +16,7 @@ def init_tracker(transform: InitTracker, program: Program) -> None:
     if transform.init_key in program.entries:
         raise NotNative(f"{transform.init_key!r} is there already")
     out = Value(torch.Size([1]), torch.bool)
-    program.add(_core.stages.init_tracker, reads=[], writes=[out], at_resets=True, out=out)
+    program.add(
+        _core.stages.init_tracker, reads=[], writes=[out], at_resets=True, shows_others=False, out=out
+    )
     program.write(transform.init_key, out)

@@ -13,6 +13,7 @@ from torchrl.envs.transforms import (
     CatTensors,
     ExcludeTransform,
     RenameTransform,
+    SelectTransform,
     Stack,
     ToTensorImage,
 )
@@ -31,7 +32,7 @@ def reshaped(transform: Transform, program: Program) -> None:
     _note_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
-        program.write(out_key, _moved(program, value, transform._apply_transform))
+        program.write(out_key, moved(program, value, transform._apply_transform))
 
 
 def to_tensor_image(transform: ToTensorImage, program: Program) -> None:
@@ -47,7 +48,7 @@ def to_tensor_image(transform: ToTensorImage, program: Program) -> None:
                 f"{key!r} has rows of shape {list(value.shape)}: expected height, width, channels"
             )
         if not transform.shape_tolerant or value.shape[-1] == 3:
-            value = _moved(program, value, lambda image: image.permute(0, 3, 1, 2))
+            value = moved(program, value, lambda image: image.permute(0, 3, 1, 2))
         floats = value.dtype.is_floating_point
         if transform.from_int or (transform.from_int is None and not floats):
             if not floats:
@@ -125,6 +126,20 @@ def exclude(transform: ExcludeTransform, program: Program) -> None:
         program.entries.pop(key, None)
 
 
+def select(transform: SelectTransform, program: Program) -> None:
+    program.watch(transform.__dict__, "selected_keys", "keep_reward_keys", "keep_done_keys")
+    parent = transform.parent
+    rewards, flags = list(parent.reward_keys), list(parent.done_keys)
+    kept = [*transform.selected_keys]
+    kept += [*(rewards if transform.keep_reward_keys else []), *(flags if transform.keep_done_keys else [])]
+    kept += parent.state_spec.keys(True, True)
+    if missing := [key for key in (*rewards, *flags) if key not in kept]:
+        raise NotNative(f"it leaves out {missing[0]!r}, a reward or a flag")
+    if dropped := [one.key for one in program.carried if one.key not in kept]:
+        raise NotNative(f"it leaves out {dropped[0]!r}, which the next step goes on with")
+    program.entries = {key: program.entries[key] for key in kept if key in program.entries}
+
+
 def action_scaling(transform: ActionScaling, program: Program) -> None:
     program.watch(transform.__dict__, "_in_keys", "_in_keys_inv", "_out_keys_inv", "standard_normal")
     if transform.in_keys:
@@ -136,7 +151,7 @@ def _note_actions(transform: Transform, program: Program) -> None:
     changes_inputs(transform, program, (key for key, _, _ in program.env._action_layout))
 
 
-def _moved(program: Program, value: Value, move: Any) -> Value:
+def moved(program: Program, value: Value, move: Any) -> Value:
     """What torch makes of a value by another view of it."""
     num_envs = program.env.num_envs
     whole = torch.empty((num_envs, *value.shape), dtype=value.dtype)
@@ -208,6 +223,11 @@ def _copy(
         to_offset=to_offset * item,
         bytes=bytes_,
     )
+
+
+def copied(program: Program, value: Value, out: Value) -> None:
+    """A stage that copies a value as it is."""
+    _copy(program, [value], value, out, (value.size,), (1,), 0, 0, None)
 
 
 def _replace(program: Program, keys: Sequence[Key], out_key: Key, out: Value) -> None:

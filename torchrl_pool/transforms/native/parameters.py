@@ -1,10 +1,13 @@
-"""What the descriptions of several transforms need to know of keys and of parameters."""
+"""What the descriptions of several transforms need to know of keys, parameters and what transforms keep."""
 
 from __future__ import annotations
 
+import multiprocessing.synchronize
 from collections.abc import Iterable
+from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torchrl.envs import Transform
 
 from torchrl_pool import _core
@@ -77,3 +80,43 @@ def map_clamp(
         low=program.parameter(low, value.shape),
         high=program.parameter(high, value.shape),
     )
+
+
+def check_resets(transform: Any, program: Program) -> None:
+    """Of a transform that begins anew where its only reset key says so."""
+    program.watch(transform.__dict__, "_reset_key")
+    try:
+        key = transform.reset_key
+    except RuntimeError as error:  # there are several
+        raise NotNative(str(error)) from None
+    if key != "_reset":
+        raise NotNative(f"its reset key is {key!r}")
+
+
+def needs_state(transform: Transform, program: Program, name: str) -> bool:
+    """Whether a buffer in which a transform keeps what it has seen is still to be made."""
+    if not program.env._on_cpu:
+        raise NotNative(f"what it keeps is on {program.env.device}")
+    return isinstance(transform._buffers[name], UninitializedTensorMixin)
+
+
+def address_of_state(program: Program, where: Any, key: Key, shape: torch.Size, dtype: torch.dtype) -> int:
+    """The address of a tensor that a transform keeps, which has to stay there."""
+    tensor: Any = where.get(key)
+    if type(tensor) is not torch.Tensor or tensor.shape != shape or tensor.dtype is not dtype:
+        raise NotNative(f"its {key!r} is {tensor!r}, expected {dtype} {list(shape)}")
+    if not tensor.is_cpu or not tensor.is_contiguous():
+        raise NotNative(f"its {key!r} is on {tensor.device}, or not contiguous")
+    program.watched.append((where, key, tensor))
+    program.kept_alive.append(tensor)
+    return tensor.data_ptr()
+
+
+def lock_handle(lock: Any) -> int:
+    """The address of the semaphore behind a lock between processes."""
+    if lock is None:
+        return 0
+    if type(lock) not in (multiprocessing.synchronize.Lock, multiprocessing.synchronize.RLock):
+        raise NotNative(f"its lock is a {type(lock).__name__}")
+    semaphore: Any = lock
+    return int(semaphore._semlock.handle)

@@ -25,6 +25,7 @@ def reward_sum(transform: RewardSum, program: Program) -> None:
             reads=[reward],
             writes=[out],
             at_resets=True,
+            shows_others=False,
             dtype=reward.number,
             reward=reward,
             before=before,

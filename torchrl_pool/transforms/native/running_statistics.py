@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing.synchronize
-from typing import Any
-
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDict
 from torchrl._utils import _append_last
 from torchrl.envs.transforms import VecNormV2
 from torchrl.envs.transforms.transforms import VecNorm
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.native.parameters import keys_of
+from torchrl_pool.transforms.native.parameters import address_of_state, keys_of, lock_handle
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
@@ -28,14 +25,13 @@ def vec_norm(transform: VecNorm, program: Program) -> None:
         sample = TensorDict({key: torch.zeros((1, *value.shape), dtype=value.dtype)}, [1])
         transform._init(sample, key)
     program.watch(transform.__dict__, "_td", "lock", "decay", "eps", "frozen")
-    lock = _lock_handle(transform.lock)
+    lock = lock_handle(transform.lock)
     for key, out_key in pairs:
         value = program.read(key)
+        of_row, of_count = (value.shape, value.dtype), (torch.Size([1]), torch.float32)
         sum_, ssq, count = (
-            _statistic(program, transform._td, _append_last(key, name), value.shape, value.dtype)
-            if name != "_count"
-            else _statistic(program, transform._td, _append_last(key, name), torch.Size([1]), torch.float32)
-            for name in ("_sum", "_ssq", "_count")
+            address_of_state(program, transform._td, _append_last(key, name), *kind)
+            for name, kind in (("_sum", of_row), ("_ssq", of_row), ("_count", of_count))
         )
         program.map(
             key,
@@ -68,7 +64,7 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
     )
     transform._maybe_stateful_init(data)
     program.watch(transform.__dict__, "_loc", "_var", "_count", "lock", "decay", "eps", "frozen")
-    lock = _lock_handle(transform.lock)
+    lock = lock_handle(transform.lock)
     reduces = bool(transform.reduce_batch_dims)
     for key, out_key in pairs:
         value = program.read(key)
@@ -81,9 +77,9 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
             learns=True,
             dtype=value.number,
             num_envs=env.num_envs,
-            loc=_statistic(program, transform._loc, key, shape, value.dtype),
-            var=_statistic(program, transform._var, key, shape, value.dtype),
-            count=_statistic(program, transform._count, key, torch.Size([]), torch.int64),
+            loc=address_of_state(program, transform._loc, key, shape, value.dtype),
+            var=address_of_state(program, transform._var, key, shape, value.dtype),
+            count=address_of_state(program, transform._count, key, torch.Size([]), torch.int64),
             lock=lock,
             decay=transform.decay,
             eps=transform.eps,
@@ -97,27 +93,3 @@ def _floats(program: Program, key: Key) -> Value:
     if not value.dtype.is_floating_point:
         raise NotNative(f"{key!r} is {value.dtype}")
     return value
-
-
-def _statistic(
-    program: Program, where: TensorDictBase, key: Key, shape: torch.Size, dtype: torch.dtype
-) -> int:
-    """The address of a tensor, which has to stay there."""
-    tensor: Any = where.get(key)
-    if type(tensor) is not torch.Tensor or tensor.shape != shape or tensor.dtype is not dtype:
-        raise NotNative(f"the statistic {key!r} is {tensor!r}, expected {dtype} {list(shape)}")
-    if not tensor.is_cpu or not tensor.is_contiguous():
-        raise NotNative(f"the statistic {key!r} is on {tensor.device}, or not contiguous")
-    program.watched.append((where, key, tensor))
-    program.kept_alive.append(tensor)
-    return tensor.data_ptr()
-
-
-def _lock_handle(lock: Any) -> int:
-    """The address of the semaphore behind a lock between processes."""
-    if lock is None:
-        return 0
-    if type(lock) is not multiprocessing.synchronize.Lock:
-        raise NotNative(f"its lock is a {type(lock).__name__}")
-    semaphore: Any = lock
-    return int(semaphore._semlock.handle)

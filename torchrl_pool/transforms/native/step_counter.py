@@ -28,6 +28,7 @@ def step_counter(transform: StepCounter, program: Program) -> None:
         reads=[],
         writes=[out],
         at_resets=True,
+        shows_others=False,
         before=before,
         out=out,
         max_steps=transform.max_steps or 0,

@@ -1,0 +1,42 @@
+// Numbers for episodes, as TorchRL's TrajCounter gives them: from a count that its copies share.
+#ifndef TORCHRL_POOL_CORE_TRANSFORMS_TRAJ_COUNTER_H_
+#define TORCHRL_POOL_CORE_TRANSFORMS_TRAJ_COUNTER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "chain.h"
+#include "transforms/process_lock.h"
+
+namespace torchrl_pool::core {
+
+// At resets alone. The order of the envs is that of the numbers, whichever thread begins an episode first.
+class TrajCounterStage : public ChainStage {
+ public:
+  // `count`: the address of an int32; `lock`: its lock's, 0: none.
+  TrajCounterStage(ValueIndex out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock)
+      : out_(out), num_envs_(num_envs), count_(count), lock_(lock) {}
+
+  bool learns() const override { return true; }
+  std::size_t learned_bytes() const override { return num_envs_ * sizeof(std::int64_t); }
+  void Learn(const BatchRows& rows, std::byte* learned) const override {
+    auto* const numbers = reinterpret_cast<std::int64_t*>(learned);
+    const ProcessLock lock(lock_);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows.Begins(i)) numbers[rows.env(i)] = (*reinterpret_cast<std::int32_t*>(count_))++;
+    }
+  }
+
+  void Step(const ChainRow& row) const override {
+    *row.Get<std::int64_t>(out_) = reinterpret_cast<const std::int64_t*>(row.learned)[row.env];
+  }
+
+ private:
+  const ValueIndex out_;
+  const std::size_t num_envs_;
+  const std::uintptr_t count_, lock_;
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_TRANSFORMS_TRAJ_COUNTER_H_
