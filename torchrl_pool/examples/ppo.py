@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -18,7 +18,15 @@ from tensordict import TensorDictBase
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.data import Categorical as CategoricalSpec
-from torchrl.envs import ClipTransform, Compose, DoubleToFloat, EnvBase, SignTransform, TransformedEnv, VecNormV2
+from torchrl.envs import (
+    ClipTransform,
+    Compose,
+    DoubleToFloat,
+    EnvBase,
+    SignTransform,
+    TransformedEnv,
+    VecNormV2,
+)
 from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
@@ -31,6 +39,7 @@ from torchrl_pool.examples.training_run import (
     ToFloat,
     evaluate,
     load_checkpoint,
+    mean_and_spread,
     mlp,
     nature_cnn,
     orthogonal,
@@ -235,7 +244,7 @@ def make_env(config: Config, num_envs: int, seed: int, frozen: VecNormV2 | None 
     """
     is_atari = task_info(config.task).family == "atari"
     info_keys = ["episode_reward", "step_count", *(["life_lost"] if config.episodic_life else [])]
-    options = {"repeat_action_probability": config.sticky_actions} if is_atari else {}
+    options: dict[str, Any] = {"repeat_action_probability": config.sticky_actions} if is_atari else {}
     pool = PoolEnv(
         config.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
@@ -249,19 +258,17 @@ def make_env(config: Config, num_envs: int, seed: int, frozen: VecNormV2 | None 
     if config.sign_rewards:  # episode_reward, which the executor adds up, stays the game's
         transforms.append(SignTransform(in_keys=["reward"]))
     if pool.action_spec.dtype.is_floating_point and config.policy == "normal":
-        space = pool.action_spec_unbatched.space
-        # The policy's own actions are learned from; the simulator gets those that it can take.
-        transforms.append(
-            ClipTransform(
-                in_keys=[],
-                out_keys=[],
-                in_keys_inv=["action"],
-                out_keys_inv=["action"],
-                low=space.low,
-                high=space.high,
-            )
-        )
+        transforms.append(clip_actions(pool))
     return fuse(TransformedEnv(pool, Compose(*transforms))) if transforms else pool
+
+
+def clip_actions(pool: PoolEnv) -> ClipTransform:
+    """Gives simulators the nearest actions that they can take; the policy learns from its own."""
+    space = pool.action_spec_unbatched.space
+    if bool((space.low != space.low[0]).any() or (space.high != space.high[0]).any()):
+        raise ValueError("--policy: expected tanh-normal where the elements of an action differ in bounds")
+    bounds = {"low": space.low[0].item(), "high": space.high[0].item()}
+    return ClipTransform(in_keys=[], out_keys=[], in_keys_inv=["action"], out_keys_inv=["action"], **bounds)
 
 
 def pool_of(env: EnvBase) -> PoolEnv:
@@ -291,24 +298,36 @@ def make_networks(env: EnvBase, config: Config) -> tuple[ProbabilisticActor, Ten
         value_network: nn.Module = orthogonal(nn.Linear(512, 1), 1.0)
     else:
         in_key = "observation"
-        states = spec.space.n if isinstance(spec, CategoricalSpec) else 0
-        sizes = [states or spec.shape[-1], *map(int, config.hidden.split(","))]
-        needs_cast = [ToFloat(states)] if states or not spec.dtype.is_floating_point else []
+        states = [] if spec.dtype.is_floating_point else states_of(spec)
+        needs_cast = [ToFloat(states)] if states else []
+        sizes = [sum(states) or spec.shape[-1], *map(int, config.hidden.split(","))]
         policy_network = nn.Sequential(*needs_cast, *mlp([*sizes, out_features], nn.Tanh, 0.01))
         value_network = nn.Sequential(*needs_cast, *mlp([*sizes, 1], nn.Tanh, 1.0))
-    parameters, draw = ["logits"], {"distribution_class": torch.distributions.Categorical}
+    parameters = ["logits"]
+    draw: dict[str, Any] = {"distribution_class": torch.distributions.Categorical}
     if not is_discrete:
-        policy_network = nn.Sequential(policy_network, AddStateIndependentNormalScale(out_features, scale_lb=1e-8))
+        policy_network = nn.Sequential(
+            policy_network, AddStateIndependentNormalScale(out_features, scale_lb=1e-8)
+        )
         parameters, draw = ["loc", "scale"], {"distribution_class": IndependentNormal}
         if config.policy == "tanh-normal":
             bounds = {"low": actions.space.low, "high": actions.space.high}
             draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
     head = TensorDictModule(policy_network, [in_key], parameters)
     actor = ProbabilisticActor(
-        TensorDictSequential(*trunk, head) if trunk else head, in_keys=parameters, return_log_prob=True, **draw
+        TensorDictSequential(*trunk, head) if trunk else head,
+        in_keys=parameters,
+        return_log_prob=True,
+        **draw,
     )
     value = TensorDictModule(value_network, [in_key], ["state_value"])
     return actor, TensorDictSequential(*trunk, value) if trunk else value
+
+
+def states_of(spec: Any) -> list[int]:
+    """How many values each number of an observation of a toy text can have."""
+    boxes = getattr(spec.space, "boxes", [spec.space])
+    return [box.n for box in boxes]
 
 
 # ---- the algorithm
@@ -349,9 +368,7 @@ class Training:
             normalize_advantage=config.normalize_advantage,
         )
         adam = partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True)
-        self.update = PPOUpdate(
-            self.loss, adam, max_grad_norm=config.max_grad_norm or None, compile=compile
-        )
+        self.update = PPOUpdate(self.loss, adam, max_grad_norm=config.max_grad_norm or None, compile=compile)
         self.scaling = ReturnScaling(config.num_envs, config.gamma) if config.normalize_rewards else None
         # It acts with the very networks that are trained, so there are no weights to send to it.
         self.collector = PoolCollector(
@@ -386,7 +403,11 @@ class Training:
         seconds = time.perf_counter() - start
         self.seconds += seconds
         figures |= {"learning_rate": self.update.optimizer.param_groups[0]["lr"]}
-        row = {"frames": self.frames, "seconds": self.seconds, "steps_per_second": self.frames_per_batch / seconds}
+        row = {
+            "frames": self.frames,
+            "seconds": self.seconds,
+            "steps_per_second": self.frames_per_batch / seconds,
+        }
         with self.clock.timed("other"):
             self.curve.add({**row, **figures, **losses})
         self.clock.end_iteration()
@@ -414,7 +435,7 @@ class Training:
             if not columns or self.config.advantages_each_epoch:
                 # Where only the time limit ended an episode, the value of what would have followed counts.
                 columns = self.update.columns(estimate_advantages(self.advantage, batch))
-            for indices in torch.randperm(batch.numel()).split(self.config.minibatch_size):
+            for indices in torch.split(torch.randperm(batch.numel()), self.config.minibatch_size):
                 losses = self.update(columns, indices)
         return {name: loss.item() for name, loss in losses.items()}, columns
 
@@ -477,7 +498,7 @@ def train(config: Config, options: argparse.Namespace, folder: Path) -> Training
                     save_checkpoint(checkpoint, training.state_dict())
                     saved = time.monotonic()
             save_checkpoint(checkpoint, training.state_dict())
-            finish(training, options, folder, stop.made)
+        finish(training, options, folder, stop.made)
     finally:
         training.close()
     return training
@@ -498,9 +519,8 @@ def finish(training: Training, options: argparse.Namespace, folder: Path, was_st
         env = training.evaluation_env(options.evaluate)
         returns = evaluate(env, training.actor)
         env.close()
-        spread = stdev(returns) if len(returns) > 1 else 0.0
-        print(f"Evaluation, {len(returns)} episodes: {fmean(returns):.1f} ± {spread:.1f}")
-        save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns), "std": spread})
+        print(f"Evaluation, {len(returns)} episodes: {mean_and_spread(returns)}")
+        save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
     if options.video:
         env = training.evaluation_env(1)
         print(f"Video: {record_video(env, training.actor, folder / 'video')}")
@@ -522,7 +542,9 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run = parser.add_argument_group("the run")
-    run.add_argument("--preset", choices=PRESETS, metavar="NAME", help="settings, listed below; default: by task")
+    run.add_argument(
+        "--preset", choices=PRESETS, metavar="NAME", help="settings, listed below; default: by task"
+    )
     run.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="one training after the other")
     run.add_argument("--output", type=Path, default=Path("runs"), metavar="FOLDER", help="default: runs")
     run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
@@ -535,7 +557,9 @@ def make_parser() -> argparse.ArgumentParser:
         default="auto",
         help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on",
     )
-    run.add_argument("--torch-threads", type=int, default=0, metavar="N", help="default: 1 for small networks")
+    run.add_argument(
+        "--torch-threads", type=int, default=0, metavar="N", help="default: 1 for small networks"
+    )
     run.add_argument("--checkpoint-seconds", type=float, default=300.0, metavar="S", help="default: 300")
     run.add_argument("--quiet", action="store_true", help="no progress bar")
     settings = parser.add_argument_group("settings (default: the preset's)")
@@ -554,7 +578,9 @@ def make_parser() -> argparse.ArgumentParser:
 def config_of(options: argparse.Namespace) -> Config:
     """What was given, then the preset, then the defaults; or a checkpoint's, changed by what was given."""
     given = {
-        one.name: getattr(options, one.name) for one in fields(Config) if getattr(options, one.name) is not None
+        one.name: getattr(options, one.name)
+        for one in fields(Config)
+        if getattr(options, one.name) is not None
     }
     if options.resume:
         return replace(Config(**load_checkpoint(options.resume)["config"]), **given)
@@ -599,7 +625,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = options.output / f"ppo-{config.task.replace('/', '-')}.png"
         plot_curves(runs, f"PPO on {config.task} (seeds {', '.join(map(str, options.seeds))})", path)
         last = [rows[-1]["return"] for rows in runs]
-        print(f"Mean return over {len(last)} seeds: {fmean(last):.1f} ± {stdev(last):.1f}; {path}")
+        print(f"Mean return over {len(last)} seeds: {mean_and_spread(last)}; {path}")
     if options.timings:
         save_json(options.timings, {part: sum(one[part] for one in timings) for part in timings[0]})
     return 0

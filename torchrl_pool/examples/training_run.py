@@ -9,10 +9,11 @@ import os
 import signal
 import threading
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -44,7 +45,7 @@ class Clock:
     """Seconds by what they went into; the first iteration, which warms up and compiles, is left out."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.iterations = 0
         self._is_first = True
 
@@ -129,7 +130,7 @@ def time_steps(env: PoolEnv, clock: Clock) -> None:
 
 
 class Curve:
-    """The rows of a learning curve: kept, written to a CSV file as they come, and to TensorBoard if installed."""
+    """The rows of a learning curve, which go to a CSV file as they come, and to TensorBoard if installed."""
 
     def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
         self.rows = list(rows)
@@ -140,12 +141,12 @@ class Curve:
         if importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+            self._board = SummaryWriter(str(folder))
         if self.rows:
             self._write(self.rows, "w")
 
     def note_episodes(self, batch: TensorDictBase) -> None:
-        """Takes note of the episodes that end in a batch ``[N, T]`` with ``episode_reward`` and ``step_count``."""
+        """Takes note of the episodes that end in a batch ``[N, T]``."""
         after = batch.get("next")
         done = after.get("done").transpose(0, 1)  # in the order of time
         self._returns.extend(after.get("episode_reward").transpose(0, 1)[done].tolist())
@@ -195,7 +196,9 @@ def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
     several = len(runs) > 1
     for rows in runs:
         frames, returns = [row["frames"] for row in rows], [row["return"] for row in rows]
-        axes.plot(frames, returns, color="tab:blue", linewidth=1 if several else 2, alpha=0.4 if several else 1)
+        axes.plot(
+            frames, returns, color="tab:blue", linewidth=1 if several else 2, alpha=0.4 if several else 1
+        )
     if several:
         steps = min(len(rows) for rows in runs)
         values = torch.tensor([[row["return"] for row in rows[:steps]] for rows in runs])
@@ -211,6 +214,12 @@ def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="png")
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation as text."""
+    numbers = torch.tensor(values)
+    return f"{numbers.mean():.1f} ± {numbers.std(correction=min(1, len(values) - 1)):.1f}"
 
 
 def progress_bar(total: int, initial: int, shown: bool) -> Any:
@@ -294,13 +303,13 @@ def record_video(
     max_frames: int = 500,
     frames_per_second: int = 30,
 ) -> Path:
-    """Films the first env until its episode ends, and returns the file: an mp4, or a gif without imageio-ffmpeg."""
+    """Films an episode of the first env, and returns the file: an mp4, or a gif without imageio-ffmpeg."""
     import imageio.v2 as imageio
 
     pool = env
     while not isinstance(pool, PoolEnv):
         pool = pool.base_env
-    pictures = []
+    pictures: list[Any] = []
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         root = env.reset()
         for _ in range(max_frames):
@@ -321,22 +330,23 @@ def record_video(
 
 
 class ToFloat(nn.Module):
-    """Observations as a network wants them: float32, pictures in [0, 1], numbers of states one-hot.
+    """Observations as a network wants them: numbers of states one-hot, pictures in [0, 1].
 
     Args:
-        num_states: of an observation that is a number; 0: it is not.
-        is_picture: whether it is one, with 255 for white.
+        states: how many values each number of an observation can have; none: it is a picture.
     """
 
-    def __init__(self, num_states: int = 0, is_picture: bool = False) -> None:
+    def __init__(self, states: Sequence[int] = ()) -> None:
         super().__init__()
-        self.num_states, self.is_picture = num_states, is_picture
+        self.states = list(states)
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        if self.num_states:
-            observation = nn.functional.one_hot(observation, self.num_states)
-        values = observation.float()
-        return values / 255.0 if self.is_picture else values
+        if not self.states:
+            return observation.float() / 255.0
+        if len(self.states) == 1:
+            return nn.functional.one_hot(observation, self.states[0]).float()
+        numbers = zip(observation.unbind(-1), self.states, strict=True)
+        return torch.cat([nn.functional.one_hot(one, count) for one, count in numbers], -1).float()
 
 
 def orthogonal(layer: nn.Module, gain: float) -> nn.Module:
@@ -347,9 +357,9 @@ def orthogonal(layer: nn.Module, gain: float) -> nn.Module:
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> nn.Sequential:
-    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs, the last one with a gain of its own."""
+    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs, the last one with its own gain."""
     layers: list[nn.Module] = []
-    for in_features, out_features in zip(sizes[:-2], sizes[1:-1], strict=True):
+    for in_features, out_features in pairwise(sizes[:-1]):
         layers += [orthogonal(nn.Linear(in_features, out_features), 2**0.5), activation()]
     return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
 
@@ -358,7 +368,7 @@ def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
     """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
     convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
     return nn.Sequential(
-        ToFloat(is_picture=True),
+        ToFloat(),
         orthogonal(convolution(channels, 32, 8, stride=4), 2**0.5),
         nn.ReLU(),
         orthogonal(convolution(32, 64, 4, stride=2), 2**0.5),

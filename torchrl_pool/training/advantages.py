@@ -26,8 +26,8 @@ def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> T
         chunk: rows that the critic is given at a time.
 
     Returns:
-        The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the keys
-        of ``gae``, and ``("next", "state_value")``.
+        The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the
+        keys of ``gae``, and ``("next", "state_value")``.
 
     Raises:
         TypeError: a critic that is not made of TensorDictModules.
@@ -75,7 +75,9 @@ def _check(gae: GAE, batch: TensorDictBase) -> None:
     options = ("shifted", "auto_reset_env", "group_key", "differentiable")
     unknown = [option for option in options if getattr(gae, option, None)]
     if unknown or gae.gamma.numel() != 1 or gae.lmbda.numel() != 1:
-        raise ValueError(f"gae: expected one gamma and lmbda, and none of {', '.join(options)}, got {unknown}")
+        raise ValueError(
+            f"gae: expected one gamma and lmbda, and none of {', '.join(options)}, got {unknown}"
+        )
     if batch.ndim != 2:
         raise ValueError(f"batch: expected [N, T], got {list(batch.shape)}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import torch
 from tensordict import TensorDict
 from torchrl.envs import TransformedEnv
 
@@ -71,8 +70,3 @@ def _pool_of(collector: PoolCollector) -> PoolEnv:
     if not isinstance(env, PoolEnv):
         raise TypeError(f"collector: expected a PoolEnv below its transforms, got {env!r}")
     return env
-
-
-def cloned(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A state dict with tensors of its own: parameters that share one tensor would be saved with all of it."""
-    return {key: value.clone() for key, value in state.items()}

@@ -109,7 +109,11 @@ def density_of(module: ProbabilisticTensorDictModule) -> Density:
     if kind in known:
         density, parameters, options = known[kind]
         made = density(module)
-        if set(made.keys) == parameters and set(made.kwargs) <= options and made.kwargs.get("event_dims", 1) == 1:
+        if (
+            set(made.keys) == parameters
+            and set(made.kwargs) <= options
+            and made.kwargs.get("event_dims", 1) == 1
+        ):
             return made
     names = ", ".join(one.__name__ for one in known)
     raise TypeError(f"expected one of {names}, without further options, got {kind.__name__}")

@@ -14,8 +14,8 @@ def flatten_parameters(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
     Clipping, zeroing and a fused optimiser then cost a call each, not one for every layer: of an update of
     networks with two layers of 64 units they are more than a third.
 
-    The parameters stay those of their modules, and the same objects; their ``data`` and ``grad`` become views.
-    Do it before anything keeps their ``data``: before a collector is built, and after ``to``.
+    The parameters stay those of their modules, and the same objects; their ``data`` and ``grad`` become
+    views. Do it before anything keeps their ``data``: before a collector is built, and after ``to``.
 
     Args:
         parameters: floating-point parameters of one dtype on one device.
@@ -43,7 +43,9 @@ def flatten_parameters(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
     flat = nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in own]))
     flat.grad = torch.zeros_like(flat)
     sizes = [parameter.numel() for parameter in own]
-    for parameter, data, grad in zip(own, flat.detach().split(sizes), flat.grad.split(sizes), strict=True):
+    for parameter, data, grad in zip(
+        own, torch.split(flat.detach(), sizes), torch.split(flat.grad, sizes), strict=True
+    ):
         parameter.data = data.view_as(parameter)
         parameter.grad = grad.view_as(parameter)
     return flat

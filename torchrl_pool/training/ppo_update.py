@@ -33,14 +33,14 @@ class PPOUpdate:
         optimizer: makes the optimiser of a list with that one tensor, as ``partial(Adam, lr=3e-4)`` does.
         max_grad_norm: the gradients' largest norm, all parameters together; None: any.
         compile: whether ``torch.compile`` makes one graph of everything but the optimiser's step, for
-            minibatches of one size; a smaller last one is not compiled. Takes tens of seconds of a CPU, at the
-            first update, which small networks win back in some 50,000 updates.
+            minibatches of one size; a smaller last one is not compiled. Takes tens of seconds of a CPU, at
+            the first update, which small networks win back in some 50,000 updates.
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
-        ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``, whose
-            entropy has no formula.
+        ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``,
+            whose entropy has no formula.
 
     Examples:
         >>> from functools import partial
@@ -90,7 +90,9 @@ class PPOUpdate:
         columns = [*prepared, rows.get(keys.advantage).squeeze(-1), rows.get(keys.value_target).squeeze(-1)]
         if self._terms.clips_value:
             columns.append(rows.get(keys.value).squeeze(-1))
-        return [column.contiguous() for column in [*columns, *(rows.get(key) for key in self._terms.observed)]]
+        return [
+            column.contiguous() for column in [*columns, *(rows.get(key) for key in self._terms.observed)]
+        ]
 
     def __call__(self, columns: list[torch.Tensor], indices: torch.Tensor) -> dict[str, torch.Tensor]:
         """Updates the networks with some rows of the columns.
@@ -131,7 +133,9 @@ class PPOUpdate:
         terms = self._terms
         parts: list[list[torch.Tensor]] = []
         observed = rest[terms.clips_value :]
-        for rows in zip(*[column.split(4096) for column in (action, before, target, *observed)], strict=True):
+        for rows in zip(
+            *[torch.split(column, 4096) for column in (action, before, target, *observed)], strict=True
+        ):
             tensors: Tensors = dict(zip(terms.observed, rows[3:], strict=True))
             call(terms.calls, tensors)
             log_ratio = terms.density.log_prob(tensors, rows[0]) - rows[1]
@@ -176,7 +180,7 @@ class PPOUpdate:
         """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
 
         def total(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            parts = flat.split([one.numel() for one in self._own.values()])
+            parts = torch.split(flat, [one.numel() for one in self._own.values()])
             own = {
                 name: part.view(one.shape) for (name, one), part in zip(self._own.items(), parts, strict=True)
             }
@@ -241,8 +245,9 @@ _DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
 
 
 def _shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
-    """What to multiply a gradient by, so that its norm is no larger than that; as torch's ``clip_grad_norm_``."""
-    return (max_norm / (torch.linalg.vector_norm(gradient) + 1e-6)).clamp_max(1.0)
+    """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
+    norm: torch.Tensor = torch.linalg.vector_norm(gradient)
+    return (max_norm / (norm + 1e-6)).clamp_max(1.0)
 
 
 def _read_first(networks: Iterable[tuple[nn.Module, list[Key], list[Key]]]) -> list[Key]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -57,14 +59,12 @@ class ReturnScaling:
         self._mean += delta * new / count
         self._count, self._var = count, sum_of_squares / count
 
-    def state_dict(self) -> dict[str, object]:
+    def state_dict(self) -> dict[str, Any]:
         """What has been learned, and the returns of the episodes that go on."""
         moments = {"count": self._count, "mean": self._mean, "var": self._var}
         return {"returns": self._returns.clone(), **moments}
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from what :meth:`state_dict` returned."""
-        returns, count, mean, var = (state[key] for key in ("returns", "count", "mean", "var"))
-        assert isinstance(returns, torch.Tensor) and isinstance(count, int)
-        assert isinstance(mean, float) and isinstance(var, float)
-        self._returns, self._count, self._mean, self._var = returns.clone(), count, mean, var
+        self._returns = state["returns"].clone()
+        self._count, self._mean, self._var = state["count"], state["mean"], state["var"]
