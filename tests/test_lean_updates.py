@@ -109,7 +109,7 @@ def test_losses_and_gradients_are_those_of_clip_ppo_loss(kind, options, shared):
     batch = batch_of(actor)
     indices = torch.randperm(ROWS)[:32]
     expected = loss(batch.reshape(-1)[indices])
-    names = [name for name in ("loss_objective", "loss_critic", "loss_entropy") if name in expected.keys()]
+    names = [name for name in ("loss_objective", "loss_critic", "loss_entropy") if name in expected]
     sum(expected[name] for name in names).backward()
     nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
     gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
@@ -162,7 +162,9 @@ def test_an_annealed_clip_range_is_followed():
     torch.testing.assert_close(after, loss(batch.reshape(-1))["loss_objective"].detach())
 
 
-def test_a_compiled_update_gives_the_same_numbers_for_whole_and_smaller_minibatches():
+def test_a_compiled_update_gives_the_same_numbers_for_whole_and_smaller_minibatches(monkeypatch):
+    # The graph is made as ever, and run without a compiler, which takes half a minute.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     weights = []
     for compile in (False, True):
         actor, critic = networks("normal")
@@ -344,7 +346,6 @@ def test_return_scaling_goes_on_from_its_state():
 
 def test_a_collector_goes_on_from_another_ones_state(tmp_path):
     def make():
-        env = PoolEnv("CartPole-v1", num_envs=3, seed=7, info_keys=("episode_reward", "step_count"))
         actor, _ = networks("categorical")
         actor.module[0].module = nn.Linear(4, 2)
         torch.manual_seed(3)

@@ -287,12 +287,12 @@ def normaliser_of(env: EnvBase) -> VecNormV2 | None:
 def make_networks(env: EnvBase, config: Config) -> tuple[ProbabilisticActor, TensorDictModule]:
     """Actor and critic: two of layers of their own, or two heads on one network for pictures."""
     pool = pool_of(env)
-    spec, actions = pool.observation_spec["observation"], pool.action_spec_unbatched
+    spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
     is_discrete = isinstance(actions, CategoricalSpec)
     out_features = actions.space.n if is_discrete else actions.shape[-1]
     trunk: list[TensorDictModule] = []
     if spec.dtype is torch.uint8:
-        trunk = [TensorDictModule(nature_cnn(spec.shape[1]), ["observation"], ["features"])]
+        trunk = [TensorDictModule(nature_cnn(spec.shape[0]), ["observation"], ["features"])]
         in_key = "features"
         policy_network: nn.Module = orthogonal(nn.Linear(512, out_features), 0.01)
         value_network: nn.Module = orthogonal(nn.Linear(512, 1), 1.0)
@@ -326,8 +326,7 @@ def make_networks(env: EnvBase, config: Config) -> tuple[ProbabilisticActor, Ten
 
 def states_of(spec: Any) -> list[int]:
     """How many values each number of an observation of a toy text can have."""
-    boxes = getattr(spec.space, "boxes", [spec.space])
-    return [box.n for box in boxes]
+    return [box.n for box in getattr(spec.space, "boxes", [spec.space])]
 
 
 # ---- the algorithm
