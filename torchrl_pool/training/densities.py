@@ -101,19 +101,15 @@ def density_of(module: ProbabilisticTensorDictModule) -> Density:
     """
     kind = module.distribution_class
     known: dict[Any, tuple[type[Density], set[str], set[str]]] = {
-        IndependentNormal: (NormalDensity, {"loc", "scale"}, set()),
-        TanhNormal: (TanhNormalDensity, {"loc", "scale"}, {"low", "high", "event_dims"}),
+        IndependentNormal: (NormalDensity, {"loc", "scale"}, {"tanh_loc", "upscale"}),
+        TanhNormal: (TanhNormalDensity, {"loc", "scale"}, {"low", "high", "tanh_loc", "upscale"}),
         distributions.Categorical: (CategoricalDensity, {"logits"}, set()),
         OneHotCategorical: (CategoricalDensity, {"logits"}, set()),
     }
     if kind in known:
         density, parameters, options = known[kind]
         made = density(module)
-        if (
-            set(made.keys) == parameters
-            and set(made.kwargs) <= options
-            and made.kwargs.get("event_dims", 1) == 1
-        ):
+        if set(made.keys) == parameters and set(made.kwargs) <= options and not made.kwargs.get("tanh_loc"):
             return made
     names = ", ".join(one.__name__ for one in known)
     raise TypeError(f"expected one of {names}, without further options, got {kind.__name__}")
