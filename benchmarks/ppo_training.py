@@ -1,9 +1,10 @@
 """Seconds of a whole iteration of PPO, collecting and training, beside those of others.
 
-The same task, networks and settings (2,048 frames, ten epochs of minibatches of 64) on each side: this package's
-example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize, and TorchRL's
-``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its own, and their
-iterations take turns. ``--sb3-python`` names the interpreter of an environment that has Stable-Baselines3:
+The same task, networks and settings (2,048 frames, ten epochs of minibatches of 64) on each side: this
+package's example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize, and
+TorchRL's ``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its own, and
+their iterations take turns. ``--sb3-python`` names the interpreter of an environment that has
+Stable-Baselines3:
 
     python -m venv sb3 && sb3/bin/pip install torch==2.13.0 stable-baselines3 'gymnasium[mujoco]'
 """
@@ -90,8 +91,16 @@ def torchrl_side(task: str, threads: int) -> Iterator[Sample]:
     from torch import nn
     from torchrl.collectors import Collector
     from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
-    from torchrl.envs import ClipTransform, Compose, DoubleToFloat, GymEnv, RewardSum, StepCounter
-    from torchrl.envs import TransformedEnv, VecNorm
+    from torchrl.envs import (
+        ClipTransform,
+        Compose,
+        DoubleToFloat,
+        GymEnv,
+        RewardSum,
+        StepCounter,
+        TransformedEnv,
+        VecNorm,
+    )
     from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
     from torchrl.objectives import ClipPPOLoss, group_optimizers
     from torchrl.objectives.value import GAE

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torchrl.objectives import ClipPPOLoss
 
 from torchrl_pool.training.densities import density_of
@@ -33,8 +34,8 @@ class PPOUpdate:
         optimizer: makes the optimiser of a list with that one tensor, as ``partial(Adam, lr=3e-4)`` does.
         max_grad_norm: the gradients' largest norm, all parameters together; None: any.
         compile: whether ``torch.compile`` makes one graph of everything but the optimiser's step, for
-            minibatches of one size; a smaller last one is not compiled. Takes tens of seconds of a CPU, at
-            the first update, which small networks win back in some 50,000 updates.
+            minibatches of one size from batches of one size; others are not compiled. Takes tens of seconds
+            of a CPU, at the first update, which small networks win back in some 20,000 updates.
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
@@ -75,8 +76,9 @@ class PPOUpdate:
         self._own = dict(self._terms.named_parameters())
         self._flat = flatten_parameters(self._own.values())
         self.optimizer = optimizer([self._flat])
-        self._compiled = torch.compile(self._gradient, fullgraph=True, dynamic=False) if compile else None
-        self._compiled_size = 0
+        self._compile = compile
+        self._compiled: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
+        self._compiled_shapes: list[torch.Size] = []
 
     @torch.no_grad()
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
@@ -106,13 +108,14 @@ class PPOUpdate:
         """
         grad = self._flat.grad
         assert grad is not None
-        if self._compiled is not None and len(indices) == (self._compiled_size or len(indices)):
-            self._compiled_size = len(indices)
-            gradient, losses = self._compiled(self._flat.detach(), columns, indices, self._coefficients())
+        inputs = [indices, *columns, *self._terms.coefficients()]
+        if self._compile and self._has_graph_for(inputs):
+            assert self._compiled is not None
+            gradient, losses = self._compiled(self._flat.detach(), *inputs)
             grad.copy_(gradient)
         else:
             grad.zero_()
-            losses = self._terms(columns, indices, self._coefficients())
+            losses = self._terms(*inputs)
             losses.sum().backward()
             if self.max_grad_norm is not None:
                 grad.mul_(_shrinking(grad, self.max_grad_norm))
@@ -163,20 +166,23 @@ class PPOUpdate:
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _coefficients(self) -> list[torch.Tensor]:
-        """What may change between updates, as tensors: a graph that is compiled takes them as inputs."""
-        loss = self.loss
-        low, high = loss._clip_bounds
-        clip_value = loss.clip_value if self._terms.clips_value else low
-        return [low, high, loss.critic_coeff, loss.entropy_coeff, clip_value]
+    def _has_graph_for(self, inputs: list[torch.Tensor]) -> bool:
+        """Whether what is compiled suits these inputs; the first ones are those that it is compiled for."""
+        shapes = [one.shape for one in inputs]
+        if self._compiled is None:
+            # Of the Python code only the arithmetic is left. Shapes are compared here, so that nothing else
+            # has to be looked at before each update: not a layer, not a hook.
+            graph = make_fx(self._gradient)(self._flat.detach(), *inputs)
+            self._compiled = torch.compile(
+                graph,
+                fullgraph=True,
+                dynamic=False,
+                options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+            )
+            self._compiled_shapes = shapes
+        return shapes == self._compiled_shapes
 
-    def _gradient(
-        self,
-        flat: torch.Tensor,
-        columns: list[torch.Tensor],
-        indices: torch.Tensor,
-        coefficients: list[torch.Tensor],
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _gradient(self, flat: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
 
         def total(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -184,7 +190,7 @@ class PPOUpdate:
             own = {
                 name: part.view(one.shape) for (name, one), part in zip(self._own.items(), parts, strict=True)
             }
-            losses = torch.func.functional_call(self._terms, own, (columns, indices, coefficients))
+            losses = torch.func.functional_call(self._terms, own, inputs)
             return losses.sum(), losses.detach()
 
         gradient, losses = torch.func.grad(total, has_aux=True)(flat)
@@ -206,17 +212,29 @@ class _Terms(nn.Module):
         self.clips_value = loss.clip_value is not None
         self.normalizes, self.distance = loss.normalize_advantage, _DISTANCES[loss.loss_critic_type]
         self.value_key = loss.tensor_keys.value
+        self.__dict__["loss"] = loss  # not a module of this one: its parameters are those of the networks
+        clip = ["clip_epsilon_low", "clip_epsilon_high"] if loss._asymmetric_clip else ["clip_epsilon"] * 2
+        self._coefficients = [*clip, "critic_coeff", "entropy_coeff", *["clip_value"][: self.clips_value]]
         # A trunk that both have is called once.
         self.calls = [step for part in list(actor.module)[:-1] for step in steps_of(part)]
         self.calls += [step for step in steps_of(critic) if step not in self.calls]
         self.networks = nn.ModuleList(network for network, _, _ in self.calls)
         self.observed: list[Any] = _read_first(self.calls)
 
-    def forward(
-        self, columns: list[torch.Tensor], indices: torch.Tensor, coefficients: list[torch.Tensor]
-    ) -> torch.Tensor:
-        """Objective, critic and entropy, weighted: ``[3]``."""
-        low, high, critic_coeff, entropy_coeff, clip_value = coefficients
+    def coefficients(self) -> list[torch.Tensor]:
+        """What may change between updates, as tensors: a graph that is compiled takes them as inputs."""
+        return [getattr(self.loss, name) for name in self._coefficients]
+
+    def forward(self, indices: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+        """Objective, critic and entropy, weighted: ``[3]``.
+
+        Args:
+            indices: the rows.
+            inputs: columns, and the coefficients.
+        """
+        count = len(self._coefficients)
+        columns, coefficients = inputs[:-count], inputs[-count:]
+        shrunk, grown, critic_coeff, entropy_coeff, *clip_value = coefficients
         action, before, advantage, target, *rest = [column.index_select(0, indices) for column in columns]
         tensors: Tensors = dict(zip(self.observed, rest[self.clips_value :], strict=True))
         call(self.calls, tensors)
@@ -224,11 +242,13 @@ class _Terms(nn.Module):
             std, mean = torch.std_mean(advantage)
             advantage = (advantage - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
         log_ratio = self.density.log_prob(tensors, action) - before
-        gain = torch.minimum(log_ratio.exp() * advantage, log_ratio.clamp(low, high).exp() * advantage)
+        gain = torch.minimum(
+            log_ratio.exp() * advantage, log_ratio.clamp((-shrunk).log1p(), grown.log1p()).exp() * advantage
+        )
         value = tensors[self.value_key].squeeze(-1)
         error = self.distance(value, target, reduction="none")
         if self.clips_value:
-            near = rest[0] + (value - rest[0]).clamp(-clip_value, clip_value)
+            near = rest[0] + (value - rest[0]).clamp(-clip_value[0], clip_value[0])
             error = torch.maximum(error, self.distance(near, target, reduction="none"))
         objective, critic = -gain.mean(), critic_coeff * error.mean()
         bonus = torch.zeros_like(critic)
