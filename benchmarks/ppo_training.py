@@ -1,9 +1,9 @@
 """Seconds of a whole iteration of PPO, collecting and training, beside those of others.
 
 The same task, networks and settings (2,048 frames, ten epochs of minibatches of 64) on each side: this
-package's example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize, and
-TorchRL's ``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its own, and
-their iterations take turns. ``--sb3-python`` names the interpreter of an environment that has
+package's example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize,
+and TorchRL's ``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its
+own, and their iterations take turns. ``--sb3-python`` names the interpreter of an environment that has
 Stable-Baselines3:
 
     python -m venv sb3 && sb3/bin/pip install torch==2.13.0 stable-baselines3 'gymnasium[mujoco]'

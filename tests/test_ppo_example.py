@@ -116,6 +116,14 @@ def test_a_second_ctrl_c_stops_at_once():
             signal.raise_signal(signal.SIGINT)
 
 
+def test_it_stops_at_a_return(tmp_path):
+    run(tmp_path, "--total-frames", "12800", "--until-return", "10", "--evaluate", "0")
+    returns = [float(row["return"]) for row in curve_of(tmp_path)]
+    assert 1 <= len(returns) < 100
+    assert returns[-1] >= 10
+    assert not any(value >= 10 for value in returns[:-1])
+
+
 def test_timings_leave_out_the_first_iteration(tmp_path):
     path = tmp_path / "timings.json"
     start = time.perf_counter()

@@ -350,7 +350,7 @@ class Training:
         steps = math.ceil(config.frames_per_batch / config.num_envs)
         self.frames_per_batch = steps * config.num_envs
         self.num_iterations = math.ceil(config.total_frames / self.frames_per_batch)
-        self.iteration, self.seconds = 0, 0.0
+        self.iteration, self.seconds, self.was_stopped = 0, 0.0, False
 
         self.env = make_env(config, config.num_envs, config.seed)
         self.actor, critic = make_networks(self.env, config)
@@ -489,7 +489,7 @@ def train(config: Config, options: argparse.Namespace, folder: Path) -> Training
     shown = not options.quiet
     try:
         with StopRequest() as stop, progress_bar(total, training.frames, shown) as bar:
-            while not training.is_over and not stop.made:
+            while not (training.is_over or stop.made or training.curve.mean_return >= options.until_return):
                 training.iterate()
                 bar.update(training.frames_per_batch)
                 bar.set_postfix_str(f"return {training.curve.mean_return:.1f}")
@@ -497,13 +497,14 @@ def train(config: Config, options: argparse.Namespace, folder: Path) -> Training
                     save_checkpoint(checkpoint, training.state_dict())
                     saved = time.monotonic()
             save_checkpoint(checkpoint, training.state_dict())
-        finish(training, options, folder, stop.made)
+        training.was_stopped = stop.made
+        finish(training, options, folder)
     finally:
         training.close()
     return training
 
 
-def finish(training: Training, options: argparse.Namespace, folder: Path, was_stopped: bool) -> None:
+def finish(training: Training, options: argparse.Namespace, folder: Path) -> None:
     """Draws the curve, evaluates, films, and says where the time went."""
     config = training.config
     plot_curves([training.curve.rows], f"PPO on {config.task} (seed {config.seed})", folder / "curve.png")
@@ -512,7 +513,7 @@ def finish(training: Training, options: argparse.Namespace, folder: Path, was_st
         f"({training.frames / max(training.seconds, 1e-9):.0f} frames/s), "
         f"mean return {training.curve.mean_return:.1f}; {folder}"
     )
-    if was_stopped:
+    if training.was_stopped:
         print(f"Stopped; go on with --resume {folder / 'checkpoint.pt'}")
     elif options.evaluate:
         env = training.evaluation_env(options.evaluate)
@@ -549,6 +550,9 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
     run.add_argument("--timings", type=Path, metavar="FILE.json", help="write where the time went")
     run.add_argument("--evaluate", type=int, default=10, metavar="N", help="episodes at the end; default: 10")
+    run.add_argument(
+        "--until-return", type=float, default=math.inf, metavar="R", help="stop when the mean is that"
+    )
     run.add_argument("--video", action="store_true", help="film an episode at the end (mp4 or gif)")
     run.add_argument(
         "--compile",
@@ -618,7 +622,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         training = train(replace(config, seed=seed), options, folder)
         runs.append(training.curve.rows)
         timings.append(training.clock.timings())
-        if not training.is_over:
+        if training.was_stopped:
             break
     if len(runs) > 1:
         path = options.output / f"ppo-{config.task.replace('/', '-')}.png"

@@ -39,13 +39,13 @@ class ReturnScaling:
             reward: floating-point rewards.
             done: bool, of the same shape: whether a step ends its episode.
         """
-        going_on = (~done).squeeze(-1).unbind(1)
+        going_on = (~done).squeeze(-1).to("cpu", torch.float64).unbind(1)
         rewards = reward.squeeze(-1).to("cpu", torch.float64).unbind(1)
         returns = []
         for one, goes_on in zip(rewards, going_on, strict=True):
-            self._returns = self._returns * self.gamma + one
+            self._returns = torch.add(one, self._returns, alpha=self.gamma)
             returns.append(self._returns)
-            self._returns = self._returns * goes_on.cpu()
+            self._returns = self._returns * goes_on
         self._learn(torch.stack(returns))
         scaled: torch.Tensor = reward * (self._var + self.eps) ** -0.5
         return scaled.clamp(-self.clip, self.clip)
