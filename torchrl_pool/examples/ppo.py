@@ -536,8 +536,10 @@ def make_parser() -> argparse.ArgumentParser:
     presets = "\n".join(f"  {name:16}{source}" for name, (source, _) in PRESETS.items())
     parser = argparse.ArgumentParser(
         prog="python -m torchrl_pool.examples.ppo",
-        description="Trains PPO (Schulman et al. 2017) on a task of torchrl_pool. Leaves the learning curve "
-        "(CSV, PNG, TensorBoard where it is installed) and a checkpoint in a folder. Ctrl-C saves and stops.",
+        usage="%(prog)s [--task TASK] [--preset NAME] [the run] [settings]",
+        description="Trains PPO (Schulman et al. 2017) on a task of torchrl_pool. Leaves the learning curve\n"
+        "(CSV, PNG, TensorBoard where it is installed) and a checkpoint in a folder. Ctrl-C saves\n"
+        "and stops.",
         epilog=f"presets, with their sources:\n{presets}\n\nWhat is set by hand goes before a preset.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
