@@ -246,3 +246,29 @@ def test_what_another_thread_received_meanwhile_is_no_result(make_pool):
     thread.join()
     # Where this thread is the slower one, it gets the other result.
     assert (first, patient) in (([0], ["too late"]), ([1], [[0]]))
+
+
+def test_an_env_that_is_sent_again_at_once_keeps_what_it_was_sent_with(make_pool, monkeypatch):
+    """As soon as a result is copied another thread may send its env: here before the receiver goes on."""
+    pool = make_pool("CartPole-v1", 2)
+    pool.async_reset_send()
+    root = pool.async_reset_recv(2)
+    root["action"] = pool.full_action_spec.rand()["action"]
+    pool.async_step_and_maybe_reset_send(root.set("mark", torch.tensor([1, 2])))
+
+    class SendsAgain:
+        def __init__(self, running):
+            self.running = running
+
+        def receive(self, *arguments):
+            in_time = self.running.receive(*arguments)
+            monkeypatch.undo()
+            pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))
+            return in_time
+
+    running = pool._running()
+    monkeypatch.setattr(pool, "_running", lambda: SendsAgain(running))
+    data, _ = pool.async_step_and_maybe_reset_recv(2)
+    assert sorted(data["mark"].tolist()) == [1, 2]
+    data, _ = pool.async_step_and_maybe_reset_recv(2)
+    assert sorted(data["mark"].tolist()) == [3, 4]

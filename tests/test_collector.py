@@ -1,5 +1,7 @@
 """PoolCollector yields what Collector yields, in memory that belongs to the consumer."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from collecting import (
@@ -19,6 +21,7 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import FiniteTensorDictCheck, TransformedEnv
 
 from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool.collecting import collector as collector_module
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",
@@ -136,6 +139,43 @@ def test_groups_of_random_actions():
         assert torch.equal(
             batch["next", "observation"][:, :-1][goes_on], batch["observation"][:, 1:][goes_on]
         )
+
+
+def test_groups_are_chosen_by_time(monkeypatch):
+    """Batches of two groups look quicker here."""
+    clock = [0.0]
+    monkeypatch.setattr(collector_module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    env = PoolEnv("CartPole-v1", N)
+    collector = PoolCollector(
+        env, categorical_actor(env), frames_per_batch=FRAMES, total_frames=8 * FRAMES, double_buffered="auto"
+    )
+    run, seen = collector_module.Rollout.run, []
+
+    def timed(rollout):
+        seen.append(len(rollout._groups))
+        clock[0] += 3.0 - len(rollout._groups)
+        return run(rollout)
+
+    monkeypatch.setattr(collector_module.Rollout, "run", timed)
+    assert collector.num_groups is None
+    assert sum(batch.numel() for batch in collector) == 8 * FRAMES
+    assert seen == [1, 2, 1, 2, 1, 2, 2, 2]
+    assert collector.num_groups == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"transform": True}], ids=str)
+def test_groups_are_not_chosen_where_there_is_no_choice(options):
+    env = PoolEnv("CartPole-v1", 1 if not options else N)
+    if options:
+        env = env.append_transform(FiniteTensorDictCheck())
+    collector = PoolCollector(env, None, frames_per_batch=FRAMES, double_buffered="auto")
+    assert collector.num_groups == 1
+
+
+def test_bad_numbers_of_groups_are_refused():
+    for asked in ("often", 0, 1.5):
+        with pytest.raises((TypeError, ValueError), match="double_buffered"):
+            PoolCollector(PoolEnv("CartPole-v1", 2), None, frames_per_batch=4, double_buffered=asked)
 
 
 def test_too_many_groups():

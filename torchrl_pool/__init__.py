@@ -10,6 +10,7 @@ except ImportError as error:  # most often: run from a checkout that is not inst
 
 from torchrl_pool.collecting import PoolCollector
 from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
+from torchrl_pool.explaining import explain
 from torchrl_pool.plugins import (
     OptionInfo,
     TaskInfo,
@@ -19,7 +20,7 @@ from torchrl_pool.plugins import (
     load_plugin,
     task_info,
 )
-from torchrl_pool.transforms import FusedEnv, explain, fuse
+from torchrl_pool.transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
 

@@ -318,9 +318,11 @@ std::unique_lock<std::mutex> Pool::LockAtRest(std::uint32_t env_index) {
   auto lock = Lock();
   envs_.CheckIndex(env_index);
   if (envs_.state(env_index) == EnvState::kInFlight) {
-    throw PoolError(abandoned_.empty()
-                        ? "env " + std::to_string(env_index) + " is in flight: receive it first"
-                        : "envs are still at work after an interrupted call");
+    if (abandoned_.empty())
+      throw PoolError("env " + std::to_string(env_index) + " is in flight: receive it first");
+    lock.unlock();
+    crew_.LookAfterWork();  // nobody waits for it who would
+    throw PoolError("envs are still at work after an interrupted call");
   }
   CheckNotHung(std::span(&env_index, 1));
   return lock;

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.utils import set_exploration_type
@@ -17,6 +19,9 @@ from torchrl_pool.collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
+from torchrl_pool.collecting.groups import Groups
+from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, parts_of, take_apart
+from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
 from torchrl_pool.env.arguments import check_int
@@ -40,6 +45,11 @@ class PoolCollector(StoringCollector):
     :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
     is written in place, too.
 
+    A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
+    and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
+    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. It is looked
+    at the modules once for each batch.
+
     As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
     through such entries, they flow from a batch to what the policy wrote.
 
@@ -58,7 +68,10 @@ class PoolCollector(StoringCollector):
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
             for all envs together; given the same actions the data is the same. Modules that hold the env's
-            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call.
+            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call. It pays
+            where the policy takes about as long as the simulators, and does not want their processors.
+            ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
+            was faster.
         auto_register_policy_transforms: whether steps get ``is_init`` and the states that a recurrent policy
             carries on. ``True`` and ``False``: as in ``Collector``. Default: where a module of the policy
             reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or makes a
@@ -66,6 +79,10 @@ class PoolCollector(StoringCollector):
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` counts up.
+        policy_threads: torch's threads (``torch.set_num_threads``) while a batch is collected. Default: one
+            for a small network, since threads that have nothing to do spin where the simulators run; torch's
+            own number for convolutions, and from about 130 million multiplications a call on. Nothing is set
+            where batches are collected in the background.
         pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
             where a batch goes in one piece.
         **kwargs: those of ``Collector``. ``return_same_td`` and ``use_buffers`` have no effect: no batch is
@@ -93,19 +110,24 @@ class PoolCollector(StoringCollector):
         *,
         frames_per_batch: int,
         total_frames: int = -1,
-        double_buffered: bool | int = False,
+        double_buffered: bool | int | str = False,
         track_policy_version: bool | PolicyVersion = False,
+        policy_threads: int | None = None,
         pin_memory: bool | None = None,
         return_same_td: bool = False,
         use_buffers: bool | None = None,
         **kwargs: Any,
     ) -> None:
         del return_same_td, use_buffers
-        if isinstance(double_buffered, bool):
-            double_buffered = 2 if double_buffered else 1
-        self._num_groups = check_int("double_buffered", double_buffered, minimum=1)
+        self._groups = Groups(double_buffered)
+        if policy_threads is not None:
+            policy_threads = check_int("policy_threads", policy_threads, minimum=1)
+        self._policy_threads = policy_threads
         self._pin_memory = pin_memory
         self._storage = None
+        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = (
+            None  # for which policy, and what is called
+        )
         self._was_cut_short = False
         super().__init__(
             create_env_fn,
@@ -133,6 +155,36 @@ class PoolCollector(StoringCollector):
             and env._post_step_mdp_hooks is None
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
+
+    @property
+    def num_groups(self) -> int | None:
+        """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
+        return self._groups.number if self._groups.is_decided else None
+
+    def policy_parts(self) -> list[Part]:
+        """The modules of the policy in the order of their calls, and why some get a tensordict.
+
+        :func:`~torchrl_pool.explain` prints them.
+        """
+        policy = self._wrapped_policy_uncompiled
+        whole = type(policy).__name__
+        if not self.writes_once:
+            return [Part(whole, None, "batches are collected as by TorchRL's Collector")]
+        if self.cudagraphed_policy:
+            return [Part(whole, None, "it is captured by a CUDA graph")]
+        with set_exploration_type(self.exploration_type):
+            return parts_of(policy)
+
+    def _lean_policy(self) -> LeanPolicy | None:
+        policy = self._wrapped_policy_uncompiled
+        if self.cudagraphed_policy:
+            return None
+        if not self.compiled_policy or not isinstance(policy, nn.Module):
+            return take_apart(policy)
+        if self._compiled is None or self._compiled[0] is not policy:
+            lean = take_apart(policy)
+            self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
+        return self._compiled[1]
 
     # ---- what differs in the construction
 
@@ -204,14 +256,16 @@ class PoolCollector(StoringCollector):
         return self._storage
 
     def _check_groups(self) -> None:
-        count = self._num_groups
-        if count > 1 and not self.writes_once:
+        groups = self._groups
+        if not groups.is_decided and (not self.writes_once or self.n_env < 2):
+            groups.decide(1)
+        if groups.number > 1 and not self.writes_once:
             raise ValueError(
                 "double_buffered: expected a PoolEnv without nested entries and run_type_checks, whose "
                 f"transforms all have a native form (see explain), got {self.env!r}"
             )
-        if count > self.n_env:
-            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {count}")
+        if groups.number > self.n_env:
+            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
 
     @torch.no_grad()
     def fake_tensordict(self) -> TensorDictBase:
@@ -273,9 +327,14 @@ class PoolCollector(StoringCollector):
             self._flush_trajectory_assembly()
             self._make_carrier()
         self._was_cut_short = True
-        rollout = Rollout(self, self._num_groups)
-        with set_exploration_type(self.exploration_type):
+        threads = self._policy_threads
+        if threads is None:
+            threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._groups.number)
+        start = time.perf_counter()
+        with set_exploration_type(self.exploration_type), computing_with(threads):
+            rollout = Rollout(self, self._groups.number)
             batch = rollout.run()
+        self._groups.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
         result = batch.as_tensordict(self.storing_device)

@@ -10,21 +10,24 @@ from torch import nn
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import RandomPolicy
 
+from torchrl_pool.collecting.lean_policy import take_apart
+
 Policy: TypeAlias = Callable[[TensorDictBase], TensorDictBase]
 
 
-def policy_for_rows(policy: Any, action_spec: Composite, rows: slice) -> Policy:
+def policy_for_rows(policy: Any, call: Policy, action_spec: Composite, rows: slice) -> Policy:
     """What to call for these envs.
 
     Args:
-        policy: what is called for all of them.
+        policy: the policy for all of them.
+        call: what is called for it.
         action_spec: the env's ``full_action_spec``, which is for all of them.
         rows: which they are.
     """
     if isinstance(policy, RandomPolicy):
         random: Policy = RandomPolicy(action_spec[rows])
-        return random
-    return _PolicyForRows(policy, action_spec, rows)
+        return take_apart(random) or random
+    return _PolicyForRows(policy, call, action_spec, rows)
 
 
 class _PolicyForRows:
@@ -34,8 +37,8 @@ class _PolicyForRows:
     these.
     """
 
-    def __init__(self, policy: Policy, action_spec: Composite, rows: slice) -> None:
-        self._policy = policy
+    def __init__(self, policy: Any, call: Policy, action_spec: Composite, rows: slice) -> None:
+        self._call = call
         self._specs = {
             module: _cut(spec, action_spec, rows)
             for module in (policy.modules() if isinstance(policy, nn.Module) else ())
@@ -48,7 +51,7 @@ class _PolicyForRows:
         try:
             for module, spec in self._specs.items():
                 module.__dict__["_spec"] = spec
-            return self._policy(tensordict)
+            return self._call(tensordict)
         except RuntimeError as error:
             error.add_note(
                 f"double_buffered called the policy for {len(tensordict)} of the envs. A module of it that "

@@ -14,11 +14,14 @@ from torchrl.collectors import Collector
 from torchrl_pool import _core
 from torchrl_pool.collecting.added_entries import AddedEntry
 from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
+from torchrl_pool.collecting.lean_policy import LeanPolicy
 from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.collected import FusedPool
+
+_IDS = ("collector", "traj_ids")
 
 
 class StoringCollector(Collector):
@@ -28,6 +31,10 @@ class StoringCollector(Collector):
     _pool_env: PoolEnv | FusedPool | None = None
     _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _storage: RolloutStorage | None  # where batches lie
+
+    def _lean_policy(self) -> LeanPolicy | None:
+        """What is called in the policy's place, if it can be taken apart."""
+        raise NotImplementedError
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         """What batches hold that have all entries of the template, beside those that they had before."""
@@ -64,10 +71,18 @@ class Rollout:
         self._alone = num_groups == 1
         self._random = False
         policy = collector._wrapped_policy
+        lean = collector._lean_policy()
+        call = lean or policy
+        # The next call of what torch has captured may write into the same memory.
+        self._captured = lean is None and (collector.compiled_policy or collector.cudagraphed_policy)
+        # Nobody reads these before they are there again.
+        self._not_carried = frozenset() if lean is None else lean.overwrites
+        # A policy that gets the whole root may read the trajectories' ids.
+        self._ids_at_each_step = lean is None or _IDS in lean.in_keys
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
-                policy if self._alone else policy_for_rows(policy, self._env.full_action_spec, group.envs)
+                call if self._alone else policy_for_rows(policy, call, self._env.full_action_spec, group.envs)
             )
         self._batch: RolloutBatch | None = None
 
@@ -128,11 +143,10 @@ class Rollout:
             collector.policy_device if collector._cast_to_policy_device else None,
             collector._sync_policy,
         )
-        captured = collector.compiled_policy or collector.cudagraphed_policy
-        if captured:
+        if self._captured:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         chosen = group.policy(observed)
-        if captured:  # the next call writes into the same memory
+        if self._captured:
             chosen = chosen.select(*collector._policy_output_keys, strict=False).clone()
         if chosen is not carrier:
             carrier.update(chosen, keys_to_update=collector._policy_output_keys)
@@ -212,7 +226,7 @@ class Rollout:
         """From the root of one step to the next one's."""
         collector, env, batch = self._collector, self._env, self._batch
         assert batch is not None
-        entries = dict(group.carrier.items())
+        entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
         for entry in self._added:
             entries.pop(entry.key, None)
@@ -235,7 +249,7 @@ class Rollout:
         if collector._carrier_has_no_device:
             carrier._device = None
         if trajectories is not None:
-            if done is not None:
+            if done is not None and self._ids_at_each_step:
                 ids = trajectories.get("traj_ids")
                 new = collector._traj_pool.get_traj_and_increment(resets, device=ids.device)
                 ids = ids.masked_scatter(done.to(ids.device), new)
@@ -246,6 +260,8 @@ class Rollout:
     def _finish_batch(self, made: int) -> RolloutBatch:
         batch = self._batch
         assert batch is not None
+        if not self._ids_at_each_step and _IDS in batch.tensors:
+            self._number_trajectories(batch, made)
         for entry in self._added:
             if entry.next_row is not None and ("next", entry.key) in batch.tensors:
                 for group in self._groups:
@@ -254,3 +270,19 @@ class Rollout:
         if made < self._collector.frames_per_batch:
             batch.clear_from(made)
         return batch
+
+    def _number_trajectories(self, batch: RolloutBatch, made: int) -> None:
+        """Gives all steps the ids that they would have been given one after the other."""
+        ids = batch.tensors[_IDS]  # that of the first step everywhere
+        done = batch.tensors["next", "done"][:, :made].flatten(1)
+        begun = int(done.sum())
+        if begun == 0:
+            return
+        first = self._collector._traj_pool.get_traj_and_increment(begun)[0]
+        by_time = done.t().flatten().cumsum(0).view(made, -1).t()
+        # Ids grow with time, so that an episode's is the largest that its env has been given so far.
+        following = torch.where(done, first + by_time - 1, ids[:, :1]).cummax(1).values
+        ids[:, 1:made] = following[:, :-1]
+        for group in self._groups:
+            last = following[group.envs, -1].to(group.carrier.get(_IDS).device)
+            group.carrier.set(_IDS, last.clone())

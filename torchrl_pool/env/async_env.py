@@ -295,7 +295,6 @@ def _receive(
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
     pool = env._running()
-    flight = env._flight
     results = _Results(env, op)
     try:
         if env_index is None:
@@ -311,11 +310,8 @@ def _receive(
         raise TimeoutError(
             f"fewer than {least} results were there after {timeout} s; what is ready waits for the next call"
         )
-    assert flight is not None
-    with flight.lock:
-        sent = [flight.sent[index] for index in results.envs]
     number = results.number if env._on_cpu else results.number.to(env.device)
-    data, next_root = _assemble(env, op, rows_sent(sent), results.values, results.first, number)
+    data, next_root = _assemble(env, op, rows_sent(results.sent), results.values, results.first, number)
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
     return data, next_root
@@ -330,12 +326,19 @@ class _Results:
         self.values: dict[Key, torch.Tensor] = {}
         self.first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
         self.number: torch.Tensor
+        self.sent: list[tuple[dict[Key, Any], int] | None] = []
 
     def allocate(self, envs: list[int], num_resets: int) -> tuple[list[int], list[int], int]:
-        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result."""
+        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result.
+
+        After this the envs are free, and another thread may send them with other entries.
+        """
         count = len(envs)
-        allocator = self._env._allocator
+        allocator, flight = self._env._allocator, self._env._flight
+        assert flight is not None
         self.envs = envs
+        with flight.lock:
+            self.sent = [flight.sent[index] for index in envs]
         self.values, addresses = allocator.for_rows(count, rewards=self._op is not _RESET)
         first_addresses: list[int] = []
         if num_resets:

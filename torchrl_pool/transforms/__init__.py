@@ -1,6 +1,5 @@
 """TorchRL's transforms, run where the envs run."""
 
-from torchrl_pool.transforms.explain import explain
 from torchrl_pool.transforms.fused_env import FusedEnv, fuse
 
-__all__ = ["FusedEnv", "explain", "fuse"]
+__all__ = ["FusedEnv", "fuse"]

@@ -342,7 +342,8 @@ def fuse(env: EnvBase) -> FusedEnv:
     Returns:
         An env that takes its place: with the same transform objects, which stay the owners of their
         parameters and statistics, the same specs and the same results. Transforms without a native form, and
-        all that come after the first of them, are run by TorchRL as before; :func:`explain` tells which.
+        all that come after the first of them, are run by TorchRL as before:
+        :func:`~torchrl_pool.explain` tells which.
 
     Raises:
         TypeError: the env is no TransformedEnv around a PoolEnv.

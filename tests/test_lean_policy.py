@@ -1,0 +1,416 @@
+"""Policies that are taken apart, against the same policies whole."""
+
+import pytest
+import torch
+from collecting import FRAMES, categorical_actor
+from tensordict import TensorDict
+from tensordict.nn import (
+    NormalParamExtractor,
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+    TensorDictModuleBase,
+    TensorDictSequential,
+    set_skip_existing,
+)
+from torch import nn
+from torch.distributions import Categorical, Independent, Normal
+from torchrl.data import Bounded, OneHot
+from torchrl.data import Categorical as Numbers
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+from torchrl.modules import (
+    Actor,
+    ActorValueOperator,
+    AdditiveGaussianModule,
+    Delta,
+    EGreedyModule,
+    GRUModule,
+    IndependentNormal,
+    LSTMModule,
+    MaskedCategorical,
+    MaskedOneHotCategorical,
+    OneHotCategorical,
+    ProbabilisticActor,
+    QValueActor,
+    QValueModule,
+    SafeModule,
+    TanhDelta,
+    TanhNormal,
+    TruncatedNormal,
+    ValueOperator,
+)
+
+from torchrl_pool import PoolCollector, PoolEnv, explain
+from torchrl_pool.collecting.lean_policy import parts_of, take_apart
+
+RANDOM, DETERMINISTIC = ExplorationType.RANDOM, ExplorationType.DETERMINISTIC
+SIZE, ACTIONS = 5, 3
+
+
+def network(size=ACTIONS, *layers):
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(SIZE, 7), nn.Tanh(), nn.Linear(7, size), *layers)
+
+
+def continuous(distribution, scored=True, **kwargs):
+    net = network(2 * ACTIONS, NormalParamExtractor())
+    return ProbabilisticActor(
+        TensorDictModule(net, ["observation"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=distribution,
+        return_log_prob=scored,
+        distribution_kwargs=kwargs,
+    )
+
+
+def discrete(distribution, name="logits", scored=True, in_keys=None):
+    layers = [nn.Softmax(-1)] if name == "probs" else []
+    return ProbabilisticActor(
+        TensorDictModule(network(ACTIONS, *layers), ["observation"], [name]),
+        in_keys=in_keys or [name],
+        distribution_class=distribution,
+        return_log_prob=scored,
+    )
+
+
+def of_tensordict():
+    """As policies are built of tensordict's classes alone."""
+    return ProbabilisticTensorDictSequential(
+        TensorDictModule(network(2 * ACTIONS, NormalParamExtractor()), ["observation"], ["loc", "scale"]),
+        ProbabilisticTensorDictModule(
+            ["loc", "scale"], ["action"], distribution_class=TanhNormal, return_log_prob=True
+        ),
+    )
+
+
+def q_values(spec):
+    return QValueActor(network(), in_keys=["observation"], spec=spec)
+
+
+def recurrent(make, states, **options):
+    memory = make(
+        input_size=SIZE,
+        hidden_size=4,
+        in_keys=["observation", *states],
+        out_keys=["features", *(("next", state) for state in states)],
+        **options,
+    )
+    head = TensorDictModule(nn.Linear(4, ACTIONS), ["features"], ["logits"])
+    return TensorDictSequential(
+        memory,
+        ProbabilisticActor(
+            head, in_keys=["logits"], distribution_class=OneHotCategorical, return_log_prob=True
+        ),
+    )
+
+
+def with_value():
+    body = TensorDictModule(nn.Linear(SIZE, SIZE), ["observation"], ["hidden"])
+    actor = continuous(TanhNormal)
+    actor[0].in_keys = ["hidden"]
+    return ActorValueOperator(body, actor, ValueOperator(nn.Linear(SIZE, 1), in_keys=["hidden"]))
+
+
+POLICIES = {
+    "TanhNormal": lambda: continuous(TanhNormal),
+    "TanhNormal, not scored": lambda: continuous(TanhNormal, scored=False),
+    "TanhNormal with limits": lambda: continuous(
+        TanhNormal, low=-torch.ones(ACTIONS), high=2.0 * torch.ones(ACTIONS)
+    ),
+    "TanhNormal with numbers as limits": lambda: continuous(TanhNormal, low=-2.0, high=2.0),
+    "TanhNormal, each element scored": lambda: continuous(TanhNormal, event_dims=0),
+    "TanhNormal, location bounded": lambda: continuous(TanhNormal, tanh_loc=True, upscale=2.0),
+    "TanhNormal, tanh as it is": lambda: continuous(TanhNormal, safe_tanh=False),
+    "IndependentNormal": lambda: continuous(IndependentNormal),
+    "IndependentNormal, each element scored": lambda: continuous(IndependentNormal, event_dim=0),
+    "Normal": lambda: continuous(Normal),
+    "a function that makes a Normal": lambda: continuous(
+        lambda loc, scale: Independent(Normal(loc, scale), 1)
+    ),
+    "TruncatedNormal": lambda: continuous(TruncatedNormal),
+    "a Normal of tensordict's classes": of_tensordict,
+    "OneHotCategorical": lambda: discrete(OneHotCategorical),
+    "OneHotCategorical of probabilities": lambda: discrete(OneHotCategorical, "probs"),
+    "Categorical": lambda: discrete(Categorical),
+    "Categorical, not scored": lambda: discrete(Categorical, scored=False),
+    "Categorical of probabilities": lambda: discrete(Categorical, "probs"),
+    "MaskedCategorical": lambda: discrete(MaskedCategorical, in_keys=["logits", "mask"]),
+    "MaskedOneHotCategorical": lambda: discrete(MaskedOneHotCategorical, in_keys=["logits", "mask"]),
+    "Delta": lambda: ProbabilisticActor(
+        TensorDictModule(network(), ["observation"], ["param"]), in_keys=["param"], distribution_class=Delta
+    ),
+    "TanhDelta": lambda: ProbabilisticActor(
+        TensorDictModule(network(), ["observation"], ["param"]),
+        in_keys=["param"],
+        distribution_class=TanhDelta,
+    ),
+    "a deterministic actor": lambda: Actor(network(ACTIONS, nn.Tanh()), in_keys=["observation"]),
+    "values of one-hot actions": lambda: q_values(OneHot(ACTIONS)),
+    "values of numbers": lambda: q_values(Numbers(ACTIONS)),
+    "values with a mask": lambda: TensorDictSequential(
+        TensorDictModule(network(), ["observation"], ["action_value"]),
+        QValueModule(spec=OneHot(ACTIONS), action_mask_key="mask"),
+    ),
+    "epsilon-greedy, one-hot": lambda: TensorDictSequential(
+        q_values(OneHot(ACTIONS)), EGreedyModule(OneHot(ACTIONS), eps_init=0.5)
+    ),
+    "epsilon-greedy, numbers": lambda: TensorDictSequential(
+        q_values(Numbers(ACTIONS)), EGreedyModule(Numbers(ACTIONS), eps_init=0.5)
+    ),
+    "Gaussian noise": lambda: TensorDictSequential(
+        Actor(network(ACTIONS, nn.Tanh()), in_keys=["observation"]),
+        AdditiveGaussianModule(Bounded(-1, 1, ACTIONS), sigma_init=0.5),
+    ),
+    "LSTM": lambda: recurrent(LSTMModule, ["hidden", "cell"]),
+    "LSTM of two layers": lambda: recurrent(LSTMModule, ["hidden", "cell"], num_layers=2),
+    "LSTM in Python": lambda: recurrent(LSTMModule, ["hidden", "cell"], python_based=True),
+    "GRU": lambda: recurrent(GRUModule, ["hidden"]),
+    "GRU that nobody has primed": lambda: recurrent(GRUModule, ["not there"]),
+    "actor and value": with_value,
+    "arguments by name": lambda: TensorDictModule(
+        lambda x, factor=1.0: x[..., :ACTIONS] * factor, {"x": "observation"}, ["action"]
+    ),
+    "a method": lambda: TensorDictModule(
+        network(), ["observation"], ["action"], method="forward", method_kwargs={}
+    ),
+    "a dictionary of results": lambda: TensorDictModule(
+        lambda x: {"action": x[..., :ACTIONS], "more": x}, ["observation"], ["action"]
+    ),
+    "a result that is dropped": lambda: TensorDictModule(
+        lambda x: (x[..., :ACTIONS], x), ["observation"], ["action", "_"]
+    ),
+    "nested entries": lambda: TensorDictModule(
+        lambda x: (x[..., :ACTIONS], x), [("agents", "observation")], [("agents", "action"), ("a", "b", "c")]
+    ),
+    "a result that is no tensor": lambda: TensorDictModule(
+        lambda x: (x[..., :ACTIONS], {"one": x, "two": x}), ["observation"], ["action", "features"]
+    ),
+    "a parameter among the results": lambda: ParameterPolicy(),
+}
+
+
+class ParameterPolicy(TensorDictModule):
+    def __init__(self):
+        weights = nn.Parameter(torch.zeros(6, ACTIONS))
+        super().__init__(lambda x: (weights, x), ["observation"], ["action", "seen"])
+
+
+def a_root(num_envs=6, device=None):
+    torch.manual_seed(0)
+    root = TensorDict(
+        {
+            "observation": torch.randn(num_envs, SIZE),
+            "mask": torch.rand(num_envs, ACTIONS) < 0.7,
+            "is_init": torch.rand(num_envs, 1) < 0.4,
+            "agents": {"observation": torch.randn(num_envs, SIZE)},
+            "done": torch.zeros(num_envs, 1, dtype=torch.bool),
+        },
+        batch_size=[num_envs],
+        device=device,
+    )
+    root["mask"][:, 0] = True
+    for state in ("hidden", "cell"):
+        root[state] = torch.randn(num_envs, 2 if device else 1, 4)
+    return root
+
+
+def assert_same(one, other):
+    assert one.batch_size == other.batch_size
+    assert list(one.keys(True, True)) == list(other.keys(True, True))
+    for key, value in other.items(True, True):
+        assert one[key].dtype is value.dtype, key
+        assert one[key].device == value.device, key
+        assert torch.equal(one[key], value), key
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("exploration", [RANDOM, DETERMINISTIC], ids=["random", "deterministic"])
+@pytest.mark.parametrize("name", POLICIES)
+@torch.no_grad()
+def test_gives_what_the_policy_gives(name, exploration, device):
+    policy, root = POLICIES[name](), a_root(device=device)
+    if "LSTM" in name or "GRU" in name:
+        layers = 2 if "two" in name else 1
+        root.update({state: torch.randn(6, layers, 4) for state in ("hidden", "cell")})
+    with set_exploration_type(exploration):
+        lean = take_apart(policy)
+        assert lean is not None, parts_of(policy)
+        for seed in range(4):
+            torch.manual_seed(seed)
+            expected = policy(root.clone())
+            drawn = torch.rand(())
+            torch.manual_seed(seed)
+            assert_same(lean(root.clone()), expected)
+            assert torch.equal(torch.rand(()), drawn), "the generator is in another state"
+
+
+def hooked():
+    policy = continuous(TanhNormal)
+    policy.module[0].register_forward_hook(lambda module, args, result: None)
+    return policy
+
+
+def selecting():
+    return TensorDictModule(lambda x: (x, x), ["observation"], ["action", "more"]).select_out_keys("action")
+
+
+class Counting(TensorDictModuleBase):
+    in_keys, out_keys = ("observation",), ("action",)
+
+    def forward(self, tensordict):
+        return tensordict.set("action", tensordict["observation"][..., :ACTIONS])
+
+
+class LouderModule(TensorDictModule):
+    def forward(self, tensordict):
+        return super().forward(tensordict).apply_(lambda x: x * 2)
+
+
+def replaced():
+    policy = discrete(Categorical)
+    policy.forward = lambda tensordict: tensordict
+    return policy
+
+
+def with_generator():
+    policy = discrete(Categorical)
+    policy.module[-1]._generator = torch.Generator()
+    return policy
+
+
+WHOLE = {
+    "a hook": (hooked, "hooks"),
+    "a safe actor, which is a hook": (
+        lambda: SafeModule(network(), ["observation"], ["action"], spec=Bounded(-1, 1, ACTIONS), safe=True),
+        "hooks",
+    ),
+    "selected keys, which are a hook": (selecting, "hooks"),
+    "a class of the user's": (lambda: TensorDictSequential(Counting()), "class is not known"),
+    "a subclass with its own forward": (
+        lambda: LouderModule(network(), ["observation"], ["action"]),
+        "class is not known",
+    ),
+    "a forward that was replaced": (replaced, "a way of its own"),
+    "a generator of its own": (with_generator, "generator"),
+    "several samples": (
+        lambda: ProbabilisticTensorDictModule(
+            ["loc", "scale"], ["action"], distribution_class=Normal, num_samples=3
+        ),
+        "several samples",
+    ),
+    "a new tensordict for the results": (
+        lambda: TensorDictModule(network(), ["observation"], ["action"], inplace=False),
+        "inplace",
+    ),
+    "a function": (lambda: lambda tensordict: tensordict, "no torch.nn.Module"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_does_more_is_called_as_it_is(name):
+    make, why = WHOLE[name]
+    policy = make()
+    with set_exploration_type(RANDOM):
+        assert take_apart(policy) is None
+        assert any(why in part.why_not for part in parts_of(policy)), parts_of(policy)
+
+
+def test_modes_of_the_caller_count():
+    policy = discrete(Categorical)
+    with set_exploration_type(RANDOM), set_skip_existing(True):
+        assert take_apart(policy) is None
+    with set_exploration_type(None):
+        assert take_apart(policy) is None
+
+
+def test_new_weights_and_train_mode_count():
+    policy = Actor(network(ACTIONS, nn.Dropout(0.5)), in_keys=["observation"])
+    with set_exploration_type(RANDOM), torch.no_grad():
+        lean = take_apart(policy)
+        for change in (
+            lambda: policy.eval(),
+            lambda: policy.module[0].weight.fill_(0.1),
+            lambda: policy.train(),
+        ):
+            change()
+            torch.manual_seed(0)
+            expected = policy(a_root())
+            torch.manual_seed(0)
+            assert_same(lean(a_root()), expected)
+
+
+def test_gradients_flow():
+    policy, root = continuous(TanhNormal), a_root()
+    with set_exploration_type(RANDOM):
+        lean = take_apart(policy)
+        grads = []
+        for call in (policy, lean):
+            torch.manual_seed(0)
+            out = call(root.clone())
+            policy.zero_grad()
+            (out["action"].sum() + out["action_log_prob"].sum()).backward()
+            grads.append([p.grad.clone() for p in policy.parameters()])
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_failing_network_is_named():
+    policy = TensorDictModule(nn.Linear(4, 2), ["observation"], ["action"])
+    with set_exploration_type(RANDOM), pytest.raises(RuntimeError, match="shapes") as raised:
+        take_apart(policy)(a_root())
+    assert "observation" in raised.value.__notes__[0]
+
+
+def test_a_missing_entry_is_named():
+    policy = TensorDictModule(nn.Linear(4, 2), ["velocity"], ["action"])
+    with set_exploration_type(RANDOM), pytest.raises(KeyError, match="velocity"):
+        take_apart(policy)(a_root())
+
+
+def explained(collector, capsys):
+    """The rows of the table of modules, and what is said of groups."""
+    explain(collector)
+    *rows, groups = [line for line in capsys.readouterr().out.splitlines()[1:] if line]
+    return rows, groups
+
+
+def test_explain_tells_how_the_policy_is_called(capsys):
+    env = PoolEnv("CartPole-v1", 4)
+    policy = categorical_actor(env)
+    rows, groups = explained(PoolCollector(env, policy, frames_per_batch=FRAMES), capsys)
+    assert [row.split() for row in rows] == [
+        ["TensorDictModule", "tensors"],
+        ["SafeProbabilisticModule", "tensors"],
+    ]
+    assert groups.endswith("all together")
+    whole = TensorDictSequential(policy, TensorDictSequential(Counting()))
+    whole.module[1].module[0].forward = lambda tensordict: tensordict
+    collector = PoolCollector(env, whole, frames_per_batch=FRAMES, double_buffered="auto")
+    rows, groups = explained(collector, capsys)
+    assert rows[0].endswith("a tensordict  another one needs it")
+    assert "a way of its own" in rows[2]
+    assert groups.endswith("being measured")
+    env.close()
+
+
+def test_a_compiled_policy_is_compiled_once():
+    """... for all batches, as one graph; without draws it is compared with what is not compiled."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    batches = []
+    for options in ({}, {"compile_policy": {"backend": "eager", "fullgraph": True}}):
+        env = PoolEnv("CartPole-v1", 4, seed=0)
+        policy = QValueActor(nn.Linear(4, 2), in_keys=["observation"], spec=env.action_spec_unbatched)
+        with torch.no_grad():
+            policy[0].module.weight.copy_(torch.arange(8.0).reshape(2, 4) - 3)
+            policy[0].module.bias.zero_()
+        collector = PoolCollector(env, policy, frames_per_batch=FRAMES, total_frames=3 * FRAMES, **options)
+        batches.append([])
+        graphs = []
+        for batch in collector:
+            batches[-1].append(batch)
+            graphs.append(torch._dynamo.utils.counters["stats"].get("unique_graphs", 0))
+        assert graphs == graphs[:1] * 3
+    assert graphs[0] >= 1
+    for one, other in zip(*batches, strict=True):
+        assert_same(one, other)

@@ -1,0 +1,84 @@
+"""Torch's threads while a batch is collected."""
+
+import threading
+
+import pytest
+import torch
+from collecting import FRAMES, categorical_actor
+from tensordict.nn import TensorDictModule
+from torch import nn
+
+from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool.collecting.policy_threads import computing_with, threads_for
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def seen_by_policy(network, **options):
+    """The threads that a network finds in each of its calls."""
+    env, seen = PoolEnv("CartPole-v1", 4), []
+
+    def choose(observation):
+        seen.append(torch.get_num_threads())
+        return torch.eye(2, dtype=torch.int64)[(observation[..., 2] > 0).long()]
+
+    policy = TensorDictModule(choose, ["observation"], ["action"])
+    policy.network = network
+    collector = PoolCollector(env, policy, frames_per_batch=FRAMES, total_frames=FRAMES, **options)
+    seen.clear()
+    list(collector)
+    assert torch.get_num_threads() == 3
+    return set(seen)
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "expected"),
+    [
+        (nn.Linear(64, 64), {}, 1),
+        (nn.Linear(4096, 8193), {}, 3),  # times four rows
+        (nn.Conv2d(1, 1, 1), {}, 3),
+        (nn.Linear(64, 64), {"policy_threads": 2}, 2),
+        (nn.Conv2d(1, 1, 1), {"policy_threads": 1}, 1),
+    ],
+    ids=str,
+)
+def test_small_networks_get_one_thread(network, options, expected):
+    assert seen_by_policy(network, **options) == {expected}
+
+
+def test_an_error_restores_them():
+    with pytest.raises(KeyError), computing_with(1):
+        raise KeyError
+    assert torch.get_num_threads() == 3
+
+
+def test_other_threads_set_nothing():
+    seen = []
+
+    def collect():
+        before = torch.get_num_threads()
+        with computing_with(1 if before != 1 else 2):
+            seen.append(torch.get_num_threads() == before)
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    thread.join()
+    assert seen == [True]
+
+
+def test_what_is_no_module_is_small():
+    assert threads_for(lambda tensordict: tensordict, 10_000) == 1
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "many"])
+def test_bad_numbers_are_refused(value):
+    env = PoolEnv("CartPole-v1", 4)
+    with pytest.raises((TypeError, ValueError), match="policy_threads"):
+        PoolCollector(env, categorical_actor(env), frames_per_batch=FRAMES, policy_threads=value)
+    env.close()

@@ -1,0 +1,170 @@
+"""Drawing actions from distributions and scoring them, without building the distributions.
+
+Each sampler makes the operations that TorchRL's and torch's classes make, in their order and on the
+same operands, so that the numbers are the same to the last bit. It leaves out the objects in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, ComposeTransform, Normal
+from torch.nn import functional
+from torchrl.modules import IndependentNormal, OneHotCategorical, TanhNormal
+
+Sampler: TypeAlias = Callable[..., "tuple[Tensor, Tensor | None]"]
+"""From the parameters, by name, to a sample and its log-probability (None: not asked for)."""
+
+_LOG_SQRT_2PI = math.log(math.sqrt(2 * math.pi))
+_LOG_2 = math.log(2.0)
+
+
+def sampler_for(
+    distribution_class: Any, names: Collection[str], kwargs: Mapping[str, Any], *, scored: bool
+) -> Sampler | None:
+    """What draws from a distribution of this class; None where the class itself must.
+
+    A sampler raises :class:`NotSampled`, before it draws, for parameters that need the class.
+
+    Args:
+        distribution_class: the class.
+        names: of the parameters that each draw gets.
+        kwargs: the class's other arguments.
+        scored: whether log-probabilities are wanted.
+    """
+    expected, make = _SAMPLERS.get(distribution_class, (set(), None))
+    return make(kwargs, scored) if make is not None and set(names) == expected else None
+
+
+class NotSampled(Exception):
+    """The distribution's own class must draw."""
+
+
+class _Normal:
+    """``Normal`` and ``Independent(Normal)``, by reparameterization.
+
+    Args:
+        event_dims: how many trailing dimensions a log-probability is the sum over.
+    """
+
+    def __init__(self, event_dims: int, scored: bool) -> None:
+        self._event_dims, self._scored = event_dims, scored
+
+    def __call__(self, *, loc: Any, scale: Any) -> tuple[Tensor, Tensor | None]:
+        sample, density = self.draw(loc, scale)
+        return sample, None if density is None else self.total(density)
+
+    def draw(self, loc: Any, scale: Any) -> tuple[Tensor, Tensor | None]:
+        """A sample, and the logarithm of its density, element by element."""
+        if not (isinstance(loc, Tensor) and isinstance(scale, Tensor)):
+            raise NotSampled
+        if loc.shape != scale.shape or loc.dtype is not scale.dtype or loc.device != scale.device:
+            raise NotSampled
+        if loc.ndim < self._event_dims:
+            raise NotSampled
+        # As torch.normal(0, 1) with tensors of them, which multiplies by one and adds zero.
+        noise = torch.empty(loc.shape, dtype=loc.dtype, device=loc.device).normal_()
+        sample = loc + noise * scale
+        if not self._scored:
+            return sample, None
+        return sample, -((sample - loc) ** 2) / (2 * scale**2) - scale.log() - _LOG_SQRT_2PI
+
+    def total(self, per_element: Tensor) -> Tensor:
+        dims = self._event_dims
+        return per_element if dims == 0 else per_element.flatten(-dims).sum(-1)
+
+
+class _TanhNormal:
+    """``TanhNormal``: scored where it was drawn, before the hyperbolic tangent."""
+
+    def __init__(self, kwargs: Mapping[str, Any], scored: bool) -> None:
+        self._kwargs, self._scored = kwargs, scored
+        self._normal: _Normal | None = None
+        self._affine: tuple[Any, Any] | None = None
+        self._limit: float | None = None
+
+    def __call__(self, *, loc: Any, scale: Any) -> tuple[Tensor, Tensor | None]:
+        normal = self._normal or self._prepared(loc, scale)
+        latent, density = normal.draw(loc, scale)
+        sample = latent.tanh()
+        if self._limit is not None:
+            sample = sample.clamp(-self._limit, self._limit)
+        if self._affine is not None:
+            sample = self._affine[0] + self._affine[1] * sample
+        if density is None:
+            return sample, None
+        slope = 2.0 * (_LOG_2 - latent - functional.softplus(-2.0 * latent))
+        if self._affine is not None:
+            slope = slope + torch.abs(self._affine[1]).log().expand(slope.shape)
+        return sample, normal.total(density) - normal.total(slope)
+
+    def _prepared(self, loc: Any, scale: Any) -> _Normal:
+        """Lets the class check its arguments once, and takes its constants from it."""
+        if not (isinstance(loc, Tensor) and isinstance(scale, Tensor)):
+            raise NotSampled
+        made: Any = TanhNormal(loc, scale, **self._kwargs)
+        if made.tanh_loc:
+            raise NotSampled
+        tanh = made._t
+        if isinstance(tanh, ComposeTransform):
+            affine: Any
+            tanh, affine = tanh.parts
+            self._affine = affine.loc, affine.scale
+        if type(tanh) is not torch.distributions.TanhTransform:  # the safe one
+            self._limit = 1.0 - torch.finfo(loc.dtype).resolution
+        self._normal = _Normal(made._event_dims, self._scored)
+        return self._normal
+
+
+class _Categorical:
+    """``Categorical``, and TorchRL's ``OneHotCategorical``."""
+
+    def __init__(self, one_hot: bool, scored: bool) -> None:
+        self._one_hot, self._scored = one_hot, scored
+
+    def __call__(self, *, logits: Any) -> tuple[Tensor, Tensor | None]:
+        if not isinstance(logits, Tensor) or logits.ndim < 2:
+            raise NotSampled
+        if self._one_hot and logits.shape[-1] == 1:  # which the class takes for a dimension too many
+            raise NotSampled
+        log_probs = logits - logits.logsumexp(dim=-1, keepdim=True)
+        probs = functional.softmax(log_probs, dim=-1)
+        index = torch.multinomial(probs.flatten(0, -2), 1, True).reshape(*logits.shape[:-1], 1)
+        if self._one_hot:
+            sample = torch.zeros_like(logits, dtype=torch.int64).scatter_(-1, index, 1)
+        else:
+            sample = index.squeeze(-1)
+        return sample, log_probs.gather(-1, index).squeeze(-1) if self._scored else None
+
+
+def _normal(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
+    return None if kwargs else _Normal(0, scored)
+
+
+def _independent_normal(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
+    # tanh_loc and upscale count in update() only.
+    if not kwargs.keys() <= {"event_dim", "tanh_loc", "upscale"}:
+        return None
+    return _Normal(kwargs.get("event_dim", 1), scored)
+
+
+def _categorical(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
+    return None if kwargs else _Categorical(False, scored)
+
+
+def _one_hot_categorical(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
+    return _Categorical(True, scored) if kwargs.keys() <= {"grad_method"} else None
+
+
+_LOC_SCALE, _LOGITS = {"loc", "scale"}, {"logits"}
+_SAMPLERS: dict[Any, tuple[set[str], Callable[[Mapping[str, Any], bool], Sampler | None]]] = {
+    Normal: (_LOC_SCALE, _normal),
+    IndependentNormal: (_LOC_SCALE, _independent_normal),
+    TanhNormal: (_LOC_SCALE, _TanhNormal),
+    Categorical: (_LOGITS, _categorical),
+    OneHotCategorical: (_LOGITS, _one_hot_categorical),
+}

@@ -1,0 +1,50 @@
+"""How many threads torch computes with between the steps of a pool."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+# Multiplications of a call, for all rows, from which torch's threads are worth what they cost: about five
+# milliseconds on one processor. They spin for about as long after each call, where simulators want to run.
+_WORTH_THREADS = 1 << 27
+
+
+def threads_for(policy: Any, num_rows: int) -> int:
+    """The threads that a policy is called with: one, or for a large network torch's own number.
+
+    It depends on the network alone, not on measurements, since the last bits of a product may depend on it.
+
+    Args:
+        policy: the policy; what is no ``torch.nn.Module`` counts as small.
+        num_rows: of each call.
+    """
+    available = torch.get_num_threads()
+    if not isinstance(policy, nn.Module):
+        return 1
+    # Each weight is used once per row, but in a convolution.
+    convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in policy.modules())
+    work = num_rows * sum(parameter.numel() for parameter in policy.parameters())
+    return available if convolves or work >= _WORTH_THREADS else 1
+
+
+@contextlib.contextmanager
+def computing_with(num_threads: int) -> Iterator[None]:
+    """Sets ``torch.set_num_threads`` for a while, where nobody else computes at the same time.
+
+    Elsewhere than in a process's main thread it does nothing: the number is the whole process's.
+    """
+    before = torch.get_num_threads()
+    if num_threads == before or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    torch.set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

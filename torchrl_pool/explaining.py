@@ -1,0 +1,67 @@
+"""What runs in the executor and what TorchRL runs, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchrl.envs import EnvBase, TransformedEnv
+
+from torchrl_pool.collecting import PoolCollector
+from torchrl_pool.tables import print_table
+from torchrl_pool.transforms import FusedEnv, fuse
+from torchrl_pool.transforms.fusion import transforms_of
+
+_GROUPS = {None: "in one group or two: which is faster is being measured", 1: "all together"}
+
+
+def explain(what: EnvBase | PoolCollector) -> None:
+    """Prints what :func:`fuse` makes of an env's transforms, and :class:`PoolCollector` of its policy.
+
+    Transforms are listed in the order in which they run, the modules of a policy in the order of their calls.
+
+    Args:
+        what: a collector, or a :class:`~torchrl.envs.TransformedEnv` around a
+            :class:`~torchrl_pool.PoolEnv`, fused or not.
+
+    Raises:
+        TypeError: the env is no TransformedEnv around a PoolEnv.
+
+    Examples:
+        >>> from torchrl.envs import ExpandAs, RewardSum, TransformedEnv
+        >>> from torchrl_pool import PoolEnv, explain
+        >>> explain(TransformedEnv(PoolEnv("CartPole-v1", 4), RewardSum()))
+        transform  runs in       why
+        RewardSum  the executor
+    """
+    if not isinstance(what, PoolCollector):
+        print_table(("transform", "runs in", "why"), list(_transforms(fuse(what))))
+        return
+    if isinstance(what.env, FusedEnv):
+        print_table(("transform", "runs in", "why"), list(_transforms(what.env)))
+        print()
+    elif isinstance(what.env, TransformedEnv):
+        print("transforms: no more than flags and recurrent states, which the collector writes itself\n")
+    print_table(("module of the policy", "called with", "why"), list(_modules(what)))
+    print("\nthe envs are stepped " + _GROUPS.get(what.num_groups, f"in {what.num_groups} groups, in turn"))
+
+
+def _transforms(env: FusedEnv) -> Iterator[tuple[str, str, str]]:
+    fusion = env.fusion()
+    for index, transform in enumerate(transforms_of(env)):
+        name = type(transform).__name__
+        if index < fusion.num_native:
+            yield name, "the executor", ""
+        elif index == fusion.num_native:
+            yield name, "TorchRL", fusion.why_not
+        else:
+            yield name, "TorchRL", "one before it does"
+
+
+def _modules(collector: PoolCollector) -> Iterator[tuple[str, str, str]]:
+    parts = collector.policy_parts()
+    apart = all(part.step is not None for part in parts)
+    for part in parts:
+        if apart:
+            yield part.name, "tensors", ""
+        else:
+            yield part.name, "a tensordict", part.why_not or "another one needs it"
