@@ -35,7 +35,7 @@ class PPOUpdate:
         max_grad_norm: the gradients' largest norm, all parameters together; None: any.
         compile: whether ``torch.compile`` makes one graph of everything but the optimiser's step, for
             minibatches of one size from batches of one size; others are not compiled. Takes tens of seconds
-            of a CPU, at the first update, which small networks win back in some 20,000 updates.
+            of a CPU, at the first update, which small networks win back in some 10,000 updates.
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
