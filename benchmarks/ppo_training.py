@@ -1,0 +1,279 @@
+"""Seconds of a whole iteration of PPO, collecting and training, beside those of others.
+
+The same task, networks and settings (2,048 frames, ten epochs of minibatches of 64) on each side: this
+package's example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize,
+and TorchRL's ``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its
+own, and their iterations take turns. ``--sb3-python`` names the interpreter of an environment that has
+Stable-Baselines3:
+
+    python -m venv sb3 && sb3/bin/pip install torch==2.13.0 stable-baselines3 'gymnasium[mujoco]'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+FRAMES, MINIBATCH, EPOCHS, NUM_ENVS = 2048, 64, 10, 8
+Sample = dict[str, float]  # seconds of collecting and of training
+
+
+# ---- the sides, each in a process of its own; they import what their environments have
+
+
+def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
+    import torch
+
+    from torchrl_pool.examples.ppo import Config, Training, config_of, make_parser
+
+    torch.set_num_threads(threads)
+    config: Config = config_of(make_parser().parse_args(["--preset", "sb3-mujoco", "--task", task]))
+    assert (config.frames_per_batch, config.minibatch_size, config.epochs) == (FRAMES, MINIBATCH, EPOCHS)
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(config, Path(folder), compile=compile)
+        training.iterate()  # the clock leaves it out
+        before = training.clock.timings()
+        while True:
+            start = time.perf_counter()
+            training.iterate()
+            total, timings = time.perf_counter() - start, training.clock.timings()
+            collecting = timings["collecting"] - before["collecting"]
+            # What belongs to neither (scaled rewards apart: figures for the log) counts as training.
+            yield {"collecting": collecting, "training": total - collecting}
+            before = timings
+
+
+def sb3_side(task: str, threads: int) -> Iterator[Sample]:
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    torch.set_num_threads(threads)
+    seconds: list[float] = []
+
+    class Timed(PPO):
+        def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
+            start = time.perf_counter()
+            try:
+                return super().collect_rollouts(*args, **kwargs)
+            finally:
+                seconds.append(time.perf_counter() - start)
+
+        def train(self) -> None:
+            start = time.perf_counter()
+            super().train()
+            seconds.append(time.perf_counter() - start)
+
+    env = VecNormalize(make_vec_env(task, NUM_ENVS))
+    model = Timed(
+        "MlpPolicy", env, n_steps=FRAMES // NUM_ENVS, batch_size=MINIBATCH, n_epochs=EPOCHS, device="cpu"
+    )
+    while True:
+        seconds.clear()
+        model.learn(FRAMES, reset_num_timesteps=False)
+        yield {"collecting": seconds[0], "training": seconds[1]}
+
+
+def torchrl_side(task: str, threads: int) -> Iterator[Sample]:
+    import torch
+    from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
+    from torch import nn
+    from torchrl.collectors import Collector
+    from torchrl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
+    from torchrl.envs import (
+        ClipTransform,
+        Compose,
+        DoubleToFloat,
+        GymEnv,
+        RewardSum,
+        StepCounter,
+        TransformedEnv,
+        VecNorm,
+    )
+    from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
+    from torchrl.objectives import ClipPPOLoss, group_optimizers
+    from torchrl.objectives.value import GAE
+
+    torch.set_num_threads(threads)
+    normalise = VecNorm(in_keys=["observation"], decay=0.99999, eps=1e-2)
+    clip = ClipTransform(in_keys=["observation"], low=-10, high=10)
+    transforms = Compose(normalise, clip, RewardSum(), StepCounter(), DoubleToFloat(in_keys=["observation"]))
+    env = TransformedEnv(GymEnv(task), transforms)
+    actions, features = env.action_spec_unbatched, env.observation_spec["observation"].shape[-1]
+    net = partial(MLP, features, num_cells=[64, 64], activation_class=nn.Tanh)
+    network = nn.Sequential(
+        net(actions.shape[-1]), AddStateIndependentNormalScale(actions.shape[-1], scale_lb=1e-8)
+    )
+    actor = ProbabilisticActor(
+        TensorDictModule(network, ["observation"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        spec=env.full_action_spec_unbatched,
+        distribution_class=TanhNormal,
+        distribution_kwargs={"low": actions.space.low, "high": actions.space.high, "tanh_loc": False},
+        return_log_prob=True,
+    )
+    critic = ValueOperator(net(1), in_keys=["observation"])
+    collector = Collector(
+        env, actor, frames_per_batch=FRAMES, total_frames=-1, auto_register_policy_transforms=False
+    )
+    buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(FRAMES), sampler=SamplerWithoutReplacement(), batch_size=MINIBATCH
+    )
+    advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic, vectorized=True)
+    loss = ClipPPOLoss(
+        actor,
+        critic,
+        clip_epsilon=0.2,
+        loss_critic_type="l2",
+        entropy_coeff=0.0,
+        critic_coeff=0.25,
+        normalize_advantage=True,
+    )
+    adam = partial(torch.optim.Adam, lr=torch.tensor(3e-4), eps=1e-5)
+    optimizer = group_optimizers(adam(actor.parameters()), adam(critic.parameters()))
+    batches = iter(collector)
+    while True:
+        start = time.perf_counter()
+        batch = next(batches)
+        collected = time.perf_counter()
+        for _ in range(EPOCHS):
+            with torch.no_grad():
+                batch = advantage(batch)
+            buffer.extend(batch.reshape(-1))
+            for minibatch in buffer:
+                optimizer.zero_grad(set_to_none=True)
+                losses = loss(minibatch)
+                (losses["loss_critic"] + losses["loss_objective"] + losses["loss_entropy"]).backward()
+                optimizer.step()
+        yield {"collecting": collected - start, "training": time.perf_counter() - collected}
+
+
+SIDES: dict[str, Callable[[str, int], Iterator[Sample]]] = {
+    "torchrl_pool, compiled": partial(pool_side, compile=True),
+    "torchrl_pool": partial(pool_side, compile=False),
+    "Stable-Baselines3": sb3_side,
+    "TorchRL's ppo_mujoco": torchrl_side,
+}
+
+
+def serve(side: str, task: str, threads: int) -> None:
+    """Makes an iteration for each line of the standard input, and answers with its seconds."""
+    answers = sys.stdout
+    with redirect_stdout(sys.stderr):
+        iterations = SIDES[side](task, threads)
+        for _ in sys.stdin:
+            print(json.dumps(next(iterations)), file=answers, flush=True)
+
+
+# ---- the table
+
+
+class Peer:
+    """A side's process."""
+
+    def __init__(self, python: str, side: str, task: str, threads: int) -> None:
+        command = [python, "-Wignore", __file__, "--serve", side, "--task", task, "--threads", str(threads)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def iteration(self) -> Sample:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a side ended with status {self.process.wait()}: {self.process.args}")
+        answer: Sample = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--task", default="HalfCheetah-v5", help="a task with continuous actions")
+    parser.add_argument("--iterations", type=int, default=10, help="of each side, after two to warm up")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1, 2], help="torch's; each side's best counts"
+    )
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--sb3-python", help="an interpreter with Stable-Baselines3")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
+    parsed = parser.parse_args()
+    if parsed.serve:
+        serve(parsed.serve, parsed.task, parsed.threads[0])
+        return
+
+    from torchrl_pool.bench.document import machine_line, save
+    from torchrl_pool.tables import print_table
+
+    sides = list(parsed.sides)
+    if parsed.sb3_python is None and "Stable-Baselines3" in sides:
+        sides.remove("Stable-Baselines3")
+        print("Stable-Baselines3 is left out: --sb3-python names an interpreter that has it")
+    peers = {
+        (side, threads): Peer(
+            parsed.sb3_python if side == "Stable-Baselines3" else sys.executable, side, parsed.task, threads
+        )
+        for side in sides
+        for threads in parsed.threads
+    }
+    samples: dict[tuple[str, int], list[Sample]] = {key: [] for key in peers}
+    for i in range(parsed.iterations + 2):
+        for key, peer in peers.items():
+            sample = peer.iteration()
+            if i >= 2:
+                samples[key].append(sample)
+    for peer in peers.values():
+        peer.close()
+
+    def median(key: tuple[str, int], part: str) -> float:
+        return statistics.median(sample[part] for sample in samples[key])
+
+    medians = {key: {part: median(key, part) for part in ("collecting", "training")} for key in samples}
+    updates = FRAMES // MINIBATCH * EPOCHS
+    print(f"{machine_line()}\n\n{parsed.task}, seconds of an iteration (medians of {parsed.iterations})")
+    rows = []
+    for side in sides:
+        best = min((key for key in medians if key[0] == side), key=lambda key: sum(medians[key].values()))
+        collecting, training = medians[best]["collecting"], medians[best]["training"]
+        update = f"{training / updates * 1e3:.2f}"
+        rows.append(
+            [
+                side,
+                str(best[1]),
+                f"{collecting:.3f}",
+                f"{training:.3f}",
+                update,
+                f"{collecting + training:.3f}",
+            ]
+        )
+    print_table(["", "torch's threads", "collecting", "training", "ms an update", "all"], rows, numbers=5)
+    results = [
+        {"side": side, "threads": threads, "samples": taken} for (side, threads), taken in samples.items()
+    ]
+    save(parsed.json, {"task": parsed.task, "iterations": results})
+
+
+if __name__ == "__main__":
+    main()

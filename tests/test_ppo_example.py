@@ -1,0 +1,233 @@
+"""The PPO example: what it learns, what it leaves behind, and how it goes on."""
+
+import csv
+import json
+import signal
+import time
+
+import pytest
+import torch
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+from torchrl_pool import task_info
+from torchrl_pool.examples import ppo
+from torchrl_pool.examples.ppo import PRESETS, Config, Training, config_of, main, make_parser
+from torchrl_pool.examples.training_run import record_video
+
+SMALL = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def _threads_as_before():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(folder, *arguments, small=True):
+    assert main([*(SMALL if small else ["--quiet"]), "--output", str(folder), *arguments]) == 0
+
+
+def weights_of(folder, seed=0, task="CartPole-v1"):
+    state = torch.load(folder / f"ppo-{task}-{seed}" / "checkpoint.pt", weights_only=True)
+    return state["update"]["parameters"]
+
+
+def curve_of(folder, seed=0, task="CartPole-v1"):
+    with (folder / f"ppo-{task}-{seed}" / "curve.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_it_learns_to_balance_a_pole(tmp_path):
+    run(tmp_path, "--total-frames", "40000", "--evaluate", "20", small=False)
+    returns = [float(row["return"]) for row in curve_of(tmp_path)]
+    assert returns[0] < 40
+    assert json.loads((tmp_path / "ppo-CartPole-v1-0" / "evaluation.json").read_text())["mean"] > 200
+    assert (tmp_path / "ppo-CartPole-v1-0" / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
+    for folder, seed in (("one", "1"), ("two", "1"), ("three", "3")):
+        run(tmp_path / folder, "--total-frames", "512", "--seed", seed, "--evaluate", "0")
+    one, two = weights_of(tmp_path / "one", 1), weights_of(tmp_path / "two", 1)
+    assert torch.equal(one, two)
+    assert not torch.equal(one, weights_of(tmp_path / "three", 3))
+
+
+@pytest.mark.parametrize(
+    ("task", "preset", "more"),
+    [
+        ("CartPole-v1", "classic", []),
+        ("CartPole-v1", "cleanrl-classic", ["--normalize-observations", "--normalize-rewards"]),
+        ("InvertedPendulum-v5", "sb3-mujoco", []),
+        ("InvertedPendulum-v5", "torchrl-mujoco", []),
+    ],
+)
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, more):
+    arguments = ["--task", task, "--preset", preset, "--total-frames", "1024", "--evaluate", "0", *more]
+    run(tmp_path / "whole", *arguments)
+    config = config_of(make_parser().parse_args([*SMALL, *arguments]))
+    folder = tmp_path / "parts" / f"ppo-{task}-0"
+    folder.mkdir(parents=True)
+    torch.set_num_threads(1)
+    first = Training(config, folder)
+    for _ in range(3):
+        first.iterate()
+    ppo.save_checkpoint(folder / "checkpoint.pt", first.state_dict())
+    first.close()
+    torch.rand(5)  # the state of the generator comes from the checkpoint
+    assert main(["--quiet", "--evaluate", "0", "--resume", str(folder / "checkpoint.pt")]) == 0
+    assert torch.equal(weights_of(tmp_path / "whole", 0, task), weights_of(tmp_path / "parts", 0, task))
+    clock = {"seconds", "steps_per_second"}
+    whole, parts = curve_of(tmp_path / "whole", 0, task), curve_of(tmp_path / "parts", 0, task)
+    assert len(whole) == 8
+    for one, other in zip(whole, parts, strict=True):
+        assert {k: v for k, v in one.items() if k not in clock} == {
+            k: v for k, v in other.items() if k not in clock
+        }
+
+
+def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch):
+    iterate = Training.iterate
+
+    def iterate_and_press(training):
+        if training.iteration == 2:
+            signal.raise_signal(signal.SIGINT)
+        iterate(training)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "iterate", iterate_and_press)
+        run(tmp_path, "--total-frames", "1024")
+    assert "Stopped; go on with --resume" in capsys.readouterr().out
+    checkpoint = tmp_path / "ppo-CartPole-v1-0" / "checkpoint.pt"
+    assert ppo.load_checkpoint(checkpoint)["iteration"] == 3  # the one that went on is whole
+    assert main(["--quiet", "--resume", str(checkpoint), "--evaluate", "0"]) == 0
+    assert [int(row["frames"]) for row in curve_of(tmp_path)] == [128 * (i + 1) for i in range(8)]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    with ppo.StopRequest() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.made
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_it_stops_at_a_return(tmp_path):
+    run(tmp_path, "--total-frames", "12800", "--until-return", "10", "--evaluate", "0")
+    returns = [float(row["return"]) for row in curve_of(tmp_path)]
+    assert 1 <= len(returns) < 100
+    assert returns[-1] >= 10
+    assert not any(value >= 10 for value in returns[:-1])
+
+
+def test_timings_leave_out_the_first_iteration(tmp_path):
+    path = tmp_path / "timings.json"
+    start = time.perf_counter()
+    run(tmp_path, "--total-frames", "640", "--timings", str(path), "--evaluate", "0")
+    wall = time.perf_counter() - start
+    timings = json.loads(path.read_text())
+    assert set(timings) == {"iterations", "collecting", "env_step", "inference", "training"}
+    assert timings["iterations"] == 4
+    assert 0 < timings["env_step"] < timings["collecting"]
+    assert timings["inference"] == pytest.approx(timings["collecting"] - timings["env_step"])
+    assert 0 < timings["training"] < wall
+
+
+def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
+    run(tmp_path, "--total-frames", "512", "--seeds", "1", "2", "--evaluate", "2")
+    out = capsys.readouterr().out
+    assert "Mean return over 2 seeds" in out
+    assert "Where the time of 3 iterations went" in out
+    assert (tmp_path / "ppo-CartPole-v1.png").read_bytes().startswith(b"\x89PNG")
+    assert len(curve_of(tmp_path, 1)) == len(curve_of(tmp_path, 2)) == 4
+
+
+def test_a_video_shows_an_episode(tmp_path):
+    imageio = pytest.importorskip("imageio.v2")
+    training = Training(Config(num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    env = training.evaluation_env(1)
+    path = record_video(env, training.actor, tmp_path / "video", max_frames=6)
+    assert path.suffix in (".gif", ".mp4")
+    frames = imageio.mimread(path)
+    assert 1 < len(frames) <= 6  # a gif has equal pictures once
+    assert frames[0].shape[:2] == (400, 600)
+    env.close()
+    training.close()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_make_trainings(preset, tmp_path):
+    tasks = {"mujoco": "HalfCheetah-v5", "atari": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"}
+    task = tasks.get(preset.split("-")[-1], "CartPole-v1")
+    arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "16"]
+    arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "16"]
+    training = Training(config_of(make_parser().parse_args(arguments)), tmp_path)
+    assert training.collector.writes_once
+    training.iterate()
+    assert training.is_over
+    training.close()
+
+
+@pytest.mark.parametrize("task", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4", "Pendulum-v1", "Humanoid-v5"])
+def test_other_spaces(task, tmp_path):
+    training = Training(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)
+    training.iterate()
+    training.close()
+
+
+def test_a_frozen_normaliser_learns_nothing_in_evaluation(tmp_path):
+    config = Config("InvertedPendulum-v5", frames_per_batch=64, num_envs=4, normalize_observations=True)
+    training = Training(config, tmp_path)
+    training.iterate()
+    normaliser = ppo.normaliser_of(training.env)
+    before = normaliser.loc["observation"].clone()
+    env = training.evaluation_env(3)
+    returns = ppo.evaluate(env, training.actor)
+    assert len(returns) == 3
+    assert torch.equal(normaliser.loc["observation"], before)
+    assert torch.equal(ppo.normaliser_of(env).loc["observation"], before)
+    env.close()
+    training.close()
+
+
+def test_the_default_preset_is_the_tasks():
+    def of(*arguments):
+        return config_of(make_parser().parse_args([*arguments]))
+
+    assert of().task == "CartPole-v1"
+    assert of("--task", "Ant-v5") == Config(**{"task": "Ant-v5", **PRESETS["cleanrl-mujoco"][1]})
+    assert of("--task", "ALE/Pong-v5").sign_rewards
+    assert task_info(of("--preset", "envpool-pong").task).family == "atari"
+    assert of("--preset", "sb3-mujoco", "--gamma", "0.5", "--no-normalize-rewards").gamma == 0.5
+
+
+def test_help_names_every_setting_and_preset(capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["--help"])
+    assert exit_info.value.code == 0
+    shown = capsys.readouterr().out
+    for name in [*Config.__dataclass_fields__, "preset", "seeds", "resume", "timings", "video"]:
+        assert f"--{name.replace('_', '-')}" in shown
+    assert all(f"  {name}" in shown for name in PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--total-frames", "0"], "--total-frames: expected at least 1, got 0"),
+        (["--seed", "-1"], "--seed: expected at least 0, got -1"),
+        (["--task", "CartPole-v9"], "CartPole-v1"),
+        (["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef"),
+        (["--seeds", "1", "2", "--resume", "x.pt"], "--seeds"),
+        (["--resume", "no/such/file.pt"], "no/such/file.pt"),
+    ],
+)
+def test_wrong_options(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(arguments)
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,381 @@
+"""What the training examples share: clocks, curves, checkpoints, Ctrl-C, evaluation, videos."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import signal
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+from torchrl.envs import EnvBase
+from torchrl.envs.utils import ExplorationType, set_exploration_type
+
+from torchrl_pool import PoolEnv
+
+try:
+    from matplotlib.figure import Figure
+    from tqdm import tqdm
+except ImportError as error:
+    raise ImportError(
+        f"the examples need {error.name}, which is not installed: pip install torchrl_pool[examples]"
+    ) from error
+
+WINDOW = 100  # finished episodes that one point of a learning curve averages
+Row = dict[str, float]
+
+
+# ---- where the time goes
+
+
+class Clock:
+    """Seconds by what they went into; the first iteration, which warms up and compiles, is left out."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.iterations = 0
+        self._is_first = True
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(part, time.perf_counter() - start)
+
+    def add(self, part: str, seconds: float) -> None:
+        if not self._is_first:
+            self.seconds[part] += seconds
+
+    def end_iteration(self) -> None:
+        """Counts the iteration, if it was not the first one."""
+        self.iterations += not self._is_first
+        self._is_first = False
+
+    def timings(self) -> dict[str, float]:
+        """Iterations, and the seconds of all of them together: ``inference`` is collecting but stepping."""
+        seconds = self.seconds
+        return {
+            "iterations": self.iterations,
+            "collecting": seconds["collecting"],
+            "env_step": seconds["env_step"],
+            "inference": seconds["collecting"] - seconds["env_step"],
+            "training": seconds["training"],
+        }
+
+    def summary(self) -> str:
+        """Where the time went, in a line for each part."""
+        timings = self.timings()
+        count, total = max(self.iterations, 1), sum(self.seconds.values()) - self.seconds["env_step"]
+        lines = [f"Where the time of {self.iterations} iterations went (the first one apart):"]
+        names = {"env_step": "  env steps", "inference": "  policy and storing", "collecting": "collecting"}
+        parts = {name: timings[name] for name in ("collecting", "env_step", "inference", "training")}
+        parts["other"] = total - timings["collecting"] - timings["training"]
+        for name, seconds in parts.items():
+            share = seconds / total if total else 0.0
+            each = f"{seconds / count * 1e3:10.1f} ms each"
+            lines.append(f"  {names.get(name, name):22}{seconds:9.2f} s{each}{share:7.0%}")
+        return "\n".join(lines)
+
+
+class _TimedPool:
+    """The executor's pool, whose calls tell a clock how long they take."""
+
+    def __init__(self, pool: Any, clock: Clock) -> None:
+        self._pool, self._clock = pool, clock
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._pool, name)
+        if not callable(member):
+            return member
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self._clock.timed("env_step"):
+                return member(*args, **kwargs)
+
+        setattr(self, name, timed)
+        return timed
+
+
+def time_steps(env: PoolEnv, clock: Clock) -> None:
+    """Adds what a pool's executor takes to ``"env_step"``."""
+    running = env._running
+    timed: dict[int, _TimedPool] = {}
+
+    def running_timed() -> Any:
+        pool = running()
+        if id(pool) not in timed:
+            timed.clear()
+            timed[id(pool)] = _TimedPool(pool, clock)
+        return timed[id(pool)]
+
+    env.__dict__["_running"] = running_timed
+
+
+# ---- the learning curve
+
+
+class Curve:
+    """The rows of a learning curve, which go to a CSV file as they come, and to TensorBoard if installed."""
+
+    def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
+        self.rows = list(rows)
+        self._path = folder / "curve.csv"
+        self._returns: deque[float] = deque(maxlen=WINDOW)
+        self._lengths: deque[float] = deque(maxlen=WINDOW)
+        self._board: Any = None
+        if importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder))
+        if self.rows:
+            self._write(self.rows, "w")
+
+    def note_episodes(self, batch: TensorDictBase) -> None:
+        """Takes note of the episodes that end in a batch ``[N, T]``."""
+        after = batch.get("next")
+        done = after.get("done").transpose(0, 1)  # in the order of time
+        self._returns.extend(after.get("episode_reward").transpose(0, 1)[done].tolist())
+        self._lengths.extend(after.get("step_count").transpose(0, 1)[done].tolist())
+
+    @property
+    def mean_return(self) -> float:
+        """Of the last episodes; NaN before the first one has ended."""
+        return fmean(self._returns) if self._returns else float("nan")
+
+    def add(self, row: Row) -> None:
+        """Adds a row, completed with the mean return and length of the last episodes."""
+        length = fmean(self._lengths) if self._lengths else float("nan")
+        row = {**row, "return": self.mean_return, "length": length}
+        self._write([row], "a" if self.rows else "w")
+        self.rows.append(row)
+        if self._board is not None:
+            for name, value in row.items():
+                self._board.add_scalar(name, value, int(row["frames"]))
+
+    def _write(self, rows: Sequence[Row], mode: str) -> None:
+        with self._path.open(mode, newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            if mode == "w":
+                writer.writeheader()
+            writer.writerows(rows)
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rows": self.rows, "returns": list(self._returns), "lengths": list(self._lengths)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rows = [dict(row) for row in state["rows"]]
+        self._returns.extend(state["returns"])
+        self._lengths.extend(state["lengths"])
+        if self.rows:
+            self._write(self.rows, "w")
+
+
+def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
+    """Draws return by frames as a PNG: one run, or several with their mean and standard deviation."""
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")  # without pyplot: needs no display
+    axes = figure.add_subplot()
+    several = len(runs) > 1
+    for rows in runs:
+        frames, returns = [row["frames"] for row in rows], [row["return"] for row in rows]
+        axes.plot(
+            frames, returns, color="tab:blue", linewidth=1 if several else 2, alpha=0.4 if several else 1
+        )
+    if several:
+        steps = min(len(rows) for rows in runs)
+        values = torch.tensor([[row["return"] for row in rows[:steps]] for rows in runs])
+        mean, spread = values.mean(0), values.std(0)
+        frames = [row["frames"] for row in runs[0][:steps]]
+        axes.plot(frames, mean.tolist(), color="tab:blue", linewidth=2, label=f"mean of {len(runs)} seeds")
+        low, high = (mean - spread).tolist(), (mean + spread).tolist()
+        axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="standard deviation")
+        axes.legend(loc="lower right")
+    axes.set_title(title)
+    axes.set_xlabel("Frames (env steps)")
+    axes.set_ylabel(f"Mean return of the last {WINDOW} episodes")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="png")
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation as text."""
+    numbers = torch.tensor(values)
+    return f"{numbers.mean():.1f} ± {numbers.std(correction=min(1, len(values) - 1)):.1f}"
+
+
+def progress_bar(total: int, initial: int, shown: bool) -> Any:
+    """A bar that counts frames, and with them frames per second."""
+    return tqdm(total=total, initial=initial, unit=" frames", unit_scale=True, disable=not shown)
+
+
+# ---- stopping, saving and going on
+
+
+class StopRequest:
+    """Turns the first Ctrl-C into a request to stop after the iteration; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.made = False
+
+    def __enter__(self) -> StopRequest:
+        self._before: Any = None
+        if threading.current_thread() is threading.main_thread():  # Python refuses it elsewhere
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: object) -> None:
+        if self.made:
+            raise KeyboardInterrupt
+        self.made = True
+        tqdm.write("Stopping after this iteration; Ctrl-C again stops at once.")
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Writes a checkpoint; a crash meanwhile leaves the one before."""
+    unfinished = path.with_suffix(".unfinished")
+    torch.save(state, unfinished)
+    os.replace(unfinished, path)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def save_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+# ---- how good the policy is
+
+
+@torch.no_grad()
+def evaluate(env: EnvBase, policy: Callable[[TensorDictBase], TensorDictBase]) -> list[float]:
+    """The return of one whole episode in each env, played with the likeliest actions.
+
+    Args:
+        env: an env that writes ``episode_reward`` and does not learn from what it sees.
+        policy: what chooses the actions.
+    """
+    num_envs = env.batch_size[0]
+    returns = torch.full((num_envs,), torch.nan)
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        root = env.reset()
+        while bool(returns.isnan().any()):
+            step, root = env.step_and_maybe_reset(policy(root))
+            after = step.get("next")
+            ended = after.get("done").squeeze(-1) & returns.isnan()
+            returns = torch.where(ended, after.get("episode_reward").squeeze(-1), returns)
+    found: list[float] = returns.tolist()
+    return found
+
+
+@torch.no_grad()
+def record_video(
+    env: EnvBase,
+    policy: Callable[[TensorDictBase], TensorDictBase],
+    path: Path,
+    *,
+    max_frames: int = 500,
+    frames_per_second: int = 30,
+) -> Path:
+    """Films an episode of the first env, and returns the file: an mp4, or a gif without imageio-ffmpeg."""
+    import imageio.v2 as imageio
+
+    pool = env
+    while not isinstance(pool, PoolEnv):
+        pool = pool.base_env
+    pictures: list[Any] = []
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        root = env.reset()
+        for _ in range(max_frames):
+            pictures.append(pool.render(0)[0].numpy())
+            step, root = env.step_and_maybe_reset(policy(root))
+            if bool(step["next", "done"][0]):
+                break
+    if importlib.util.find_spec("imageio_ffmpeg") is not None:
+        path = path.with_suffix(".mp4")
+        imageio.mimsave(path, pictures, fps=frames_per_second)
+    else:
+        path = path.with_suffix(".gif")
+        imageio.mimsave(path, pictures, duration=1000 / frames_per_second, loop=0)
+    return path
+
+
+# ---- networks
+
+
+class ToFloat(nn.Module):
+    """Observations as a network wants them: numbers of states one-hot, pictures in [0, 1].
+
+    Args:
+        states: how many values each number of an observation can have; none: it is a picture.
+    """
+
+    def __init__(self, states: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.states = list(states)
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        if not self.states:
+            return observation.float() / 255.0
+        if len(self.states) == 1:
+            return nn.functional.one_hot(observation, self.states[0]).float()
+        numbers = zip(observation.unbind(-1), self.states, strict=True)
+        return torch.cat([nn.functional.one_hot(one, count) for one, count in numbers], -1).float()
+
+
+def orthogonal(layer: nn.Module, gain: float) -> nn.Module:
+    """Gives a layer orthogonal weights and no bias (Saxe et al. 2014)."""
+    nn.init.orthogonal_(layer.weight, gain)  # type: ignore[arg-type]
+    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return layer
+
+
+def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> nn.Sequential:
+    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs, the last one with its own gain."""
+    layers: list[nn.Module] = []
+    for in_features, out_features in pairwise(sizes[:-1]):
+        layers += [orthogonal(nn.Linear(in_features, out_features), 2**0.5), activation()]
+    return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
+
+
+def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
+    """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
+    convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
+    return nn.Sequential(
+        ToFloat(),
+        orthogonal(convolution(channels, 32, 8, stride=4), 2**0.5),
+        nn.ReLU(),
+        orthogonal(convolution(32, 64, 4, stride=2), 2**0.5),
+        nn.ReLU(),
+        orthogonal(convolution(64, 64, 3, stride=1), 2**0.5),
+        nn.ReLU(),
+        nn.Flatten(-3),
+        orthogonal(nn.Linear(64 * 7 * 7, features), 2**0.5),
+        nn.ReLU(),
+    )

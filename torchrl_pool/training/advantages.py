@@ -1,0 +1,107 @@
+"""Generalised advantage estimation over a whole batch, with each observation's value asked for once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.objectives.value import GAE
+
+from torchrl_pool.training.module_calls import Tensors, call, steps_of
+
+
+@torch.no_grad()
+def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> TensorDictBase:
+    """Writes what ``gae(batch)`` writes, from a batch ``[N, T]`` of a collector.
+
+    The observation after a step is the one before the next step, but at the end of the batch and of an
+    episode. So the critic is asked T times for each env, and once more where a trajectory is cut, instead of
+    2 T times, and the recursion runs over plain tensors. The numbers are those of ``gae`` up to the rounding
+    of sums: 1e-5 of their size.
+
+    Args:
+        gae: its ``gamma``, ``lmbda``, ``value_network``, keys, and ``average_gae`` are followed.
+        batch: with names as a collector gives them, where entries under ``"next"`` are the next step's.
+        chunk: rows that the critic is given at a time.
+
+    Returns:
+        The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the
+        keys of ``gae``, and ``("next", "state_value")``.
+
+    Raises:
+        TypeError: a critic that is not made of TensorDictModules.
+        ValueError: an option of ``gae`` that is not known here (``shifted``, ``auto_reset_env``,
+            ``group_key``, ``differentiable``), or a batch of other dimensions.
+
+    Examples:
+        >>> from tensordict import TensorDict
+        >>> from torchrl.modules import ValueOperator
+        >>> gae = GAE(gamma=0.99, lmbda=0.95, value_network=ValueOperator(torch.nn.Linear(3, 1)))
+        >>> steps = torch.randn(2, 6, 3)
+        >>> never = torch.zeros(2, 5, 1, dtype=torch.bool)
+        >>> after = {"observation": steps[:, 1:], "reward": torch.ones(2, 5, 1)}
+        >>> after |= {"done": never, "terminated": never}
+        >>> batch = TensorDict({"observation": steps[:, :-1], "next": after}, batch_size=[2, 5])
+        >>> estimate_advantages(gae, batch)["advantage"].shape
+        torch.Size([2, 5, 1])
+    """
+    _check(gae, batch)
+    keys, after = gae.tensor_keys, batch.get("next")
+    reward, done = after.get(keys.reward), after.get(keys.done)
+    terminated = after.get(keys.terminated, done)
+    value, next_value = _values(gae, batch, done, chunk)
+    # [N, T] each: small tensors are what the recursion over T is made of.
+    gamma, lmbda = gae.gamma.item(), gae.lmbda.item()
+    delta = (reward + gamma * next_value * ~terminated - value).squeeze(-1)
+    discount = (gamma * lmbda * ~done).squeeze(-1)
+    advantages = []
+    advantage = torch.zeros_like(delta[:, 0])
+    for at_step, factor in zip(delta.unbind(1)[::-1], discount.unbind(1)[::-1], strict=True):
+        advantage = torch.addcmul(at_step, advantage, factor)
+        advantages.append(advantage)
+    estimated = torch.stack(advantages[::-1], dim=1).unsqueeze(-1)
+    target = estimated + value
+    if gae.average_gae:
+        estimated = (estimated - estimated.mean()) / estimated.std().clamp_min(1e-4)
+    batch.set(keys.advantage, estimated)
+    batch.set(keys.value_target, target)
+    batch.set(keys.value, value)
+    batch.set(("next", keys.value), next_value)
+    return batch
+
+
+def _check(gae: GAE, batch: TensorDictBase) -> None:
+    options = ("shifted", "auto_reset_env", "group_key", "differentiable")
+    unknown = [option for option in options if getattr(gae, option, None)]
+    if unknown or gae.gamma.numel() != 1 or gae.lmbda.numel() != 1:
+        raise ValueError(
+            f"gae: expected one gamma and lmbda, and none of {', '.join(options)}, got {unknown}"
+        )
+    if batch.ndim != 2:
+        raise ValueError(f"batch: expected [N, T], got {list(batch.shape)}")
+
+
+def _values(
+    gae: GAE, batch: TensorDictBase, done: torch.Tensor, chunk: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The critic's values ``[N, T, 1]`` of the steps' observations, and of those that follow them."""
+    steps = steps_of(gae.value_network)
+    key = gae.tensor_keys.value
+    in_keys: list[Any] = list(gae.value_network.in_keys)
+
+    def values(source: TensorDictBase) -> torch.Tensor:
+        parts = []
+        for rows in zip(*[source.get(in_key).split(chunk) for in_key in in_keys], strict=True):
+            tensors: Tensors = dict(zip(in_keys, rows, strict=True))
+            call(steps, tensors)
+            parts.append(tensors[key])
+        return torch.cat(parts)
+
+    needed = batch.select(*in_keys)
+    value = values(needed.reshape(-1)).reshape(done.shape)
+    next_value = torch.cat([value[:, 1:], torch.empty_like(value[:, :1])], dim=1)
+    cut = done.squeeze(-1).clone()  # where no next step has the observation
+    cut[:, -1] = True
+    next_value[cut] = values(batch.get("next").select(*in_keys)[cut])
+    return value, next_value

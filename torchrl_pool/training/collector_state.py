@@ -1,0 +1,72 @@
+"""Where a collector is, as tensors, bytes and numbers: what a checkpoint needs besides networks."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tensordict import TensorDict
+from torchrl.envs import TransformedEnv
+
+from torchrl_pool.collecting import PoolCollector
+from torchrl_pool.env import PoolEnv
+
+
+def collector_state(collector: PoolCollector) -> dict[str, Any]:
+    """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
+
+    That are the simulators with their random streams, the root that the next step begins with, the
+    transforms' statistics, and the counts of frames and trajectories. The policy and torch's generators
+    belong to whoever made them.
+
+    Returns:
+        A dict that ``torch.load(…, weights_only=True)`` reads.
+
+    Raises:
+        NotImplementedError: a task that cannot save its state.
+        TypeError: an env that is no PoolEnv, with or without transforms.
+    """
+    pool = _pool_of(collector)
+    env = collector.env
+    return {
+        "simulators": list(pool.get_state()),
+        "root": collector._carrier.clone().to_dict(),
+        "transforms": copy.deepcopy(dict(env.transform.state_dict()))
+        if isinstance(env, TransformedEnv)
+        else {},
+        "frames": collector._frames,
+        "iteration": collector._iter,
+        "trajectories": collector._traj_pool.state_dict(),
+    }
+
+
+def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> None:
+    """Lets a collector of the same task, transforms and ``num_envs`` go on from another's state.
+
+    Its batches are those that the other one would have collected, bit for bit, from the same policy and the
+    same state of torch's generator.
+
+    Raises:
+        ValueError: the state is that of other simulators.
+    """
+    pool = _pool_of(collector)
+    if len(state["simulators"]) != pool.num_envs:
+        raise ValueError(f"state: expected {pool.num_envs} simulators, got {len(state['simulators'])}")
+    pool.set_state(state["simulators"])
+    if isinstance(collector.env, TransformedEnv):
+        collector.env.transform.load_state_dict(state["transforms"])
+    names = collector._carrier.names
+    root = TensorDict.from_dict(state["root"], batch_size=collector._carrier.batch_size)
+    collector._carrier = root.to(collector._carrier.device) if collector._carrier.device else root
+    collector._carrier.names = names
+    collector._frames, collector._iter = state["frames"], state["iteration"]
+    collector._traj_pool.load_state_dict(state["trajectories"])
+
+
+def _pool_of(collector: PoolCollector) -> PoolEnv:
+    env = collector.env
+    while isinstance(env, TransformedEnv):
+        env = env.base_env
+    if not isinstance(env, PoolEnv):
+        raise TypeError(f"collector: expected a PoolEnv below its transforms, got {env!r}")
+    return env

@@ -1,0 +1,51 @@
+"""The parameters of small networks as one: an optimiser that has but one tensor to go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+
+def flatten_parameters(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
+    """Lets parameters share one tensor, which is what an optimiser gets instead of them.
+
+    Clipping, zeroing and a fused optimiser then go through one tensor, not one for every layer. Of a compiled
+    update of networks with two layers of 64 units that was nearly half.
+
+    The parameters stay those of their modules, and the same objects; their ``data`` and ``grad`` become
+    views. Do it before anything keeps their ``data``: before a collector is built, and after ``to``.
+
+    Args:
+        parameters: floating-point parameters of one dtype on one device.
+
+    Returns:
+        A parameter ``[numbers of all]``, in their order. Its ``grad`` is there from now on: set it to zero
+        with ``zero_grad(set_to_none=False)``.
+
+    Raises:
+        ValueError: there are no parameters, or they differ in dtype or device.
+
+    Examples:
+        >>> net = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
+        >>> flat = flatten_parameters(net.parameters())
+        >>> optimizer = torch.optim.SGD([flat], lr=0.1)
+        >>> net(torch.ones(3)).sum().backward()
+        >>> optimizer.step()
+        >>> flat.shape, bool((net[2].bias.grad == flat.grad[-1]).all())
+        (torch.Size([11]), True)
+    """
+    own = list(parameters)
+    if len({(parameter.dtype, parameter.device) for parameter in own}) != 1:
+        kinds = sorted({f"{parameter.dtype} on {parameter.device}" for parameter in own})
+        raise ValueError(f"parameters: expected some, of one dtype on one device, got {kinds}")
+    flat = nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in own]))
+    flat.grad = torch.zeros_like(flat)
+    sizes = [parameter.numel() for parameter in own]
+    for parameter, data, grad in zip(
+        own, torch.split(flat.detach(), sizes), torch.split(flat.grad, sizes), strict=True
+    ):
+        parameter.data = data.view_as(parameter)
+        parameter.grad = grad.view_as(parameter)
+    return flat

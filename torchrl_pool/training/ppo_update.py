@@ -1,0 +1,298 @@
+"""One update of PPO: ClipPPOLoss's numbers from plain tensors, its gradients, and the optimiser's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torchrl.objectives import ClipPPOLoss
+
+from torchrl_pool.training.densities import density_of
+from torchrl_pool.training.flat_parameters import flatten_parameters
+from torchrl_pool.training.module_calls import Key, Tensors, call, steps_of
+
+
+class PPOUpdate:
+    """Does with tensors and indices what ``loss(minibatch)``, ``backward()`` and ``step()`` do.
+
+    Two thirds of a small network's update with :class:`~torchrl.objectives.ClipPPOLoss` are not arithmetic:
+    a tensordict for each minibatch, modules made functional, distributions built and checked, a dozen
+    figures for a log. Here the batch is laid out once (:meth:`columns`), a minibatch is a tensor of indices,
+    and the networks that the loss holds are called as they are. Losses and gradients are those of the loss up
+    to the rounding of sums.
+
+    The parameters are made views of one tensor (:func:`~torchrl_pool.training.flatten_parameters`), so this
+    comes before the collector is built.
+
+    Args:
+        loss: the loss. Its coefficients, keys, clipping and normalisation are followed, also where they
+            change later (a clip range that is annealed in ``loss.clip_epsilon``).
+        optimizer: makes the optimiser of a list with that one tensor, as ``partial(Adam, lr=3e-4)`` does.
+        max_grad_norm: the gradients' largest norm, all parameters together; None: any.
+        compile: whether ``torch.compile`` makes one graph of everything but the optimiser's step, for
+            minibatches of one size from batches of one size; others are not compiled. Takes tens of seconds
+            of a CPU, at the first update, which small networks win back in some 10,000 updates.
+
+    Raises:
+        TypeError: networks that are not in TensorDictModules, or a distribution that is none of
+            ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
+        ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``,
+            whose entropy has no formula.
+
+    Examples:
+        >>> from functools import partial
+        >>> from tensordict import TensorDict
+        >>> from tensordict.nn import TensorDictModule
+        >>> from torchrl.modules import ProbabilisticActor, OneHotCategorical, ValueOperator
+        >>> logits = TensorDictModule(nn.Linear(4, 2), ["observation"], ["logits"])
+        >>> draw = {"distribution_class": OneHotCategorical, "return_log_prob": True}
+        >>> actor = ProbabilisticActor(logits, in_keys=["logits"], **draw)
+        >>> loss = ClipPPOLoss(actor, ValueOperator(nn.Linear(4, 1), in_keys=["observation"]))
+        >>> update = PPOUpdate(loss, partial(torch.optim.Adam, lr=1e-3, fused=True), max_grad_norm=0.5)
+        >>> batch = actor(TensorDict({"observation": torch.randn(8, 16, 4)}, batch_size=[8, 16]))
+        >>> batch["advantage"], batch["value_target"] = torch.randn(8, 16, 1), torch.zeros(8, 16, 1)
+        >>> columns = update.columns(batch)
+        >>> for indices in torch.randperm(batch.numel()).split(32):
+        ...     losses = update(columns, indices)
+        >>> sorted(losses)
+        ['loss_critic', 'loss_entropy', 'loss_objective']
+    """
+
+    def __init__(
+        self,
+        loss: ClipPPOLoss,
+        optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+        *,
+        max_grad_norm: float | None = None,
+        compile: bool = False,
+    ) -> None:
+        _check(loss)
+        self.loss, self.max_grad_norm = loss, max_grad_norm
+        self._terms = _Terms(loss)
+        self._own = dict(self._terms.named_parameters())
+        self._flat = flatten_parameters(self._own.values())
+        self.optimizer = optimizer([self._flat])
+        self._compile = compile
+        self._compiled: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
+        self._compiled_shapes: list[torch.Size] = []
+
+    @torch.no_grad()
+    def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
+        """What updates need of a batch ``[N, T]`` with advantages: tensors ``[N · T, …]``.
+
+        They are views of the batch where its layout allows.
+        """
+        keys, rows = self.loss.tensor_keys, batch.reshape(-1)
+        log_prob: torch.Tensor = rows.get(keys.sample_log_prob)
+        prepared = self._terms.density.prepared(rows.get(keys.action), log_prob)
+        columns = [*prepared, rows.get(keys.advantage).squeeze(-1), rows.get(keys.value_target).squeeze(-1)]
+        if self._terms.clips_value:
+            columns.append(rows.get(keys.value).squeeze(-1))
+        return [
+            column.contiguous() for column in [*columns, *(rows.get(key) for key in self._terms.observed)]
+        ]
+
+    def __call__(self, columns: list[torch.Tensor], indices: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Updates the networks with some rows of the columns.
+
+        Args:
+            columns: from :meth:`columns`.
+            indices: int64 ``[minibatch]``.
+
+        Returns:
+            ``"loss_objective"``, ``"loss_critic"`` and ``"loss_entropy"``, detached, as the loss names them.
+        """
+        grad = self._flat.grad
+        assert grad is not None
+        inputs = [indices, *columns, *self._terms.coefficients()]
+        if self._compile and self._has_graph_for(inputs):
+            assert self._compiled is not None
+            gradient, losses = self._compiled(self._flat.detach(), *inputs)
+            grad.copy_(gradient)
+        else:
+            grad.zero_()
+            losses = self._terms(*inputs)
+            losses.sum().backward()
+            if self.max_grad_norm is not None:
+                grad.mul_(_shrinking(grad, self.max_grad_norm))
+        self.optimizer.step()
+        objective, critic, entropy = losses.detach().unbind()
+        return {"loss_objective": objective, "loss_critic": critic, "loss_entropy": entropy}
+
+    @torch.no_grad()
+    def diagnostics(self, columns: list[torch.Tensor]) -> dict[str, float]:
+        """How far the policy has gone from the one that chose the actions, and what the critic explains.
+
+        Returns:
+            ``"kl"``: (r - 1) - log r on average, for r the ratio of the probabilities (Schulman 2020);
+            ``"clip_fraction"``; ``"entropy"``, NaN where it has no formula; ``"explained_variance"`` of the
+            value targets by the values of today's critic.
+        """
+        action, before, _, target, *rest = columns
+        terms = self._terms
+        parts: list[list[torch.Tensor]] = []
+        observed = rest[terms.clips_value :]
+        for rows in zip(
+            *[torch.split(column, 4096) for column in (action, before, target, *observed)], strict=True
+        ):
+            tensors: Tensors = dict(zip(terms.observed, rows[3:], strict=True))
+            call(terms.calls, tensors)
+            log_ratio = terms.density.log_prob(tensors, rows[0]) - rows[1]
+            entropy = torch.full_like(log_ratio, torch.nan)
+            if terms.density.has_entropy:
+                entropy = terms.density.entropy(tensors)
+            parts.append([log_ratio, entropy, rows[2] - tensors[terms.value_key].squeeze(-1)])
+        log_ratio, entropy, error = (torch.cat(column) for column in zip(*parts, strict=True))
+        low, high = self.loss._clip_bounds
+        clipped = (log_ratio < low) | (log_ratio > high)
+        return {
+            "kl": (log_ratio.exp() - 1 - log_ratio).mean().item(),
+            "clip_fraction": clipped.float().mean().item(),
+            "entropy": entropy.mean().item(),
+            "explained_variance": 1 - (error.var() / target.var().clamp_min(1e-8)).item(),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Parameters and the optimiser's state."""
+        return {"parameters": self._flat.detach().clone(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what :meth:`state_dict` returned for the same networks."""
+        with torch.no_grad():
+            self._flat.copy_(state["parameters"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _has_graph_for(self, inputs: list[torch.Tensor]) -> bool:
+        """Whether what is compiled suits these inputs; the first ones are those that it is compiled for."""
+        shapes = [one.shape for one in inputs]
+        if self._compiled is None:
+            # Of the Python code only the arithmetic is left. Shapes are compared here, so that nothing else
+            # has to be looked at before each update: not a layer, not a hook.
+            graph = make_fx(self._gradient)(self._flat.detach(), *inputs)
+            self._compiled = torch.compile(
+                graph,
+                fullgraph=True,
+                dynamic=False,
+                options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+            )
+            self._compiled_shapes = shapes
+        return shapes == self._compiled_shapes
+
+    def _gradient(self, flat: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
+
+        def total(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            parts = torch.split(flat, [one.numel() for one in self._own.values()])
+            own = {
+                name: part.view(one.shape) for (name, one), part in zip(self._own.items(), parts, strict=True)
+            }
+            losses = torch.func.functional_call(self._terms, own, inputs)
+            return losses.sum(), losses.detach()
+
+        gradient, losses = torch.func.grad(total, has_aux=True)(flat)
+        if self.max_grad_norm is not None:
+            gradient = gradient * _shrinking(gradient, self.max_grad_norm)
+        return gradient, losses
+
+
+class _Terms(nn.Module):
+    """The three terms of a loss as a function of tensors; its parameters are those of the networks."""
+
+    def __init__(self, loss: ClipPPOLoss) -> None:
+        super().__init__()
+        actor, critic = loss.actor_network, loss.critic_network
+        self.density = density_of(actor.module[-1])
+        self.has_bonus = bool(loss.entropy_bonus and loss.entropy_coeff)
+        if self.has_bonus and not self.density.has_entropy:
+            raise ValueError("loss: expected no entropy bonus for TanhNormal, whose entropy has no formula")
+        self.clips_value = loss.clip_value is not None
+        self.normalizes, self.distance = loss.normalize_advantage, _DISTANCES[loss.loss_critic_type]
+        self.value_key = loss.tensor_keys.value
+        self.__dict__["loss"] = loss  # not a module of this one: its parameters are those of the networks
+        clip = ["clip_epsilon_low", "clip_epsilon_high"] if loss._asymmetric_clip else ["clip_epsilon"] * 2
+        self._coefficients = [*clip, "critic_coeff", "entropy_coeff", *["clip_value"][: self.clips_value]]
+        # A trunk that both have is called once.
+        self.calls = [step for part in list(actor.module)[:-1] for step in steps_of(part)]
+        self.calls += [step for step in steps_of(critic) if step not in self.calls]
+        self.networks = nn.ModuleList(network for network, _, _ in self.calls)
+        self.observed: list[Any] = _read_first(self.calls)
+
+    def coefficients(self) -> list[torch.Tensor]:
+        """What may change between updates, as tensors: a graph that is compiled takes them as inputs."""
+        return [getattr(self.loss, name) for name in self._coefficients]
+
+    def forward(self, indices: torch.Tensor, *inputs: torch.Tensor) -> torch.Tensor:
+        """Objective, critic and entropy, weighted: ``[3]``.
+
+        Args:
+            indices: the rows.
+            inputs: columns, and the coefficients.
+        """
+        count = len(self._coefficients)
+        columns, coefficients = inputs[:-count], inputs[-count:]
+        shrunk, grown, critic_coeff, entropy_coeff, *clip_value = coefficients
+        action, before, advantage, target, *rest = [column.index_select(0, indices) for column in columns]
+        tensors: Tensors = dict(zip(self.observed, rest[self.clips_value :], strict=True))
+        call(self.calls, tensors)
+        if self.normalizes:
+            std, mean = torch.std_mean(advantage)
+            advantage = (advantage - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
+        log_ratio = self.density.log_prob(tensors, action) - before
+        gain = torch.minimum(
+            log_ratio.exp() * advantage, log_ratio.clamp((-shrunk).log1p(), grown.log1p()).exp() * advantage
+        )
+        value = tensors[self.value_key].squeeze(-1)
+        error = self.distance(value, target, reduction="none")
+        if self.clips_value:
+            near = rest[0] + (value - rest[0]).clamp(-clip_value[0], clip_value[0])
+            error = torch.maximum(error, self.distance(near, target, reduction="none"))
+        objective, critic = -gain.mean(), critic_coeff * error.mean()
+        bonus = torch.zeros_like(critic)
+        if self.has_bonus:
+            bonus = -entropy_coeff * self.density.entropy(tensors).mean()
+        return torch.stack([objective, critic, bonus])
+
+
+_DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
+    "l1": nn.functional.l1_loss,
+    "l2": nn.functional.mse_loss,
+    "smooth_l1": nn.functional.smooth_l1_loss,
+}
+
+
+def _shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
+    """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
+    norm: torch.Tensor = torch.linalg.vector_norm(gradient)
+    return (max_norm / (norm + 1e-6)).clamp_max(1.0)
+
+
+def _read_first(networks: Iterable[tuple[nn.Module, list[Key], list[Key]]]) -> list[Key]:
+    """The keys that are read before anything writes them."""
+    read: list[Key] = []
+    written: set[Key] = set()
+    for _, in_keys, out_keys in networks:
+        read += [key for key in in_keys if key not in written and key not in read]
+        written.update(out_keys)
+    return read
+
+
+def _check(loss: Any) -> None:
+    if type(loss) is not ClipPPOLoss:
+        raise TypeError(f"loss: expected ClipPPOLoss, got {type(loss).__name__}")
+    others = {
+        "delay_actor": loss.delay_actor,
+        "max_importance_ratio": loss.max_importance_ratio,
+        "advantage_norm": loss.advantage_norm,
+        "separate_losses": loss.separate_losses,
+        "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
+        "entropy_coeff, as a mapping": loss._entropy_coeff_map,
+        "critic_coeff=None": not loss._has_critic,
+        "reduction": loss.reduction != "mean",
+    }
+    unknown = [name for name, value in others.items() if value not in (None, False, ())]
+    if unknown:
+        raise ValueError(f"loss: these options are not known here: {', '.join(unknown)}")
