@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.objectives.value import GAE
 
-from torchrl_pool.training.module_calls import Tensors, call, steps_of
+from torchrl_pool.training.module_calls import Tensors, call, networks_of
 
 
 @torch.no_grad()
@@ -86,7 +86,7 @@ def _values(
     gae: GAE, batch: TensorDictBase, done: torch.Tensor, chunk: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The critic's values ``[N, T, 1]`` of the steps' observations, and of those that follow them."""
-    steps = steps_of(gae.value_network)
+    networks = networks_of(gae.value_network)
     key = gae.tensor_keys.value
     in_keys: list[Any] = list(gae.value_network.in_keys)
 
@@ -94,7 +94,7 @@ def _values(
         parts = []
         for rows in zip(*[source.get(in_key).split(chunk) for in_key in in_keys], strict=True):
             tensors: Tensors = dict(zip(in_keys, rows, strict=True))
-            call(steps, tensors)
+            call(networks, tensors)
             parts.append(tensors[key])
         return torch.cat(parts)
 

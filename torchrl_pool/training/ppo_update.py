@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,9 +11,10 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 from torchrl.objectives import ClipPPOLoss
 
+from torchrl_pool.collecting.lean_policy import NetworkCall, read_first
 from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import flatten_parameters
-from torchrl_pool.training.module_calls import Key, Tensors, call, steps_of
+from torchrl_pool.training.module_calls import Tensors, call, networks_of
 
 
 class PPOUpdate:
@@ -216,10 +217,10 @@ class _Terms(nn.Module):
         clip = ["clip_epsilon_low", "clip_epsilon_high"] if loss._asymmetric_clip else ["clip_epsilon"] * 2
         self._coefficients = [*clip, "critic_coeff", "entropy_coeff", *["clip_value"][: self.clips_value]]
         # A trunk that both have is called once.
-        self.calls = [step for part in list(actor.module)[:-1] for step in steps_of(part)]
-        self.calls += [step for step in steps_of(critic) if step not in self.calls]
-        self.networks = nn.ModuleList(network for network, _, _ in self.calls)
-        self.observed: list[Any] = _read_first(self.calls)
+        calls = [one for part in list(actor.module)[:-1] for one in networks_of(part)]
+        self.calls = list({_identity(one): one for one in [*calls, *networks_of(critic)]}.values())
+        self.networks = nn.ModuleList(one.network for one in self.calls)
+        self.observed: list[Any] = read_first(self.calls)
 
     def coefficients(self) -> list[torch.Tensor]:
         """What may change between updates, as tensors: a graph that is compiled takes them as inputs."""
@@ -257,6 +258,10 @@ class _Terms(nn.Module):
         return torch.stack([objective, critic, bonus])
 
 
+def _identity(one: NetworkCall) -> tuple[Any, ...]:
+    return id(one.network), tuple(one.in_keys), tuple(one.out_keys)
+
+
 _DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
     "l1": nn.functional.l1_loss,
     "l2": nn.functional.mse_loss,
@@ -268,16 +273,6 @@ def _shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
     """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
     norm: torch.Tensor = torch.linalg.vector_norm(gradient)
     return (max_norm / (norm + 1e-6)).clamp_max(1.0)
-
-
-def _read_first(networks: Iterable[tuple[nn.Module, list[Key], list[Key]]]) -> list[Key]:
-    """The keys that are read before anything writes them."""
-    read: list[Key] = []
-    written: set[Key] = set()
-    for _, in_keys, out_keys in networks:
-        read += [key for key in in_keys if key not in written and key not in read]
-        written.update(out_keys)
-    return read
 
 
 def _check(loss: Any) -> None:

@@ -1,5 +1,7 @@
 """Policies without what TorchRL does around their networks at every call."""
 
+from torchrl_pool.collecting.lean_policy.network import NetworkCall
 from torchrl_pool.collecting.lean_policy.policy import LeanPolicy, Part, parts_of, take_apart
+from torchrl_pool.collecting.lean_policy.values import Values, read_first
 
-__all__ = ["LeanPolicy", "Part", "parts_of", "take_apart"]
+__all__ = ["LeanPolicy", "NetworkCall", "Part", "Values", "parts_of", "read_first", "take_apart"]

@@ -20,6 +20,7 @@ class NetworkCall:
             raise NotApart(f"inplace={module.inplace!r}")
         if module._get_kwargs or module.is_functional:
             raise NotApart("it reads entries in a way of its own")
+        self.network: Any = module.module
         self.in_keys: list[Key] = list(module.in_keys)
         self.out_keys: list[Key] = list(module.out_keys_source)
         self._call = module.module if module.method is None else getattr(module.module, module.method)

@@ -15,7 +15,14 @@ from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool.collecting.lean_policy.parts import check_calls, step_of
 from torchrl_pool.collecting.lean_policy.random_actions import RandomActions
-from torchrl_pool.collecting.lean_policy.values import NotApart, Step, Values, read, write
+from torchrl_pool.collecting.lean_policy.values import (
+    NotApart,
+    Step,
+    Values,
+    read,
+    read_first,
+    write,
+)
 from torchrl_pool.env.specs import Key
 
 _SEQUENCES = (TensorDictSequential.forward, ProbabilisticTensorDictSequential.forward)
@@ -43,16 +50,13 @@ class LeanPolicy:
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self._steps: list[Any] = [part.step for part in parts]
-        written: dict[Key, None] = {}  # in the order in which the policy sets them
-        needed: dict[Key, None] = {}
-        for step in self._steps:
-            needed.update(dict.fromkeys(key for key in step.in_keys if key not in written))
-            written.update(dict.fromkeys(step.out_keys))
+        self._steps = [part.step for part in parts if part.step is not None]
+        # In the order in which the policy sets them.
+        written: dict[Key, None] = dict.fromkeys(key for step in self._steps for key in step.out_keys)
         written.pop("_", None)
-        self.in_keys, self._out_keys = tuple(needed), tuple(written)
+        self.in_keys, self._out_keys = tuple(read_first(self._steps)), tuple(written)
         self._call: Callable[..., tuple[Any, ...]] = self.compute
-        self.overwrites = frozenset(key for key in written if key not in needed)
+        self.overwrites = frozenset(written).difference(self.in_keys)
         """The entries that a call sets whatever they were."""
 
     def compute(self, *inputs: Any) -> tuple[Any, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -11,12 +11,30 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool.env.specs import Key
 
 Values: TypeAlias = "dict[Key, Any]"
-Step: TypeAlias = Callable[[Values], None]
-"""One part's call: from entries that are there to entries that it adds."""
+
+
+class Step(Protocol):
+    """One part's call: from entries that are there to entries that it adds."""
+
+    @property
+    def in_keys(self) -> Sequence[Key]: ...
+    @property
+    def out_keys(self) -> Sequence[Key]: ...
+    def __call__(self, values: Values) -> None: ...
 
 
 class NotApart(Exception):
     """What says why a part of a policy is called as it is."""
+
+
+def read_first(steps: Iterable[Step]) -> list[Key]:
+    """The entries that steps read before one of them has written them."""
+    needed: dict[Key, None] = {}
+    written: set[Key] = set()
+    for step in steps:
+        needed.update(dict.fromkeys(key for key in step.in_keys if key not in written))
+        written.update(step.out_keys)
+    return list(needed)
 
 
 def read(tensordict: TensorDictBase, keys: Sequence[Key]) -> list[Any]:
