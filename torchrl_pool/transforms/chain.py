@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator
@@ -245,6 +245,8 @@ class Inputs:
         self._env = chain.program.env
         self.carried = chain.carried
         self._inverse = list(reversed(chain.inverse))
+        keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
+        self._changes_nested = any(type(key) is not str for key in keys)
 
     def check(
         self,
@@ -286,10 +288,19 @@ class Inputs:
                 value = value.cpu().contiguous()
             carried.append(value)
             addresses.append(value.data_ptr())
-        for transform in self._inverse:
-            root = transform.inv(root)
+        if self._inverse:
+            root = self._copy_of(root)
+            for transform in self._inverse:
+                root = transform._inv_call(root)
         actions, action_addresses = self._env._check_actions(root, num_rows)
         return actions + carried, action_addresses + addresses
+
+    def _copy_of(self, root: TensorDictBase) -> TensorDictBase:
+        """The same tensors in a tensordict that transforms may set others in."""
+        if self._changes_nested or type(root) is not TensorDict:
+            return root.clone(recurse=False)
+        source = dict(root._tensordict)
+        return TensorDict._new_unsafe(source=source, batch_size=root.batch_size, device=root.device)
 
 
 def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:
