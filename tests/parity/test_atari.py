@@ -14,7 +14,7 @@ from comparing import assert_steps_equal
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from reference import LONG, assert_registered_as_in_gymnasium
-from torchrl.envs import EnvBase, GymWrapper, SerialEnv
+from torchrl.envs import EnvBase, GymEnv, GymWrapper, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import list_tasks
@@ -215,6 +215,24 @@ def test_plain_observations_equal_those_of_gymnasium_make(obs_type, frame_skip, 
         for _ in range(2)
     ]
     assert play(pool, envs, 250 * 4 // frame_skip, seed=4) > 0
+
+
+def test_pixels_equal_those_of_gym_env(make_pool):
+    """GymEnv shows a game one frame for each action, unless it is told otherwise."""
+    pool = make_pool("ALE/Pong-v5", 2, from_pixels=True, obs_type="rgb")
+    options = {"from_pixels": True, "frame_skip": 4, "categorical_action_encoding": True}
+    reference = SerialEnv(2, lambda: GymEnv("ALE/Pong-v5", **options))
+    for env in (pool, reference):
+        env.set_seed(0)
+    root, expected = pool.reset(), reference.reset()
+    for _ in range(40):
+        assert torch.equal(root["pixels"], expected["pixels"])
+        action = pool.rand_action()["action"]
+        (_, root), (_, expected) = (
+            env.step_and_maybe_reset(one.set("action", action))
+            for env, one in ((pool, root), (reference, expected))
+        )
+    reference.close()
 
 
 # Options of AtariVectorEnv, and what they are called here.
