@@ -34,7 +34,8 @@ Sample = dict[str, float]  # seconds of collecting and of training
 def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
-    from torchrl_pool.examples.ppo import Config, Training, config_of, make_parser
+    from torchrl_pool.examples.ppo import Training, config_of, make_parser
+    from torchrl_pool.examples.ppo_settings import Config
 
     torch.set_num_threads(threads)
     config: Config = config_of(make_parser().parse_args(["--preset", "sb3-mujoco", "--task", task]))

@@ -13,7 +13,8 @@ pytest.importorskip("tqdm")
 
 from torchrl_pool import task_info
 from torchrl_pool.examples import ppo
-from torchrl_pool.examples.ppo import PRESETS, Config, Training, config_of, main, make_parser
+from torchrl_pool.examples.ppo import Training, config_of, main, make_parser
+from torchrl_pool.examples.ppo_settings import PRESETS, Config
 from torchrl_pool.examples.training_run import record_video
 
 SMALL = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2", "--quiet"]

@@ -47,8 +47,8 @@ class PoolCollector(StoringCollector):
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
-    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. It is looked
-    at the modules once for each batch.
+    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. The
+    modules are looked at once for each batch.
 
     As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
     through such entries, they flow from a batch to what the policy wrote.
@@ -125,9 +125,8 @@ class PoolCollector(StoringCollector):
         self._policy_threads = policy_threads
         self._pin_memory = pin_memory
         self._storage = None
-        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = (
-            None  # for which policy, and what is called
-        )
+        # A policy, and what is called in its place.
+        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
         self._was_cut_short = False
         super().__init__(
             create_env_fn,
