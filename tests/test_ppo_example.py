@@ -90,7 +90,15 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, m
         }
 
 
-def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def ctrl_c():
+    """Python's answer to Ctrl-C, which shells switch off for what they start in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch, ctrl_c):
     iterate = Training.iterate
 
     def iterate_and_press(training):
@@ -109,7 +117,7 @@ def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_ctrl_c_stops_at_once():
+def test_a_second_ctrl_c_stops_at_once(ctrl_c):
     with ppo.StopRequest() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.made
