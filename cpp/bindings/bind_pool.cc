@@ -15,15 +15,7 @@
 namespace py = pybind11;
 
 namespace torchrl_pool::bindings {
-namespace {
 
-using core::Chain;
-using core::Config;
-using core::Op;
-using core::Pool;
-using core::Ticket;
-
-// Whether Python wants the wait to end: a signal handler raised. Its error stays set in this thread.
 bool Interrupted() {
   py::gil_scoped_acquire gil;
   if (!PyErr_Occurred()) return PyErr_CheckSignals() != 0;
@@ -32,6 +24,21 @@ bool Interrupted() {
   if (stop) PyErr_Clear();
   return stop;
 }
+
+std::shared_ptr<void> Share(const py::object& object) {
+  return {object.inc_ref().ptr(), [](void* pointer) {
+            py::gil_scoped_acquire gil;
+            Py_DECREF(static_cast<PyObject*>(pointer));
+          }};
+}
+
+namespace {
+
+using core::Chain;
+using core::Config;
+using core::Op;
+using core::Pool;
+using core::Ticket;
 
 // No value for what lasts for ever: longer than a year, which would overflow.
 std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
@@ -45,14 +52,19 @@ class PoolHandle {
   PoolHandle(const std::vector<std::shared_ptr<Config>>& configs,
              const std::vector<std::int64_t>& max_episode_steps, int num_threads,
              std::vector<int> thread_affinity, const core::LayoutOptions& layout,
-             const std::optional<double>& step_timeout) {
+             const std::optional<double>& step_timeout, const py::object& workers) {
     std::vector<core::EnvRequest> envs;
     for (std::size_t i = 0; i < configs.size(); ++i) envs.push_back({configs[i], max_episode_steps.at(i)});
     core::PoolOptions options;
-    options.crew.num_threads = num_threads;
-    options.crew.thread_affinity = std::move(thread_affinity);
-    options.crew.step_timeout = ToDuration(step_timeout);
     options.layout = layout;
+    if (workers.is_none()) {
+      options.threads.num_threads = num_threads;
+      options.threads.thread_affinity = std::move(thread_affinity);
+      options.threads.step_timeout = ToDuration(step_timeout);
+    } else {
+      options.workers = ToWorkerOptions(workers);
+      options.workers->step_timeout = ToDuration(step_timeout);
+    }
     try {
       py::gil_scoped_release release;
       pool_ = Pool::Open(std::move(envs), options, Interrupted);
@@ -83,6 +95,11 @@ class PoolHandle {
   py::object owner_;
   std::unique_ptr<Pool> pool_;
 };
+
+core::WorkerCrew& WorkersOf(PoolHandle& pool) {
+  if (auto* workers = pool->workers()) return *workers;
+  throw core::PoolError("the envs of this pool are in no worker processes");
+}
 
 using Addresses = std::vector<std::byte*>;
 using Entropy = std::vector<std::vector<std::uint32_t>>;
@@ -137,14 +154,6 @@ struct Columns {
     if (chain) chain->Extend(ticket);
   }
 };
-
-// A reference that any thread may drop.
-std::shared_ptr<void> Share(const py::object& object) {
-  return {object.inc_ref().ptr(), [](void* pointer) {
-            py::gil_scoped_acquire gil;
-            Py_DECREF(static_cast<PyObject*>(pointer));
-          }};
-}
 
 // One call of the pool, without the GIL: `fill` completes the ticket, and `owner` keeps the memory behind it
 // alive until no thread can touch it.
@@ -396,11 +405,6 @@ void GatherRows(
 }  // namespace
 
 void InitPool(py::module_& m) {
-  py::enum_<Op>(m, "Op", "What an env in flight does.")
-      .value("reset", Op::kReset)
-      .value("step", Op::kStep)
-      .value("step_and_reset", Op::kStepAndReset);
-
   py::class_<RolloutLayout>(m, "RolloutLayout", "Strides of a rollout's batch, in bytes.")
       .def(py::init<std::vector<std::size_t>, std::vector<std::size_t>, std::vector<std::size_t>>(),
            py::kw_only(), py::arg("out_strides"), py::arg("recorded_bytes"), py::arg("recorded_strides"));
@@ -412,9 +416,11 @@ void InitPool(py::module_& m) {
 
   py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
       .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
-                    std::vector<int>, const core::LayoutOptions&, const std::optional<double>&>(),
+                    std::vector<int>, const core::LayoutOptions&, const std::optional<double>&,
+                    const py::object&>(),
            py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"), py::arg("num_threads"),
-           py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"))
+           py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"),
+           py::arg("workers") = py::none())
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
       .def_property_readonly("outputs",
                              [](PoolHandle& pool) {
@@ -470,6 +476,19 @@ void InitPool(py::module_& m) {
             pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb));
           },
           py::arg("env_index"), py::arg("rgb"))
+      .def(
+          "check_at_rest", [](PoolHandle& pool, std::uint32_t env_index) { pool->CheckAtRest(env_index); },
+          py::arg("env_index"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "send_word", [](PoolHandle& pool, int worker) { WorkersOf(pool).SendWord(worker); },
+          py::arg("worker"), "There is something in this worker's channel.")
+      .def(
+          "ended_workers", [](PoolHandle& pool) { return WorkersOf(pool).Ended(); },
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "replace_worker",
+          [](PoolHandle& pool, int worker, int process) { WorkersOf(pool).Replace(worker, process); },
+          py::arg("worker"), py::arg("process"))
       .def("close", [](PoolHandle& pool) {
         try {
           py::gil_scoped_release release;

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, m) {
   InitErrors(m);
   InitPlugin(m);
   InitChain(m);
+  InitWorkers(m);
   InitPool(m);
   InitRng(m);
   InitBareLoop(m);

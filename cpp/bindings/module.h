@@ -4,7 +4,20 @@
 
 #include <pybind11/pybind11.h>
 
+#include <memory>
+
+#include "worker_crew.h"
+
 namespace torchrl_pool::bindings {
+
+// Whether Python wants a wait to end: a signal handler raised. Its error stays set in this thread.
+bool Interrupted();
+
+// A reference that any thread may drop.
+std::shared_ptr<void> Share(const pybind11::object& object);
+
+// What a torchrl_pool.workers.WorkerSet has to say to a crew.
+core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
 void InitBareLoop(pybind11::module_& m);
 void InitChain(pybind11::module_& m);
@@ -12,6 +25,7 @@ void InitErrors(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
 void InitRng(pybind11::module_& m);
+void InitWorkers(pybind11::module_& m);
 
 }  // namespace torchrl_pool::bindings
 

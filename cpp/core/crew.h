@@ -1,141 +1,81 @@
-// The threads that do the work of tickets: each with a home, a queue of what its envs have to do, and a place
-// to sleep.
-//
-// A ticket is published once for each of its phases: its envs go to the queues of their homes, in chunks, and
-// as many threads are woken as it is worth. Each takes from its own queue first and then from its
-// neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the ticket. Only work is
-// waited for, never a thread.
+// Who does the work of tickets: the threads of this process, or worker processes. And what is done with some
+// of a ticket's envs once they can be visited, which is the same for both.
 #ifndef TORCHRL_POOL_CORE_CREW_H_
 #define TORCHRL_POOL_CORE_CREW_H_
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "cost_model.h"
 #include "env_table.h"
 #include "event_count.h"
-#include "home_map.h"
-#include "home_queue.h"
 #include "ticket.h"
 #include "ticket_box.h"
 #include "visit.h"
 #include "visit_watch.h"
-#include "wake_span.h"
 
 namespace torchrl_pool::core {
-
-struct CrewOptions {
-  int num_threads = 1;               // the one that waits included
-  std::vector<int> thread_affinity;  // processors for the other threads, in turn; empty: not pinned
-  // How long a thread may be inside one env for one op. After that the env counts as failed, another thread
-  // takes the place of the one that hangs, and nobody waits for it any longer. Then no env runs on the
-  // calling thread. None: for ever.
-  std::optional<std::chrono::steady_clock::duration> step_timeout;
-};
 
 // All methods are safe from any thread, but for what is said of their beginning and their end.
 class Crew {
  public:
+  using Clock = EventCount::Clock;
   // Asked now and then while waiting; true gives the wait up.
   using InterruptCheck = bool (*)();
 
-  Crew(EnvTable& envs, TicketBox& tickets, const CrewOptions& options);
-  void Start();  // once, at first; throws PoolError
+  virtual ~Crew() = default;
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
 
-  int num_threads() const { return homes_.size(); }
+  virtual void Start() = 0;  // once, at first; throws PoolError
+  virtual int num_threads() const = 0;
 
   // How to do a ticket's visits, if somebody waits for them at once or does so later.
-  Plan PlanFor(const Ticket& ticket, bool at_once) const;
+  virtual Plan PlanFor(const Ticket& ticket, bool at_once) const = 0;
   // Puts the ticket in flight. Under an inline plan it then rests until it is waited for.
-  void Begin(Ticket& ticket);
+  virtual void Begin(Ticket& ticket) = 0;
   // Works, where the ticket's plan says so, until the ticket has finished. Throws Interrupted.
-  void WaitFor(Ticket& ticket, InterruptCheck interrupted);
+  virtual void WaitFor(Ticket& ticket, InterruptCheck interrupted) = 0;
+  // For who waits for results one by one. Works, or lets another thread work, until more has been delivered
+  // than at the time of this number of deliveries, or until the time is over. False, at once, where threads
+  // of the crew's own work.
+  virtual std::uint64_t Deliveries() const { return 0; }
+  virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
 
-  // Gives up visits that take longer than step_timeout, and wakes threads for work that waits. To be called
-  // now and then by whoever waits.
-  void LookAfterWork();
+  // Gives up visits that take longer than the step timeout, and wakes whoever has work that waits. To be
+  // called now and then by whoever waits.
+  virtual void LookAfterWork() = 0;
   // What belongs to threads that have come back after they were given up.
-  void FreeHung();
+  virtual void FreeHung() {}
   // One of these envs, which ascend, in which a thread that was given up still is.
-  std::optional<std::uint32_t> FindHung(std::span<const std::uint32_t> envs) const;
+  virtual std::optional<std::uint32_t> FindHung(std::span<const std::uint32_t>) const { return std::nullopt; }
 
   // ---- The end, by one thread at a time.
 
-  void Stop();                                      // threads end as soon as they have done what they are at
-  bool WaitForThreads(InterruptCheck interrupted);  // for all but those that hang; false: interrupted
-  bool Join();  // those that have ended; false: there are others, which may be in any env
-  bool AnyHung() const;
+  virtual void Stop() = 0;                                      // no more work is begun
+  virtual bool WaitForThreads(InterruptCheck interrupted) = 0;  // but for those that hang; false: interrupted
+  virtual bool Join() = 0;  // those that have ended; false: there are others, which may be in any env
+  virtual bool AnyHung() const { return false; }
 
- private:
-  enum class Ran { kNothing, kChunk, kGivenUp };
+ protected:
+  Crew(EnvTable& envs, TicketBox& tickets) : envs_(envs), tickets_(tickets) {}
 
-  // What a thread, and it alone, tells the others.
-  struct Thread {
-    VisitWatch watch;
-    std::atomic<bool> ended{false};
-    std::thread thread;
-  };
-  struct Worker {
-    explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
-    HomeQueue queue;
-    EventCount parked;
-    std::atomic<std::uint64_t> to_wake{0};  // a WakeSpan for it to wake once it is awake itself; 0: none
-    std::unique_ptr<Thread> thread;         // replaced when it hangs; guarded by mutex_
-  };
-  // A visit that was given up: what its thread may touch until it has ended.
-  struct Hung {
-    std::uint32_t env;
-    std::unique_ptr<Thread> thread;
-    Ticket* ticket;
-  };
-
-  Worker& worker(int home) { return *workers_[static_cast<std::size_t>(home)]; }
-  std::uint32_t ChunkSize(Work work) const { return options_.step_timeout ? 1 : cost_.ChunkSize(work); }
-
-  void Publish(Ticket& ticket, std::uint32_t first, Plan plan);
-  void Wake(WakeSpan span);
-  void WakeAnother(int home);
-  void WakeForWaitingWork();
-
-  bool AllEnded() const;
-  bool StartThread(int home);  // under mutex_
-  void ThreadMain(int home, Thread& thread);
-  bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);
-  Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
-  Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
+  // Visits these envs of the ticket, whose rows are then complete, and leaves the results in `scratch`.
+  // False: the visit was given up, and is accounted for. There is one env only where visits are watched.
   bool VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch* watch);
-  static void Record(const Ticket& ticket, std::span<const std::uint32_t> envs);
+  // The one way back of results, with their faults.
   void Deliver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
+  // So many envs have done their part of a phase. Once the last one of the last phase is counted the ticket
+  // may be used again: nothing of it is touched after this.
   void CountDone(Ticket& ticket, std::uint32_t count);
-  void Advance(Ticket& ticket);
-  void RunInline(Ticket& ticket, InterruptCheck interrupted);
-  void HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted);
-  bool IsTimeToAsk(EventCount::Clock::time_point now);
-  void GiveUpHung();
+  // Begins the ticket's next phases, by whoever has done the last of one. False: somebody else goes on.
+  virtual bool RunPhases(Ticket& ticket) = 0;
 
-  const CrewOptions options_;
   EnvTable& envs_;
   TicketBox& tickets_;
-  const HomeMap homes_;
-  CostModel cost_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // one for each home
-  EventCount ended_;                              // notified when a thread ends
-  std::atomic<bool> stop_{false};
-
-  std::mutex helper_mutex_;  // held by a thread that works while it waits: one at a time, with these
-  Scratch helper_scratch_;
-  EventCount::Clock::time_point last_asked_{};
-
-  mutable std::mutex mutex_;
-  std::vector<Hung> hung_;
 };
 
 }  // namespace torchrl_pool::core

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpu.h"
+#include "crew.h"
 #include "perturb.h"
 
 namespace torchrl_pool::core {
@@ -127,10 +128,18 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
                        const InterruptCheck& interrupted, const Enough& enough) {
   // However often other threads' results wake this one, it asks in time.
   auto next_check = Clock::now() + kInterruptPeriod;
-  while (!enough()) {
+  while (true) {
+    const std::uint64_t deliveries = crew_.Deliveries();
+    if (enough()) return true;
     if (closed_) throw PoolError("this pool is closed");
     if (deadline && Clock::now() >= *deadline) return false;
-    delivered_.wait_until(lock, deadline ? std::min(next_check, *deadline) : next_check);
+    const auto until = deadline ? std::min(next_check, *deadline) : next_check;
+    bool works = false;
+    {
+      const Unlocked unlocked(lock);
+      works = crew_.WorkUntil(deliveries, until);
+    }
+    if (!works && !enough()) delivered_.wait_until(lock, until);
     if (Clock::now() < next_check) continue;
     bool stop = false;
     {
@@ -141,7 +150,6 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
     if (stop) throw Interrupted();
     next_check = Clock::now() + kInterruptPeriod;
   }
-  return true;
 }
 
 Outbox::Received Outbox::Take(Op op, std::size_t count) {

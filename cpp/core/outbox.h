@@ -18,6 +18,8 @@
 
 namespace torchrl_pool::core {
 
+class Crew;
+
 // Every result is received exactly once, unless it is put back. Methods are safe from any thread.
 //
 // An env is sent either as one of many, and then received with whichever are ready first, or by itself, and
@@ -36,8 +38,13 @@ class Outbox {
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  explicit Outbox(std::uint32_t num_envs)
-      : results_(num_envs), alone_(num_envs), ready_alone_(num_envs), is_taken_((num_envs + 63) / 64) {}
+  // The crew delivers; some crews only while somebody who waits works for them.
+  Outbox(std::uint32_t num_envs, Crew& crew)
+      : crew_(crew),
+        results_(num_envs),
+        alone_(num_envs),
+        ready_alone_(num_envs),
+        is_taken_((num_envs + 63) / 64) {}
 
   // Ends all waiting, now and from now on, with a PoolError.
   void Close();
@@ -84,6 +91,7 @@ class Outbox {
   Received Take(Op op, std::size_t count);
   void Sort(std::vector<std::uint32_t>& envs);
 
+  Crew& crew_;
   mutable std::mutex mutex_;
   std::condition_variable delivered_;
   bool closed_ = false;

@@ -210,7 +210,7 @@ std::vector<std::int64_t> Spec::OneHotShape() const {
   return out;
 }
 
-Config::Config(std::shared_ptr<const Plugin> plugin, const trp_task& task,
+Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
                const std::vector<OptionValue>& values)
     : plugin_(std::move(plugin)), task_(task), handle_(nullptr, task.close) {
   if (static_cast<std::int64_t>(values.size()) != task.num_options) {

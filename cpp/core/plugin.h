@@ -68,8 +68,9 @@ std::size_t ItemSize(trp_dtype dtype);  // bytes
 // One configuration of a task: what its envs share.
 class Config {
  public:
-  // values: one for each of the task's options, in order, already of the right type. Throws StatusError.
-  Config(std::shared_ptr<const Plugin> plugin, const trp_task& task, const std::vector<OptionValue>& values);
+  // values: one for each of the task's options, in order, already of the right type. Keeps alive what the
+  // task belongs to. Throws StatusError.
+  Config(std::shared_ptr<const void> plugin, const trp_task& task, const std::vector<OptionValue>& values);
 
   const trp_task& task() const { return task_; }
   const trp_config* handle() const { return handle_.get(); }
@@ -77,7 +78,7 @@ class Config {
   std::pair<std::int64_t, std::int64_t> RenderSize() const;  // height, width; throws StatusError
 
  private:
-  std::shared_ptr<const Plugin> plugin_;
+  std::shared_ptr<const void> plugin_;  // or whatever else the task belongs to
   const trp_task& task_;
   std::unique_ptr<trp_config, void (*)(trp_config*)> handle_;
   std::vector<Spec> specs_;

@@ -23,14 +23,19 @@ unsigned ForkGeneration() {
   return fork_generation.load(std::memory_order_relaxed);
 }
 
+std::unique_ptr<Crew> MakeCrew(EnvTable& envs, TicketBox& tickets, const PoolOptions& options) {
+  if (options.workers) return std::make_unique<WorkerCrew>(envs, tickets, *options.workers);
+  return std::make_unique<ThreadCrew>(envs, tickets, options.threads);
+}
+
 }  // namespace
 
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
     : fork_generation_(ForkGeneration()),
       envs_(std::move(envs), options.layout),
       tickets_(envs_.layout()),
-      outbox_(envs_.size()),
-      crew_(envs_, tickets_, options.crew) {}
+      crew_(MakeCrew(envs_, tickets_, options)),
+      outbox_(envs_.size(), *crew_) {}
 
 std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                  InterruptCheck interrupted) {
@@ -45,7 +50,7 @@ std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions
 }
 
 void Pool::Start(InterruptCheck interrupted) {
-  crew_.Start();
+  crew_->Start();
   Ticket& ticket = Begin(Op::kCreate);
   Submit(ticket, Await::kAtOnce, interrupted);
   Wait(ticket, interrupted);
@@ -101,7 +106,7 @@ void Pool::Select(Ticket& ticket, Run envs) {
 }
 
 void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
-  if (const auto env = crew_.FindHung(envs)) {
+  if (const auto env = crew_->FindHung(envs)) {
     throw PoolError("env " + std::to_string(*env) +
                     " hangs: it can be reset once it has come back; until then leave it out by a mask");
   }
@@ -112,7 +117,7 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
     if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
     }
-    crew_.FreeHung();
+    crew_->FreeHung();
     const auto lock = LockSettled(interrupted);
     const bool at_once = ticket.at_once = await == Await::kAtOnce;
     if (ticket.op == Op::kReset) CheckNotHung(ticket.envs);
@@ -124,8 +129,8 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
     } else {
       for_later_.push_back(&ticket);
     }
-    ticket.plan = crew_.PlanFor(ticket, at_once);
-    crew_.Begin(ticket);
+    ticket.plan = crew_->PlanFor(ticket, at_once);
+    crew_->Begin(ticket);
   } catch (...) {
     tickets_.Drop(ticket);
     throw;
@@ -140,7 +145,7 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
   }
   try {
     if (meanwhile && !ticket.plan.IsInline()) meanwhile();
-    crew_.WaitFor(ticket, interrupted);
+    crew_->WaitFor(ticket, interrupted);
   } catch (...) {
     GiveUp(ticket, at_once);
     throw;
@@ -195,7 +200,7 @@ std::unique_lock<std::mutex> Pool::LockSettled(InterruptCheck interrupted) {
       ticket->users.fetch_add(1, std::memory_order_relaxed);
     }
     try {
-      crew_.WaitFor(*ticket, interrupted);
+      crew_->WaitFor(*ticket, interrupted);
     } catch (...) {
       tickets_.Drop(*ticket);
       throw;
@@ -231,7 +236,7 @@ void Pool::PrepareAsync(const Batch& out, const Batch& root) {
 
 void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
                 InterruptCheck interrupted) {
-  crew_.FreeHung();
+  crew_->FreeHung();
   for (const std::uint32_t env : envs) envs_.CheckIndex(env);
   if (envs.empty()) return;
   Ticket& ticket = tickets_.Take(op);
@@ -257,8 +262,8 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
     if (op != Op::kReset) envs_.CheckActions(ticket.actions, ticket.envs);
     envs_.SetState(ticket.envs, EnvState::kInFlight);
     outbox_.Expect(op, envs, alone);
-    ticket.plan = crew_.PlanFor(ticket, false);
-    crew_.Begin(ticket);
+    ticket.plan = crew_->PlanFor(ticket, false);
+    crew_->Begin(ticket);
   } catch (...) {
     tickets_.Drop(ticket);
     throw;
@@ -282,13 +287,13 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
 
 Outbox::InterruptCheck Pool::LookingAfterWork(InterruptCheck interrupted) {
   return [this, interrupted] {
-    crew_.LookAfterWork();
+    crew_->LookAfterWork();
     return interrupted();
   };
 }
 
 std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
-  if (!received) crew_.LookAfterWork();
+  if (!received) crew_->LookAfterWork();
   if (!received || received->faults.empty()) return received;
   const auto lock = Lock();
   envs_.MarkFailed(received->faults);
@@ -321,7 +326,7 @@ std::unique_lock<std::mutex> Pool::LockAtRest(std::uint32_t env_index) {
     if (abandoned_.empty())
       throw PoolError("env " + std::to_string(env_index) + " is in flight: receive it first");
     lock.unlock();
-    crew_.LookAfterWork();  // nobody waits for it who would
+    crew_->LookAfterWork();  // nobody waits for it who would
     throw PoolError("envs are still at work after an interrupted call");
   }
   CheckNotHung(std::span(&env_index, 1));
@@ -391,8 +396,8 @@ void Pool::Close(InterruptCheck interrupted) {
     }
   }
   outbox_.Close();
-  crew_.Stop();
-  const bool in_time = crew_.WaitForThreads(interrupted);
+  crew_->Stop();
+  const bool in_time = crew_->WaitForThreads(interrupted);
   FreeAll();
   {
     Perturb();
@@ -405,11 +410,11 @@ void Pool::Close(InterruptCheck interrupted) {
 
 // Frees what no thread uses any more, after Stop. Whether that is everything. One thread at a time.
 bool Pool::FreeAll() {
-  if (!crew_.Join()) return false;
+  if (!crew_->Join()) return false;
   for (const std::uint32_t env : envs_.all()) {
-    if (!crew_.FindHung(std::span(&env, 1))) envs_.Destroy(env);
+    if (!crew_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
-  if (crew_.AnyHung()) return false;
+  if (crew_->AnyHung()) return false;
   for (const auto* tickets : {&for_later_, &abandoned_}) {
     for (Ticket* ticket : *tickets) ticket->owner.reset();
   }

@@ -24,13 +24,16 @@
 #include "crew.h"
 #include "env_table.h"
 #include "outbox.h"
+#include "thread_crew.h"
 #include "ticket.h"
 #include "ticket_box.h"
+#include "worker_crew.h"
 
 namespace torchrl_pool::core {
 
 struct PoolOptions {
-  CrewOptions crew;
+  ThreadOptions threads;
+  std::optional<WorkerOptions> workers;  // then they are the crew, and not threads
   LayoutOptions layout;
 };
 
@@ -58,7 +61,9 @@ class Pool {
 
   const Layout& layout() const { return envs_.layout(); }
   std::uint32_t num_envs() const { return envs_.size(); }
-  int num_threads() const { return crew_.num_threads(); }
+  int num_threads() const { return crew_->num_threads(); }
+  // Null where the envs are in this process.
+  WorkerCrew* workers() { return dynamic_cast<WorkerCrew*>(crew_.get()); }
 
   // ---- tickets: any threads. All throw PoolError when the rules are broken. ----
 
@@ -116,6 +121,7 @@ class Pool {
   void Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes);
   std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index);  // height, width
   void Render(std::uint32_t env_index, std::uint8_t* rgb);
+  void CheckAtRest(std::uint32_t env_index) { (void)LockAtRest(env_index); }
 
   // Waits for those who wait, ends the threads and destroys the simulators, but for those in which a thread
   // hangs. Any thread; idempotent. Throws Interrupted: either nothing has changed, because another thread's
@@ -144,8 +150,9 @@ class Pool {
   const unsigned fork_generation_;
   EnvTable envs_;  // guarded by mutex_
   TicketBox tickets_;
+  // Whose threads use all of the above, and the outbox.
+  const std::unique_ptr<Crew> crew_;
   Outbox outbox_;
-  Crew crew_;  // its threads use all of the above
 
   mutable std::mutex mutex_;
   std::condition_variable left_;  // a waiting thread has gone, or the pool is closed

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "cpu.h"
-#include "crew.h"
 #include "errors.h"
 #include "perturb.h"
+#include "thread_crew.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -42,7 +42,7 @@ std::string Seconds(Clock::duration time) {
 
 }  // namespace
 
-void Crew::Start() {
+void ThreadCrew::Start() {
   std::lock_guard lock(mutex_);
   for (int home = 0; home < num_threads(); ++home) {
     if (!StartThread(home)) {
@@ -51,10 +51,10 @@ void Crew::Start() {
   }
 }
 
-bool Crew::StartThread(int home) {
+bool ThreadCrew::StartThread(int home) {
   auto thread = std::make_unique<Thread>();
   try {
-    thread->thread = std::thread(&Crew::ThreadMain, this, home, std::ref(*thread));
+    thread->thread = std::thread(&ThreadCrew::ThreadMain, this, home, std::ref(*thread));
   } catch (const std::system_error&) {
     return false;  // the system has no more of them
   }
@@ -62,7 +62,7 @@ bool Crew::StartThread(int home) {
   return true;
 }
 
-void Crew::ThreadMain(int home, Thread& thread) {
+void ThreadCrew::ThreadMain(int home, Thread& thread) {
   BlockSignals();
   if (!options_.thread_affinity.empty()) {
     // The first processor is for thread 1, since thread 0 mostly sleeps.
@@ -90,7 +90,7 @@ void Crew::ThreadMain(int home, Thread& thread) {
 // ---- those that hang ----------------------------------------------------------------------------
 
 // Visits that have taken too long have failed; others take the places of their threads.
-void Crew::GiveUpHung() {
+void ThreadCrew::GiveUpHung() {
   if (!options_.step_timeout) return;
   std::vector<VisitWatch::Visit> given_up;
   {
@@ -118,7 +118,7 @@ void Crew::GiveUpHung() {
   }
 }
 
-void Crew::FreeHung() {
+void ThreadCrew::FreeHung() {
   if (!options_.step_timeout) return;
   std::vector<Hung> ended;
   {
@@ -137,7 +137,7 @@ void Crew::FreeHung() {
   }
 }
 
-std::optional<std::uint32_t> Crew::FindHung(std::span<const std::uint32_t> envs) const {
+std::optional<std::uint32_t> ThreadCrew::FindHung(std::span<const std::uint32_t> envs) const {
   if (!options_.step_timeout) return std::nullopt;
   std::lock_guard lock(mutex_);
   for (const Hung& hung : hung_) {
@@ -146,26 +146,26 @@ std::optional<std::uint32_t> Crew::FindHung(std::span<const std::uint32_t> envs)
   return std::nullopt;
 }
 
-bool Crew::AnyHung() const {
+bool ThreadCrew::AnyHung() const {
   std::lock_guard lock(mutex_);
   return !hung_.empty();
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void Crew::Stop() {
+void ThreadCrew::Stop() {
   stop_.store(true, std::memory_order_release);
   for (const auto& worker : workers_) worker->parked.Notify();
 }
 
-bool Crew::AllEnded() const {
+bool ThreadCrew::AllEnded() const {
   std::lock_guard lock(mutex_);
   return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
     return !worker->thread || worker->thread->ended.load(std::memory_order_acquire);
   });
 }
 
-bool Crew::WaitForThreads(InterruptCheck interrupted) {
+bool ThreadCrew::WaitForThreads(InterruptCheck interrupted) {
   while (true) {
     const std::uint32_t key = ended_.PrepareWait();
     if (AllEnded()) {
@@ -178,7 +178,7 @@ bool Crew::WaitForThreads(InterruptCheck interrupted) {
   }
 }
 
-bool Crew::Join() {
+bool ThreadCrew::Join() {
   FreeHung();
   std::vector<std::unique_ptr<Thread>> ended;
   bool all = true;

@@ -175,9 +175,9 @@ class Client {
     std::vector<core::EnvRequest> envs;
     for (const auto& config : configs) envs.push_back({config, options.max_episode_steps});
     core::PoolOptions pool_options;
-    pool_options.crew.num_threads = options.num_threads;
+    pool_options.threads.num_threads = options.num_threads;
     pool_options.layout.info_keys = options.info_keys;
-    pool_options.crew.step_timeout = options.step_timeout;
+    pool_options.threads.step_timeout = options.step_timeout;
     return core::Pool::Open(std::move(envs), pool_options, NeverInterrupted);
   }
 

@@ -1,6 +1,4 @@
 // Threads, queues and waking, without a pool around them.
-#include "crew.h"
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "check.h"
 #include "concurrency.h"
 #include "fixture.h"
+#include "thread_crew.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -56,7 +55,7 @@ class SmallCrew {
 
   EnvTable table;
   TicketBox tickets;
-  Crew crew;
+  ThreadCrew crew;
   test::Tensors actions, out, root;
 };
 

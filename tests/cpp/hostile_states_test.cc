@@ -23,7 +23,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 PoolOptions OneThread() {
   PoolOptions options;
-  options.crew.num_threads = 1;
+  options.threads.num_threads = 1;
   return options;
 }
 

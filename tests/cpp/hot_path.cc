@@ -121,7 +121,7 @@ class Visited : public Subject {
 
 core::PoolOptions OneThread() {
   core::PoolOptions options;
-  options.crew.num_threads = 1;
+  options.threads.num_threads = 1;
   return options;
 }
 

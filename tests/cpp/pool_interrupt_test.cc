@@ -206,7 +206,7 @@ TEST(APoolIsInterruptedWhileItIsCreated) {
   std::vector<EnvRequest> envs(20, EnvRequest{test::CounterConfig({{"create_us", 30'000}}), 0});
   for (const int threads : {1, 3}) {
     PoolOptions options;
-    options.crew.num_threads = threads;
+    options.threads.num_threads = threads;
     static std::atomic<int> asked;
     asked.store(0);  // a second interrupt would end the wait for the threads too
     CHECK(IsInterrupted([&] { Pool::Open(envs, options, [] { return asked.fetch_add(1) == 0; }); }));

@@ -24,7 +24,7 @@ std::unique_ptr<Pool> MakePool(const std::vector<std::shared_ptr<const Config>>&
   std::vector<EnvRequest> envs;
   for (const auto& config : configs) envs.push_back({config, 0});
   PoolOptions options;
-  options.crew.num_threads = num_threads;
+  options.threads.num_threads = num_threads;
   return Pool::Open(std::move(envs), options, test::NeverInterrupted);
 }
 

@@ -1,0 +1,386 @@
+// Both ends of what a pool shares with its worker processes. A worker loads this without torch.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "arena.h"
+#include "errors.h"
+#include "module.h"
+#include "remote_task.h"
+#include "worker_port.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+namespace {
+
+using core::Arena;
+using core::EnvCell;
+using core::Spec;
+
+constexpr auto kSignalPeriod = std::chrono::milliseconds(500);
+
+// A function of the object, for any thread. An error of Python's becomes what `translate` throws.
+template <class Translate>
+auto Method(const std::shared_ptr<void>& object, const char* name, const Translate& translate) {
+  return [object, name, translate](auto... arguments) {
+    py::gil_scoped_acquire gil;
+    try {
+      return py::handle(static_cast<PyObject*>(object.get())).attr(name)(arguments...);
+    } catch (py::error_already_set& error) {
+      translate(error);
+      throw;
+    }
+  };
+}
+
+// One of an env's outputs, as it lies in the arena.
+struct Field {
+  std::string name;
+  bool is_reward;
+  char kind;  // as NumPy's dtype.kind
+  std::size_t item_bytes, size, bytes;
+  std::vector<py::ssize_t> shape;
+  const char* dtype;
+
+  std::string Expected() const { return "entry '" + name + "': expected " + dtype + " " + ShapeOf(shape); }
+
+  static std::string ShapeOf(const std::vector<py::ssize_t>& shape) {
+    std::string text = "[";
+    for (const auto extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    return text + "]";
+  }
+};
+
+template <class T>
+void Store(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// A number where the entry has one element.
+void WriteNumber(const Field& field, std::byte* to, py::handle value) {
+  if (field.kind == 'f') {
+    const double number = PyFloat_AsDouble(value.ptr());
+    if (number == -1.0 && PyErr_Occurred()) throw py::error_already_set();
+    return field.item_bytes == 4 ? Store(to, static_cast<float>(number)) : Store(to, number);
+  }
+  if (field.kind == 'b') {
+    const int truth = PyObject_IsTrue(value.ptr());
+    if (truth < 0) throw py::error_already_set();
+    return Store(to, static_cast<std::uint8_t>(truth));
+  }
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (!index) throw py::error_already_set();
+  const auto number = index.cast<std::int64_t>();
+  const bool is_signed = field.kind == 'i';
+  const int bits = static_cast<int>(field.item_bytes) * 8;
+  const std::int64_t most = is_signed ? (bits == 64 ? INT64_MAX : (std::int64_t{1} << (bits - 1)) - 1)
+                                      : (std::int64_t{1} << bits) - 1;
+  if (number > most || number < (is_signed ? -most - 1 : 0)) {
+    throw py::value_error(field.Expected() + ", got the number " + std::to_string(number));
+  }
+  std::memcpy(to, &number, field.item_bytes);
+}
+
+void WriteArray(const Field& field, std::byte* to, const py::array& array) {
+  const py::dtype dtype = array.dtype();
+  const std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim());
+  const bool fits =
+      field.is_reward ? static_cast<std::size_t>(array.size()) == field.size : shape == field.shape;
+  const bool is_like =
+      dtype.kind() == field.kind && static_cast<std::size_t>(dtype.itemsize()) == field.item_bytes;
+  if (!fits || !is_like) {
+    if (fits && field.is_reward && field.size == 1) return WriteNumber(field, to, array.attr("item")());
+    throw py::type_error(field.Expected() + ", got " + py::str(dtype).cast<std::string>() + " " +
+                         Field::ShapeOf(shape));
+  }
+  const bool is_plain = (array.flags() & py::array::c_style) != 0 && dtype.byteorder() != '>';
+  const py::array plain =
+      is_plain ? array
+               : py::module_::import("numpy")
+                     .attr("ascontiguousarray")(array, py::arg("dtype") = dtype.attr("newbyteorder")("="))
+                     .cast<py::array>();
+  std::memcpy(to, plain.data(), field.bytes);
+}
+
+void Write(const Field& field, std::byte* to, py::handle value) {
+  if (py::isinstance<py::array>(value))
+    return WriteArray(field, to, py::reinterpret_borrow<py::array>(value));
+  const bool is_number = PyNumber_Check(value.ptr()) && (field.shape.empty() || field.is_reward);
+  if (field.size == 1 && is_number) return WriteNumber(field, to, value);
+  if (!py::isinstance<py::sequence>(value) || py::isinstance<py::str>(value)) {
+    throw py::type_error(field.Expected() + ", got " + Py_TYPE(value.ptr())->tp_name);
+  }
+  WriteArray(field, to, py::module_::import("numpy").attr("asarray")(value, field.dtype).cast<py::array>());
+}
+
+constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
+
+// A worker's end for Python: what an env returns goes to its rows.
+class Port {
+ public:
+  Port(std::shared_ptr<Arena> arena, int worker, const std::vector<Spec>& outputs,
+       std::int64_t max_episode_steps, bool flags_lost)
+      : port_(std::move(arena), worker), max_episode_steps_(max_episode_steps), elapsed_(port_.num_envs()) {
+    constexpr char kKinds[] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'f'};
+    constexpr const char* kNames[] = {"bool",  "uint8", "int8",    "int16",
+                                      "int32", "int64", "float32", "float64"};
+    for (const Spec& spec : outputs) {
+      const std::size_t bytes = core::ItemSize(spec.dtype);
+      fields_.push_back({spec.name,
+                         spec.role == TRP_REWARD,
+                         kKinds[spec.dtype],
+                         bytes,
+                         spec.size(),
+                         spec.size() * bytes,
+                         {spec.shape.begin(), spec.shape.end()},
+                         kNames[spec.dtype]});
+    }
+    flag_ = flags_lost ? fields_.size() - 1 : kNoField;
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (i != flag_) (fields_[i].is_reward ? rewards_ : leaves_).push_back(i);
+    }
+  }
+
+  // (op, first env, number of envs, whether only a seed is meant), or None: there is something in the
+  // channel.
+  py::object Wait() {
+    while (true) {
+      if (auto request = Next(); !request.is_none()) return request;
+      if (port_.TakeMessage()) return py::none();
+      {
+        py::gil_scoped_release release;
+        port_.Wait(kSignalPeriod);
+      }
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+  }
+
+  py::object Next() {
+    const auto request = port_.Next();
+    if (!request) return py::none();
+    return py::make_tuple(request->op, port_.first_env() + request->first, request->count,
+                          request->seed_only);
+  }
+
+  py::object SeedOf(std::uint32_t env) const {
+    const auto words = port_.SeedOf(env);
+    if (words.empty()) return py::none();
+    py::object seed = py::int_(0);
+    for (std::size_t i = words.size(); i-- > 0;) seed = (seed << py::int_(32)) | py::int_(words[i]);
+    return seed;
+  }
+
+  // Whether the env shall be reset before this is over.
+  bool Stepped(std::uint32_t env, py::handle leaves, py::handle reward, bool terminated, bool truncated,
+               bool may_reset) {
+    WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
+    if (rewards_.size() == 1) {
+      Write(fields_[rewards_[0]], port_.arena().OutputRow(rewards_[0], env), reward);
+    } else {
+      for (std::size_t i = 0; i < rewards_.size(); ++i) {
+        Write(fields_[rewards_[i]], port_.arena().OutputRow(rewards_[i], env), reward[py::int_(i)]);
+      }
+    }
+    std::int64_t& elapsed = elapsed_[env - port_.first_env()];
+    truncated |= ++elapsed >= max_episode_steps_ && max_episode_steps_ > 0;
+    port_.Stepped(env, terminated, truncated);
+    const bool is_reset = may_reset && (terminated || truncated);
+    if (!is_reset) port_.Finish();
+    return is_reset;
+  }
+
+  void WasReset(std::uint32_t env, py::handle leaves) {
+    WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().RootRow(i, env); });
+    WasMade(env);
+  }
+
+  // Made, or seeded: there is nothing to write.
+  void WasMade(std::uint32_t env) {
+    elapsed_[env - port_.first_env()] = 0;
+    port_.WasReset(env);
+    port_.Finish();
+  }
+
+  // The env at hand is not the one that was to be stepped, which was lost with its process.
+  bool Lost(std::uint32_t env, bool may_reset) {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      std::byte* row = port_.arena().OutputRow(i, env);
+      std::memset(row, 0, fields_[i].bytes);
+      if (i == flag_) *row = std::byte{1};
+    }
+    port_.Stepped(env, false, true);
+    if (!may_reset) port_.Finish();
+    return may_reset;
+  }
+
+  void Failed(std::uint32_t env, std::string_view message) {
+    port_.Failed(env, message);
+    port_.Finish();
+  }
+
+ private:
+  template <class RowOf>
+  void WriteLeaves(py::handle leaves, const RowOf& row_of) {
+    const auto values =
+        py::reinterpret_steal<py::object>(PySequence_Fast(leaves.ptr(), "expected a sequence of leaves"));
+    if (!values) throw py::error_already_set();
+    if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(values.ptr())) != leaves_.size()) {
+      throw py::value_error("expected " + std::to_string(leaves_.size()) + " entries from the env, got " +
+                            std::to_string(PySequence_Fast_GET_SIZE(values.ptr())));
+    }
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const std::size_t field = leaves_[i];
+      Write(fields_[field], row_of(field),
+            PySequence_Fast_GET_ITEM(values.ptr(), static_cast<py::ssize_t>(i)));
+    }
+    if (flag_ != kNoField) *row_of(flag_) = std::byte{0};
+  }
+
+  core::WorkerPort port_;
+  const std::int64_t max_episode_steps_;  // 0: no limit
+  std::vector<std::int64_t> elapsed_;
+  std::vector<Field> fields_;
+  std::vector<std::size_t> leaves_, rewards_;  // which fields they are
+  std::size_t flag_;                           // the field that tells what was lost, which is the last one
+};
+
+trp_role RoleOf(const std::string& name) {
+  constexpr const char* kNames[] = {"action", "observation", "info", "reward", "done"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) throw py::value_error("unknown role " + name);
+  return static_cast<trp_role>(found - std::begin(kNames));
+}
+
+trp_dtype DtypeOf(const std::string& name) {
+  constexpr const char* kNames[] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) throw py::value_error("unknown dtype " + name);
+  return static_cast<trp_dtype>(found - std::begin(kNames));
+}
+
+// torchrl_pool.workers.Entry objects.
+std::vector<Spec> ToSpecs(const py::list& entries) {
+  std::vector<Spec> specs;
+  for (const py::handle entry : entries) {
+    specs.push_back(
+        {entry.attr("name").cast<std::string>(), "", RoleOf(entry.attr("role").cast<std::string>()),
+         DtypeOf(entry.attr("dtype").cast<std::string>()),
+         entry.attr("shape").cast<std::vector<std::int64_t>>(), entry.attr("low").cast<std::vector<double>>(),
+         entry.attr("high").cast<std::vector<double>>(),
+         entry.attr("categories").cast<std::vector<std::int64_t>>()});
+  }
+  return specs;
+}
+
+std::vector<Spec> OutputsOf(std::vector<Spec> specs) {
+  std::erase_if(specs, [](const Spec& spec) { return spec.role == TRP_ACTION; });
+  return specs;
+}
+
+}  // namespace
+
+core::WorkerOptions ToWorkerOptions(const py::object& workers) {
+  const std::shared_ptr<void> object = Share(workers);
+  const auto interrupt = [](py::error_already_set& error) {
+    error.restore();  // it stays set in this thread
+    throw core::Interrupted();
+  };
+  const auto state = [](py::error_already_set& error) {
+    throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
+  };
+  const auto report = [](py::error_already_set& error) { error.discard_as_unraisable("a worker process"); };
+  core::WorkerOptions options;
+  options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
+  options.processes = workers.attr("processes").cast<std::vector<int>>();
+  if (workers.attr("is_local").cast<bool>()) {
+    options.serve = [serve = Method(object, "serve", interrupt)] {
+      py::gil_scoped_acquire gil;
+      serve();
+    };
+  }
+  options.how_it_ended = [tell = Method(object, "how_it_ended", report)](int worker) -> std::string {
+    py::gil_scoped_acquire gil;
+    try {
+      return tell(worker).template cast<std::string>();
+    } catch (const py::error_already_set&) {
+      return "has ended";
+    }
+  };
+  if (workers.attr("respawns").cast<bool>()) {
+    options.respawn = [respawn = Method(object, "respawn", report)](int worker) {
+      py::gil_scoped_acquire gil;
+      try {
+        return respawn(worker).template cast<int>();
+      } catch (const py::error_already_set&) {
+        return -1;
+      }
+    };
+  }
+  options.save = [save = Method(object, "save", state)](std::uint32_t env) {
+    py::gil_scoped_acquire gil;
+    return save(env).template cast<std::string>();
+  };
+  options.load = [load = Method(object, "load", state)](std::uint32_t env, std::string_view bytes) {
+    py::gil_scoped_acquire gil;
+    load(env, py::bytes(bytes.data(), bytes.size()));
+  };
+  return options;
+}
+
+void InitWorkers(py::module_& m) {
+  py::enum_<core::Op>(m, "Op", "What an env in flight does.")
+      .value("create", core::Op::kCreate)
+      .value("reset", core::Op::kReset)
+      .value("step", core::Op::kStep)
+      .value("step_and_reset", core::Op::kStepAndReset);
+
+  py::class_<Arena, std::shared_ptr<Arena>>(m, "Arena", py::buffer_protocol(),
+                                            "The memory that a pool and its workers share: bytes.")
+      .def(py::init(
+               [](int descriptor, std::vector<std::uint32_t> first_env, const py::list& entries, bool make) {
+                 core::ArenaShape shape;
+                 shape.first_env = std::move(first_env);
+                 for (const Spec& spec : ToSpecs(entries)) {
+                   auto& bytes = spec.role == TRP_ACTION ? shape.action_bytes : shape.output_bytes;
+                   bytes.push_back(spec.size() * core::ItemSize(spec.dtype));
+                 }
+                 return std::make_shared<Arena>(descriptor, std::move(shape), make);
+               }),
+           py::arg("descriptor"), py::arg("first_env"), py::arg("entries"), py::arg("make"))
+      .def_property_readonly("action_offsets", &Arena::actions, "Of env 0's row of each action, in bytes.")
+      .def_buffer([](Arena& arena) {
+        return py::buffer_info(reinterpret_cast<std::uint8_t*>(arena.data()),
+                               static_cast<py::ssize_t>(arena.size()));
+      });
+
+  py::class_<Port>(m, "WorkerPort", "A worker's end: what it is asked for, and where results go.")
+      .def(py::init([](std::shared_ptr<Arena> arena, int worker, const py::list& entries,
+                       std::int64_t max_episode_steps, bool flags_lost) {
+             return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)),
+                                           max_episode_steps, flags_lost);
+           }),
+           py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"),
+           py::arg("max_episode_steps"), py::arg("flags_lost"))
+      .def("wait", &Port::Wait)
+      .def("next", &Port::Next)
+      .def("seed_of", &Port::SeedOf)
+      .def("stepped", &Port::Stepped)
+      .def("was_reset", &Port::WasReset)
+      .def("was_made", &Port::WasMade)
+      .def("lost", &Port::Lost)
+      .def("failed", &Port::Failed);
+
+  m.def(
+      "remote_config",
+      [](const std::string& id, const py::list& entries) {
+        return std::const_pointer_cast<core::Config>(core::RemoteTask::Open(id, ToSpecs(entries)));
+      },
+      py::arg("id"), py::arg("entries"), "The configuration of envs in workers.");
+}
+
+}  // namespace torchrl_pool::bindings

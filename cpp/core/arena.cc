@@ -1,0 +1,100 @@
+#include "arena.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "errors.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
+
+// A ring with a slot for each env never overflows: an env is in one request at a time.
+std::uint64_t NumRequests(const ArenaShape& shape, int worker) {
+  const auto w = static_cast<std::size_t>(worker);
+  return std::bit_ceil(std::uint64_t{shape.first_env[w + 1] - shape.first_env[w]});
+}
+
+}  // namespace
+
+void Doorbell::Wait(std::uint32_t key, std::chrono::nanoseconds timeout) {
+  const timespec time{static_cast<std::time_t>(timeout.count() / 1'000'000'000),
+                      timeout.count() % 1'000'000'000};
+  syscall(SYS_futex, &rings_, FUTEX_WAIT, key, &time, nullptr, 0);
+  CancelWait();
+}
+
+void Doorbell::Ring() {
+  rings_.fetch_add(1, std::memory_order_seq_cst);
+  if (HasSleepers()) syscall(SYS_futex, &rings_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(shape)) {
+  const auto reserve = [this](std::size_t bytes) {
+    const std::size_t offset = size_;
+    size_ += (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return offset;
+  };
+  const std::size_t num_envs = shape_.num_envs();
+  reserve(sizeof(Doorbell));
+  mailboxes_ = reserve(sizeof(Mailbox) * static_cast<std::size_t>(shape_.num_workers()));
+  for (int worker = 0; worker < shape_.num_workers(); ++worker) {
+    requests_.push_back(reserve(sizeof(std::uint64_t) * NumRequests(shape_, worker)));
+  }
+  cells_ = reserve(sizeof(EnvCell) * num_envs);
+  for (const std::size_t bytes : shape_.action_bytes) actions_.push_back(reserve(bytes * num_envs));
+  for (const std::size_t bytes : shape_.output_bytes) outputs_.push_back(reserve(bytes * num_envs));
+  for (const std::size_t bytes : shape_.output_bytes) roots_.push_back(reserve(bytes * num_envs));
+  messages_ = reserve(kMessageBytes * num_envs);
+
+  const auto fail = [](const char* what) {
+    throw PoolError(std::string("cannot ") + what +
+                    " the memory shared with workers: " + std::strerror(errno));
+  };
+  if (make && ftruncate(descriptor, static_cast<off_t>(size_)) != 0) fail("size");
+  void* memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) fail("map");
+  memory_ = static_cast<std::byte*>(memory);
+  if (!make) return;
+  new (memory_) Doorbell();
+  for (int worker = 0; worker < shape_.num_workers(); ++worker) {
+    new (&mailbox(worker)) Mailbox();
+    for (std::uint64_t i = 0; i < NumRequests(shape_, worker); ++i) {
+      new (&request(worker, i)) std::atomic<std::uint64_t>(0);
+    }
+  }
+  for (std::uint32_t env = 0; env < num_envs; ++env) new (&cell(env)) EnvCell();
+}
+
+Arena::~Arena() { munmap(memory_, size_); }
+
+std::atomic<std::uint64_t>& Arena::request(int worker, std::uint64_t number) const {
+  const std::uint64_t mask = NumRequests(shape_, worker) - 1;
+  return At<std::atomic<std::uint64_t>>(requests_[static_cast<std::size_t>(worker)])[number & mask];
+}
+
+std::string Arena::MessageOf(std::uint32_t env) const {
+  const auto* text = reinterpret_cast<const char*>(memory_ + messages_ + env * kMessageBytes);
+  return ToUtf8({text, std::min<std::size_t>(cell(env).message_bytes, kMessageBytes)});
+}
+
+void Arena::SetMessage(std::uint32_t env, std::string_view message) const {
+  if (message.size() > kMessageBytes) message.remove_prefix(message.size() - kMessageBytes);
+  std::memcpy(memory_ + messages_ + env * kMessageBytes, message.data(), message.size());
+  cell(env).message_bytes = static_cast<std::uint32_t>(message.size());
+}
+
+}  // namespace torchrl_pool::core

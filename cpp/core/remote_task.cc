@@ -1,0 +1,121 @@
+#include "remote_task.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace torchrl_pool::core {
+namespace {
+
+RemoteEnv& Remote(trp_env* env) { return *reinterpret_cast<RemoteEnv*>(env); }
+
+const RemoteTask& TaskOf(const void* pointer) { return *static_cast<const RemoteTask*>(pointer); }
+
+int Fail(const RemoteEnv& remote, trp_error* error) {
+  const std::string message = remote.arena->MessageOf(remote.env);
+  const std::size_t size = std::min(message.size(), sizeof error->message - 1);
+  std::memcpy(error->message, message.data(), size);
+  error->message[size] = '\0';
+  return TRP_RUNTIME_ERROR;
+}
+
+// What a visit asks for, once: a worker may have done it already.
+bool Take(RemoteEnv& remote, EnvCell::State EnvCell::* state, Op op) {
+  EnvCell& cell = remote.arena->cell(remote.env);
+  if (cell.*state == EnvCell::kNone && !remote.round_trip(remote, op)) return false;
+  return std::exchange(cell.*state, EnvCell::kNone) == EnvCell::kOk;
+}
+
+int Reset(trp_env* env, void* const* outputs, trp_error* error) {
+  RemoteEnv& remote = Remote(env);
+  if (!Take(remote, &EnvCell::root, Op::kReset)) return Fail(remote, error);
+  const auto& bytes = remote.arena->shape().output_bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (outputs[i]) std::memcpy(outputs[i], remote.arena->RootRow(i, remote.env), bytes[i]);
+  }
+  return TRP_OK;
+}
+
+int Step(trp_env* env, const void* const*, void* const* outputs, trp_step_result* result, trp_error* error) {
+  RemoteEnv& remote = Remote(env);
+  if (!Take(remote, &EnvCell::step, remote.last)) return Fail(remote, error);
+  const EnvCell& cell = remote.arena->cell(remote.env);
+  result->terminated = cell.terminated;
+  result->truncated = cell.truncated;
+  const auto& bytes = remote.arena->shape().output_bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (outputs[i]) std::memcpy(outputs[i], remote.arena->OutputRow(i, remote.env), bytes[i]);
+  }
+  return TRP_OK;
+}
+
+}  // namespace
+
+RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
+    : id_(std::move(id)), specs_(std::move(specs)) {
+  for (const Spec& spec : specs_) {
+    raw_.push_back({spec.name.c_str(), spec.help.c_str(), spec.role, spec.dtype,
+                    static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(),
+                    spec.low.empty() ? nullptr : spec.low.data(),
+                    spec.high.empty() ? nullptr : spec.high.data(),
+                    static_cast<std::int32_t>(spec.categories.size()), spec.categories.data()});
+  }
+  task_.struct_size = sizeof task_;
+  task_.id = id_.c_str();
+  task_.reward_threshold = std::numeric_limits<double>::quiet_NaN();
+  task_.user_data = this;
+  task_.open = [](const trp_task* task, const trp_value*, trp_config** config, trp_error*) -> int {
+    *config = static_cast<trp_config*>(const_cast<void*>(task->user_data));
+    return TRP_OK;
+  };
+  task_.close = [](trp_config*) {};
+  task_.specs = [](const trp_config* config, const trp_spec** raw) {
+    const auto& task = TaskOf(config);
+    *raw = task.raw_.data();
+    return static_cast<std::int64_t>(task.raw_.size());
+  };
+  // The crew has made it: which of the envs this is, nobody tells a task.
+  task_.create = [](const trp_config*, trp_env**, trp_error*) -> int { return TRP_UNSUPPORTED; };
+  task_.destroy = [](trp_env*) {};
+  // Its worker is told the seed with the request.
+  task_.seed = [](trp_env*, const std::uint32_t*, std::size_t, trp_error*) -> int { return TRP_OK; };
+  task_.reset = Reset;
+  task_.step = Step;
+  task_.save = [](trp_env* env, std::uint8_t* bytes, std::size_t* size, trp_error* error) -> int {
+    RemoteEnv& remote = Remote(env);
+    try {
+      const std::string state = remote.saved.empty() ? remote.save(remote.env) : std::move(remote.saved);
+      remote.saved.clear();
+      const std::size_t capacity = std::exchange(*size, state.size());
+      if (state.size() > capacity) {
+        remote.saved = state;
+      } else {
+        std::memcpy(bytes, state.data(), state.size());
+      }
+      return TRP_OK;
+    } catch (const std::exception& reason) {
+      remote.arena->SetMessage(remote.env, reason.what());
+      Fail(remote, error);
+      return TRP_UNSUPPORTED;
+    }
+  };
+  task_.load = [](trp_env* env, const std::uint8_t* bytes, std::size_t size, trp_error* error) -> int {
+    RemoteEnv& remote = Remote(env);
+    try {
+      remote.load(remote.env, {reinterpret_cast<const char*>(bytes), size});
+      return TRP_OK;
+    } catch (const std::exception& reason) {
+      remote.arena->SetMessage(remote.env, reason.what());
+      Fail(remote, error);
+      return TRP_INVALID_ARGUMENT;
+    }
+  };
+}
+
+std::shared_ptr<const Config> RemoteTask::Open(std::string id, std::vector<Spec> specs) {
+  auto task = std::make_shared<RemoteTask>(std::move(id), std::move(specs));
+  return std::make_shared<Config>(task, task->task_, std::vector<OptionValue>());
+}
+
+}  // namespace torchrl_pool::core

@@ -1,0 +1,258 @@
+// How a ticket's work reaches the threads, and what they do until it is done.
+#include "thread_crew.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cpu.h"
+#include "errors.h"
+#include "perturb.h"
+#include "phases.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using Clock = EventCount::Clock;
+
+// Work on one thread that has taken this long was underestimated.
+constexpr auto kLongInline = std::chrono::microseconds(100);
+
+Work WorkOf(const Ticket& ticket) {
+  if (ticket.phase == Ticket::Phase::kVisits) return VisitsOf(ticket.op);
+  return ticket.phase == Ticket::Phase::kRoot ? Work::kRoot : Work::kRows;
+}
+
+}  // namespace
+
+ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& options)
+    : Crew(envs, tickets),
+      options_(options),
+      homes_(envs.size(), std::clamp(options.num_threads, 1,
+                                     static_cast<int>(std::min<std::uint32_t>(envs.size(), kMaxThreads)))),
+      cost_(homes_.size(), AvailableCpus()),
+      helper_scratch_(envs.layout()) {
+  for (int home = 0; home < num_threads(); ++home) workers_.push_back(std::make_unique<Worker>(envs.size()));
+  // A first guess, for what is no more than copying: some bytes in a nanosecond.
+  std::size_t row_bytes = 0;
+  for (const OutputColumn& column : envs.layout().outputs) row_bytes += column.row_bytes;
+  cost_.Measure(Work::kRoot, 1, std::chrono::nanoseconds(1 + row_bytes / 4));
+  cost_.Measure(Work::kRows, 1, std::chrono::nanoseconds(1 + row_bytes));
+}
+
+// ---- publishing ---------------------------------------------------------------------------------
+
+Plan ThreadCrew::PlanFor(const Ticket& ticket, bool at_once) const {
+  Plan plan = cost_.PlanFor(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()));
+  plan.at_once = at_once;
+  if (options_.step_timeout) plan.caller_helps = false;  // nobody could give up what it does
+  return plan;
+}
+
+void ThreadCrew::Begin(Ticket& ticket) {
+  ticket.remaining.store(static_cast<std::uint32_t>(ticket.envs.size()), std::memory_order_relaxed);
+  if (ticket.envs.empty()) {
+    ticket.finished.store(true, std::memory_order_relaxed);
+  } else if (!ticket.plan.IsInline()) {
+    Publish(ticket, 0, ticket.plan);
+  }
+}
+
+// Hands the ticket's envs, from the `first` of its list on, to the queues of their homes.
+void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
+  const Work work = WorkOf(ticket);
+  const std::uint32_t chunk_size = ChunkSize(work);
+  const std::span<const std::uint32_t> envs = ticket.envs;
+  const auto count = static_cast<std::uint32_t>(envs.size());
+  // The last chunk may be done before this returns, and the ticket with it: nothing of it is read after that.
+  const bool stays_home = ticket.op == Op::kCreate;
+  const int first_home = homes_.Of(envs[first]), last_home = homes_.Of(envs[count - 1]);
+  bool is_behind = false;
+  for (std::uint32_t begin = first; begin < count;) {
+    const int home = begin == first ? first_home : homes_.Of(envs[begin]);
+    const auto end =
+        home == last_home
+            ? count
+            : static_cast<std::uint32_t>(
+                  std::lower_bound(envs.begin() + begin, envs.end(), homes_.First(home + 1)) - envs.begin());
+    HomeQueue& queue = worker(home).queue;
+    is_behind = is_behind || !queue.empty();
+    queue.Push({&ticket, begin, end - begin, stays_home}, chunk_size);
+    begin = end;
+  }
+  const bool is_helped = plan.caller_helps && plan.at_once;
+  WakeSpan span;
+  span.first_home = first_home;
+  span.num_homes = std::max(plan.threads, last_home - first_home + 1);
+  span.shares = plan.threads;
+  span.begin = is_helped ? 1 : 0;
+  span.end = plan.threads;
+  span.insists =
+      !is_helped &&
+      (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
+  Wake(span);
+}
+
+void ThreadCrew::Wake(WakeSpan span) {
+  while (!span.empty()) {
+    const int home = span.HomeOf(span.begin++) % num_threads();
+    Worker& target = worker(home);
+    const WakeSpan given = span.TakeHalf();
+    std::uint64_t bits = 0, packed = given.empty() ? 0 : given.Pack();
+    // A thread that has others to wake already is left alone with them.
+    const bool is_given = packed != 0 && target.to_wake.compare_exchange_strong(bits, packed);
+    Perturb();
+    const bool begins = target.parked.Notify();
+    // Who is awake does not look for others to wake. If it has gone to sleep since, and woken up, it has.
+    if (!given.empty() && !(is_given && (begins || !target.to_wake.compare_exchange_strong(packed, 0)))) {
+      span.end = given.end;
+    }
+    if (!begins && span.insists) WakeAnother(home);
+  }
+}
+
+// One of the threads that sleep, if any does.
+void ThreadCrew::WakeAnother(int home) {
+  for (int i = 1; i < num_threads(); ++i) {
+    EventCount& parked = worker((home + i) % num_threads()).parked;
+    if (parked.HasSleepers() && parked.Notify()) return;
+  }
+}
+
+// What was left to a thread that turns out to be held up, the others take.
+void ThreadCrew::WakeForWaitingWork() {
+  const auto has_work = [](const auto& worker) { return !worker->queue.empty(); };
+  if (std::none_of(workers_.begin(), workers_.end(), has_work)) return;
+  for (const auto& worker : workers_) worker->parked.Notify();
+}
+
+// ---- working ------------------------------------------------------------------------------------
+
+// Until there is nothing to do for a while. False: never again.
+bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
+  Backoff backoff;
+  do {
+    if (stop_.load(std::memory_order_acquire)) return false;
+    const Ran ran = RunSome(home, scratch, watch);
+    if (ran == Ran::kGivenUp) return false;
+    if (ran == Ran::kChunk) backoff = Backoff();
+  } while (backoff.Pause());
+  return true;
+}
+
+// One chunk from the home queue, or else from a neighbour's, the nearest first.
+ThreadCrew::Ran ThreadCrew::RunSome(int home, Scratch& scratch, VisitWatch* watch) {
+  Chunk chunk;
+  for (int i = 0; i < num_threads(); ++i) {
+    const int other = home + i < num_threads() ? home + i : home + i - num_threads();
+    if (worker(other).queue.Pop(&chunk, i > 0)) return RunChunk(chunk, scratch, watch);
+  }
+  return Ran::kNothing;
+}
+
+ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch) {
+  Ticket& ticket = *chunk.ticket;
+  const Work work = WorkOf(ticket);
+  const auto envs = ticket.envs.subspan(chunk.first, chunk.count);
+  const auto start = Clock::now();
+  if (ticket.phase != Ticket::Phase::kVisits) {
+    RunPhase(envs_.layout(), ticket, envs);
+    cost_.Measure(work, chunk.count, Clock::now() - start);
+    CountDone(ticket, chunk.count);
+    return Ran::kChunk;
+  }
+  if (!VisitEnvs(ticket, envs, scratch, watch)) return Ran::kGivenUp;
+  cost_.Measure(work, chunk.count, Clock::now() - start);
+  Deliver(ticket, envs, scratch.results, scratch.faults);
+  return Ran::kChunk;
+}
+
+bool ThreadCrew::RunPhases(Ticket& ticket) {
+  while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
+    const auto count = static_cast<std::uint32_t>(ticket.envs.size());
+    Plan plan = cost_.PlanFor(WorkOf(ticket), count);
+    plan.caller_helps = ticket.plan.caller_helps;
+    plan.at_once = ticket.plan.at_once;
+    if (plan.threads > 1) {
+      ticket.remaining.store(count, std::memory_order_relaxed);
+      Publish(ticket, 0, plan);
+      return false;
+    }
+    RunPhase(envs_.layout(), ticket, ticket.envs);
+  }
+  return true;
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+void ThreadCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
+  if (ticket.finished.load(std::memory_order_acquire)) return;
+  const bool works = ticket.plan.caller_helps && helper_mutex_.try_lock();
+  const std::unique_lock lock =
+      works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
+  if (ticket.plan.IsInline()) {
+    if (works) {
+      RunInline(ticket, interrupted);
+      if (ticket.finished.load(std::memory_order_acquire)) return;  // without any other thread
+    } else {
+      ticket.plan.at_once = false;
+      Publish(ticket, 0, ticket.plan);
+    }
+  }
+  HelpUntilFinished(ticket, works, interrupted);
+  if (ticket.plan.at_once) cost_.CallEnded();
+}
+
+// Runs the ticket on this thread alone, and shares what is left if it turns out to be long.
+void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
+  const auto start = Clock::now();
+  const auto count = static_cast<std::uint32_t>(ticket.envs.size());
+  bool stop = false;
+  for (std::uint32_t first = 0; first < count;) {
+    const std::uint32_t size = std::min(ChunkSize(VisitsOf(ticket.op)), count - first);
+    RunChunk({&ticket, first, size}, helper_scratch_, nullptr);
+    first += size;
+    if (first == count || stop) continue;
+    const auto now = Clock::now();
+    if (now - start > kLongInline) {
+      ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first);
+      if (!ticket.plan.IsInline()) return Publish(ticket, first, ticket.plan);
+    }
+    stop = IsTimeToAsk(now) && interrupted();
+    if (stop) ticket.cancelled.store(true, std::memory_order_relaxed);  // the rest is skipped
+  }
+  if (stop) throw Interrupted();
+}
+
+void ThreadCrew::HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted) {
+  while (true) {
+    Backoff backoff;
+    do {
+      if (ticket.finished.load(std::memory_order_acquire)) return;
+      if (works && RunSome(0, helper_scratch_, nullptr) == Ran::kChunk) {
+        if (IsTimeToAsk(Clock::now()) && interrupted()) throw Interrupted();
+        backoff = Backoff();
+      }
+    } while (backoff.Pause());
+    const std::uint32_t key = ticket.done.PrepareWait();
+    if (ticket.finished.load(std::memory_order_acquire)) return ticket.done.CancelWait();
+    WakeForWaitingWork();
+    ticket.done.Wait(key, kInterruptPeriod);
+    if (ticket.finished.load(std::memory_order_acquire)) return;
+    if (interrupted()) throw Interrupted();
+    GiveUpHung();
+  }
+}
+
+bool ThreadCrew::IsTimeToAsk(Clock::time_point now) {
+  if (now - last_asked_ < kInterruptPeriod) return false;
+  last_asked_ = now;
+  return true;
+}
+
+void ThreadCrew::LookAfterWork() {
+  GiveUpHung();
+  WakeForWaitingWork();
+}
+
+}  // namespace torchrl_pool::core
