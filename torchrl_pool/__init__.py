@@ -1,4 +1,10 @@
-"""A TorchRL environment whose whole batch runs in one C++ executor."""
+"""A TorchRL environment whose whole batch runs in one C++ executor.
+
+What it holds is imported when it is first used: the processes that run envs of Python need no torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 try:
     from torchrl_pool import _core as _core
@@ -8,19 +14,20 @@ except ImportError as error:  # most often: run from a checkout that is not inst
         "(pip install -c constraints.txt -e .); a plain install works from any other folder."
     ) from error
 
-from torchrl_pool.collecting import PoolCollector
-from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
-from torchrl_pool.explaining import explain
-from torchrl_pool.plugins import (
-    OptionInfo,
-    TaskInfo,
-    build_plugin,
-    get_include,
-    list_tasks,
-    load_plugin,
-    task_info,
-)
-from torchrl_pool.transforms import FusedEnv, fuse
+if TYPE_CHECKING:
+    from torchrl_pool.collecting import PoolCollector
+    from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
+    from torchrl_pool.explaining import explain
+    from torchrl_pool.plugins import (
+        OptionInfo,
+        TaskInfo,
+        build_plugin,
+        get_include,
+        list_tasks,
+        load_plugin,
+        task_info,
+    )
+    from torchrl_pool.transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
 
@@ -42,3 +49,32 @@ __all__ = [
     "single_envs",
     "task_info",
 ]
+
+_PLACES = {
+    "collecting": ["PoolCollector"],
+    "env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
+    "explaining": ["explain"],
+    "plugins": [
+        "OptionInfo",
+        "TaskInfo",
+        "build_plugin",
+        "get_include",
+        "list_tasks",
+        "load_plugin",
+        "task_info",
+    ],
+    "transforms": ["FusedEnv", "fuse"],
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

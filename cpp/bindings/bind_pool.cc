@@ -480,9 +480,6 @@ void InitPool(py::module_& m) {
           "check_at_rest", [](PoolHandle& pool, std::uint32_t env_index) { pool->CheckAtRest(env_index); },
           py::arg("env_index"), py::call_guard<py::gil_scoped_release>())
       .def(
-          "send_word", [](PoolHandle& pool, int worker) { WorkersOf(pool).SendWord(worker); },
-          py::arg("worker"), "There is something in this worker's channel.")
-      .def(
           "ended_workers", [](PoolHandle& pool) { return WorkersOf(pool).Ended(); },
           py::call_guard<py::gil_scoped_release>())
       .def(

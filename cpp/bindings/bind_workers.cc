@@ -163,7 +163,7 @@ class Port {
   py::object Next() {
     const auto request = port_.Next();
     if (!request) return py::none();
-    return py::make_tuple(request->op, port_.first_env() + request->first, request->count,
+    return py::make_tuple(static_cast<int>(request->op), port_.first_env() + request->first, request->count,
                           request->seed_only);
   }
 
@@ -353,6 +353,13 @@ void InitWorkers(py::module_& m) {
                }),
            py::arg("descriptor"), py::arg("first_env"), py::arg("entries"), py::arg("make"))
       .def_property_readonly("action_offsets", &Arena::actions, "Of env 0's row of each action, in bytes.")
+      .def(
+          "send_word",
+          [](Arena& arena, int worker) {
+            arena.mailbox(worker).has_message.store(1, std::memory_order_seq_cst);
+            arena.mailbox(worker).doorbell.Ring();
+          },
+          py::arg("worker"), "There is something in this worker's channel.")
       .def_buffer([](Arena& arena) {
         return py::buffer_info(reinterpret_cast<std::uint8_t*>(arena.data()),
                                static_cast<py::ssize_t>(arena.size()));

@@ -129,12 +129,6 @@ void WorkerCrew::Post(int index, const Request& request) {
   mailbox.doorbell.Ring();
 }
 
-void WorkerCrew::SendWord(int index) {
-  Mailbox& mailbox = arena_.mailbox(index);
-  mailbox.has_message.store(1, std::memory_order_seq_cst);
-  mailbox.doorbell.Ring();
-}
-
 // ---- what workers have finished -----------------------------------------------------------------
 
 // Visits the envs that workers have finished. By the leader. Whether there were any.

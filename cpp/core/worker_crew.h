@@ -56,8 +56,6 @@ class WorkerCrew final : public Crew {
   std::vector<int> Ended();
   // Another process has taken the place of one that has ended.
   void Replace(int worker, int process);
-  // There is something in this worker's channel.
-  void SendWord(int worker);
 
  private:
   // Envs of one ticket that a worker has been asked for, in the order of the requests. Without a ticket: for

@@ -11,15 +11,15 @@ from torchrl._utils import seed_generator
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int, seed_words
 from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.reset_arguments import ResetArguments
+from torchrl_pool.env.source import Source
 from torchrl_pool.env.tensors import TensorMethods
 
 
 class LifeMethods(TensorMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that begin and end its simulators."""
 
-    _configs: Sequence[_core.Config]
-    _limits: Sequence[int | None]
-    _thread_affinity: Sequence[int]
+    _source: Source
     _layout: _core.LayoutOptions
     _step_timeout: float | None
     _pool: _core.Pool | None = None
@@ -37,14 +37,7 @@ class LifeMethods(TensorMethods):
 
     def _open(self) -> _core.Pool:
         try:
-            pool = _core.Pool(
-                configs=self._configs,
-                max_episode_steps=[limit or 0 for limit in self._limits],
-                num_threads=self.num_threads,
-                thread_affinity=self._thread_affinity,
-                layout=self._layout,
-                step_timeout=self._step_timeout,
-            )
+            pool = self._source.open(self._layout, self._step_timeout)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         self._seed_pool(pool, self._entropy)
@@ -66,6 +59,21 @@ class LifeMethods(TensorMethods):
         self.is_closed = True
         if pool is not None:
             pool.close()
+        self._source.close()
+
+    def _reset_envs(
+        self,
+        out: list[int],
+        mask: torch.Tensor | None,
+        given: ResetArguments,
+        owner: object,
+        chain: _core.Chain | None = None,
+    ) -> None:
+        """Has the executor reset all envs, or those of the mask, and write to these addresses."""
+        pool = self._start()
+        self._source.prepare_reset(pool, given, mask)
+        address = 0 if mask is None else mask.data_ptr()
+        pool.reset(out, address, given.entropy, owner, given.executor_options, chain)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.env.arguments import (
-    check_affinity,
-    check_device,
-    check_int,
-    check_mask,
-    check_seconds,
-    open_configs,
-    task_per_env,
-)
+from torchrl_pool.env.arguments import check_device, check_int, check_mask, check_seconds
 from torchrl_pool.env.async_env import AsyncMethods
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.python_source import PythonSource, is_python
 from torchrl_pool.env.reset_arguments import Options as ResetOptions
-from torchrl_pool.env.reset_arguments import reset_arguments
 from torchrl_pool.env.simulators import SimulatorMethods
+from torchrl_pool.env.source import TASK_DEFAULT, PluginSource, Source
 from torchrl_pool.env.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
-from torchrl_pool.plugins import registry
-from torchrl_pool.plugins.loading import is_builtin, load_plugin
+from torchrl_pool.plugins.loading import load_plugin
 
-_TASK_DEFAULT: Any = type("_TaskDefault", (), {"__repr__": lambda self: "<the task's>"})()
+# The id of a task, or what makes an env of Python.
+Task: TypeAlias = "str | Callable[[], Any]"
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
@@ -95,14 +88,15 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
 
     def __init__(
         self,
-        task: str | Sequence[str],
+        task: Task | Sequence[Task],
         num_envs: int,
         *,
         num_threads: int | None = None,
+        num_workers: int | None = None,
         device: torch.device | str | int | None = None,
         pin_memory: bool | None = None,
         seed: int | None = None,
-        max_episode_steps: int | None = _TASK_DEFAULT,
+        max_episode_steps: int | None = TASK_DEFAULT,
         categorical_action_encoding: bool = False,
         obs_dtype: torch.dtype | None = None,
         info_keys: Sequence[str] = (),
@@ -111,6 +105,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         thread_affinity: Sequence[int] | None = None,
         env_options: Sequence[Mapping[str, Any]] | None = None,
         step_timeout: float | None = None,
+        respawn: bool = False,
         refuse_nan: bool = False,
         run_type_checks: bool = False,
         **task_options: Any,
@@ -120,9 +115,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         }
         self._arguments.update(task_options)
         num_envs = check_int("num_envs", num_envs, minimum=1)
-        if num_threads is not None:
-            num_threads = check_int("num_threads", num_threads, minimum=1)
-        if max_episode_steps is not _TASK_DEFAULT and max_episode_steps is not None:
+        if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
         if obs_dtype not in _FLOAT_DTYPES:
             raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
@@ -133,36 +126,77 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
 
         self.num_envs = num_envs
         self.task = task
-        self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
-        self._tasks = task_per_env(task, num_envs)
-        self._thread_affinity = check_affinity(thread_affinity)
         self._step_timeout = check_seconds("step_timeout", step_timeout)
-        self._one_hot = not categorical_action_encoding
+        self._pin_memory_wish = pin_memory
+        self._opening = threading.Lock()
+        self._entropy = [None] * num_envs
+        one_hot = not categorical_action_encoding
+        if is_python(task):
+            _refuse_for_python(
+                num_threads=num_threads,
+                thread_affinity=thread_affinity,
+                env_options=env_options,
+                from_pixels=from_pixels or None,
+            )
+            self._source: Source = PythonSource(
+                task,
+                num_envs,
+                num_workers=num_workers,
+                respawn=respawn,
+                task_options=task_options,
+                info_keys=info_keys,
+                max_episode_steps=max_episode_steps,
+                one_hot=one_hot,
+                obs_dtype=obs_dtype,
+            )
+        else:
+            if num_workers is not None or respawn:
+                raise TypeError(
+                    f"num_workers, respawn: these are for envs of Python; {task!r} runs in threads of this process"
+                )
+            self._source = PluginSource(
+                task,
+                num_envs,
+                num_threads=num_threads,
+                thread_affinity=thread_affinity,
+                env_options=env_options,
+                task_options=task_options,
+                max_episode_steps=max_episode_steps,
+                one_hot=one_hot,
+            )
+        try:
+            self._describe(info_keys, obs_dtype, from_pixels, pixels_only, refuse_nan)
+            if seed is not None:
+                self.set_seed(seed)
+        except BaseException:
+            self._source.close()
+            raise
+
+    def _describe(
+        self,
+        info_keys: Sequence[str],
+        obs_dtype: torch.dtype | None,
+        from_pixels: bool,
+        pixels_only: bool,
+        refuse_nan: bool,
+    ) -> None:
+        """Layout, specs, and what follows from them."""
+        source, num_envs = self._source, self.num_envs
+        self.num_threads = source.num_threads
+        self._configs = source.configs
         self._layout = _core.LayoutOptions(
-            info_keys=list(dict.fromkeys(info_keys)),
-            one_hot=self._one_hot,
+            info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
+            one_hot=source.one_hot,
             float_dtype=_FLOAT_DTYPES[obs_dtype],
             from_pixels=from_pixels,
             pixels_only=pixels_only,
             refuse_nan=refuse_nan,
         )
-        self._pin_memory_wish = pin_memory
-        self._configs = open_configs(self._tasks, env_options, task_options)
-        limits = {
-            t: registry.task_info(t).max_episode_steps
-            if max_episode_steps is _TASK_DEFAULT
-            else max_episode_steps
-            for t in dict.fromkeys(self._tasks)
-        }
-        self._limits = [limits[t] for t in self._tasks]
-        self._opening = threading.Lock()
-        self._entropy = [None] * num_envs
-
         distinct = list(dict.fromkeys(self._configs))
         outputs = {c: c.outputs(self._layout) for c in distinct}
         self._outputs = outputs[self._configs[0]]
         self._action_layout = [
-            (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, self._one_hot))))
+            (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, source.one_hot))))
             for spec in self._configs[0].specs
             if spec.role == "action"
         ]
@@ -171,17 +205,19 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         self._nested = any(isinstance(key, tuple) for key in keys)
         self._next_root = NextRoot(self._outputs, [key for key, _, _ in self._action_layout])
         self._use_device()
-        if seed is not None:
-            self.set_seed(seed)
 
     def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
-        self.action_spec = full_action_spec(self._configs, self._one_hot, self.device)
+        self.action_spec = full_action_spec(
+            self._configs, self._source.one_hot, self.device, self._source.specs
+        )
         pictures = {
             tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
         }
         if len(pictures) > 1:
             raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
-        observation, reward, done = full_output_spec([outputs[c] for c in self._configs], self.device)
+        observation, reward, done = full_output_spec(
+            [outputs[c] for c in self._configs], self.device, self._source.specs
+        )
         self.observation_spec = observation
         self.reward_spec = reward
         self.done_spec = done
@@ -200,9 +236,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
                 f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. "
                 "Do so before the first reset or after close(), or take their states with get_state()"
             )
-        used = {registry.find_task(task)[0] for task in self._tasks}
-        paths = [plugin.path for plugin in used if not is_builtin(plugin)]
-        arguments = {k: v for k, v in self._arguments.items() if v is not _TASK_DEFAULT}
+        paths = self._source.plugin_paths()
+        arguments = {k: v for k, v in self._arguments.items() if v is not TASK_DEFAULT}
         arguments.update(device=self.device, run_type_checks=self.run_type_checks)
         return _rebuild, (type(self), paths, arguments, self._entropy, self._is_spec_locked)
 
@@ -239,18 +274,17 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
                 f"got {', '.join(kwargs)}"
             )
-        given = reset_arguments(self._tasks, self._configs, seed, options, list_of_kwargs)
-        pool = self._start()
+        given = self._source.reset_arguments(seed, options, list_of_kwargs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()
-        mask_address = 0
-        if mask is not None and not mask.all():
+        if mask is not None and mask.all():
+            mask = None
+        if mask is not None:
             self._allocator.keep_from(tensors, tensordict)
-            mask_address = mask.data_ptr()
         if mask is None or mask.any():
             try:
-                pool.reset(out, mask_address, given.entropy, (tensors, mask), given.options)
+                self._reset_envs(out, mask, given, (tensors, mask))
             except _core.EnvFailure as error:
                 raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors
@@ -351,6 +385,11 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         tensordict, next_root = super().step_and_maybe_reset(tensordict)
         next_root.pop("_step", None)
         return tensordict, next_root
+
+
+def _refuse_for_python(**arguments: Any) -> None:
+    if given := [name for name, value in arguments.items() if value is not None]:
+        raise TypeError(f"{', '.join(given)}: not for envs of Python, which run in processes of their own")
 
 
 def _rebuild(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from torchrl_pool import _core
@@ -13,23 +13,28 @@ from torchrl_pool.plugins.registry import open_reset_options
 Options: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ResetArguments:
-    """In the form that the executor takes: one entry per env, or none at all."""
+    """What was given, for each env.
+
+    Attributes:
+        entropy: words of the seeds, empty where there is none; or nothing at all.
+        options: as they were given.
+        executor_options: in the form that the executor takes; or nothing at all.
+    """
 
     entropy: list[list[int]]
-    options: list[_core.ResetOptions | None]
+    options: list[Mapping[str, Any] | None]
+    executor_options: list[_core.ResetOptions | None] = field(default_factory=list)
 
 
 def reset_arguments(
-    tasks: Sequence[str],
-    configs: Sequence[_core.Config],
+    num_envs: int,
     seed: int | Sequence[int] | None,
     options: Options,
     list_of_kwargs: Sequence[Mapping[str, Any]] | None,
 ) -> ResetArguments:
     """Checks what :meth:`PoolEnv.reset` was given, before any env moves."""
-    num_envs = len(configs)
     entropy = entropy_per_env(seed, num_envs)
     per_env = _options_per_env(options, num_envs)
     if list_of_kwargs is not None:  # as SerialEnv has it, where what is given for all comes first
@@ -38,7 +43,7 @@ def reset_arguments(
             entropy = [_words(kwargs.get("seed")) for kwargs in own]
         if options is None:
             per_env = [kwargs.get("options") for kwargs in own]
-    return ResetArguments(entropy, _open_options(tasks, configs, per_env))
+    return ResetArguments(entropy, per_env)
 
 
 def _own_arguments(list_of_kwargs: Sequence[Mapping[str, Any]], num_envs: int) -> list[Mapping[str, Any]]:
@@ -69,10 +74,10 @@ def _options_per_env(options: Options, num_envs: int) -> list[Mapping[str, Any] 
     return list(options)
 
 
-def _open_options(
+def open_options(
     tasks: Sequence[str], configs: Sequence[_core.Config], per_env: Sequence[Mapping[str, Any] | None]
 ) -> list[_core.ResetOptions | None]:
-    """Envs that share a configuration and have equal options share these too."""
+    """Those of tasks, checked. Envs that share a configuration and have equal options share these too."""
     if not any(per_env):
         return []
     opened: dict[tuple[int, str], _core.ResetOptions] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -50,9 +50,15 @@ def action_shape(spec: _core.Spec, one_hot: bool) -> tuple[int, ...]:
 
 
 def full_action_spec(
-    configs: Sequence[_core.Config], one_hot: bool, device: torch.device | None
+    configs: Sequence[_core.Config],
+    one_hot: bool,
+    device: torch.device | None,
+    given: Mapping[str, TensorSpec],
 ) -> Composite:
-    """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``."""
+    """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``.
+
+    Specs of one env that are given, by their names, stand as they are.
+    """
 
     def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
         if specs[0].categories:
@@ -60,11 +66,11 @@ def full_action_spec(
         return _box(specs, device)
 
     columns = [[s for s in config.specs if s.role == "action"] for config in configs]
-    return _composite(columns, convert, device)
+    return _composite(columns, convert, device, given)
 
 
 def full_output_spec(
-    outputs: Sequence[Sequence[_core.Spec]], device: torch.device | None
+    outputs: Sequence[Sequence[_core.Spec]], device: torch.device | None, given: Mapping[str, TensorSpec]
 ) -> tuple[Composite, Composite, Composite]:
     """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
 
@@ -78,7 +84,9 @@ def full_output_spec(
         return _box(specs, device)
 
     def select(*roles: str) -> Composite:
-        return _composite([[s for s in specs if s.role in roles] for specs in outputs], convert, device)
+        return _composite(
+            [[s for s in specs if s.role in roles] for specs in outputs], convert, device, given
+        )
 
     return select("observation", "info"), select("reward"), select("done")
 
@@ -124,9 +132,16 @@ def _composite(
     columns: Sequence[Sequence[_core.Spec]],
     convert: Callable[[Sequence[_core.Spec]], TensorSpec],
     device: torch.device | None,
+    given: Mapping[str, TensorSpec],
 ) -> Composite:
     """One entry per spec of an env, each from that spec of every env."""
-    composite = Composite(shape=(len(columns),), device=device)
+    num_envs = len(columns)
+    composite = Composite(shape=(num_envs,), device=device)
     for index, spec in enumerate(columns[0]):
-        composite[key_of(spec)] = convert([column[index] for column in columns])
+        known = given.get(spec.name)
+        composite[key_of(spec)] = (
+            convert([column[index] for column in columns])
+            if known is None
+            else known.expand(num_envs, *known.shape).to(device or known.device)
+        )
     return composite

@@ -16,7 +16,6 @@ from torchrl_pool.env.arguments import check_mask
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.env.reset_arguments import reset_arguments
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
@@ -56,17 +55,14 @@ class NativePart:
     def reset(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
         """New episodes in all envs, or in those of the mask; the others' rows are not for users."""
         env, chain = self.env, self.chain
-        pool = env._start()
         if mask is None:
             tensors, out = self.allocator.for_root()
             chain.hidden.latest = chain.hidden.out
             chain.hidden.latest_addresses(out)
         else:
             tensors, out = self.allocator.for_reset()
-        address = 0 if mask is None else mask.data_ptr()
-        owner = (tensors, mask, chain)
         try:
-            pool.reset(out, address, given.entropy, owner, given.options, chain.core)
+            env._reset_envs(out, mask, given, (tensors, mask, chain), chain.core)
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         if mask is None:
@@ -297,12 +293,8 @@ class FusedEnv(TransformedEnv):
             root: TensorDictBase = super()._reset(tensordict, **kwargs)
             native.take_over()
             return root
-        given = reset_arguments(
-            base._tasks,
-            base._configs,
-            kwargs.get("seed"),
-            kwargs.get("options"),
-            kwargs.get("list_of_kwargs"),
+        given = base._source.reset_arguments(
+            kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
         )
         if mask is not None and not mask.any():
             return native.tensordict({key: value.clone() for key, value in self._kept(native).items()})

@@ -1,0 +1,168 @@
+"""Envs of Python: what makes them, and the processes that they run in."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torchrl.data import Composite, TensorSpec
+
+from torchrl_pool import _core
+from torchrl_pool.env.arguments import check_int
+from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
+from torchrl_pool.env.source import TASK_DEFAULT
+from torchrl_pool.workers.gymnasium_make import make_gymnasium
+from torchrl_pool.workers.worker import LOST, RequestFailure
+from torchrl_pool.workers.worker_set import WorkerSet
+
+_GYMNASIUM = "gymnasium:"
+
+
+def is_python(task: Any) -> bool:
+    """Whether this makes envs of Python, rather than being the id of a task."""
+    if isinstance(task, str):
+        return task.startswith(_GYMNASIUM)
+    if isinstance(task, Sequence):
+        return any(map(is_python, task))
+    return callable(task)
+
+
+class PythonSource:
+    """Envs that functions make, in worker processes.
+
+    Raises:
+        TypeError: an argument that makes no sense for such envs, or functions that cannot be sent to a process.
+        EnvFailure: the first env cannot be made, or has what tensors cannot hold.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        num_workers: int | None,
+        respawn: bool,
+        task_options: Mapping[str, Any],
+        info_keys: Sequence[str],
+        max_episode_steps: int | None,
+        one_hot: bool,
+        obs_dtype: torch.dtype | None,
+    ) -> None:
+        if num_workers is not None:
+            num_workers = check_int("num_workers", num_workers, minimum=0)
+        count = _core.available_cpus() if num_workers is None else num_workers
+        native = {"step_count", "episode_reward", "is_init"}
+        limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else max_episode_steps
+        with failures():
+            self.workers = WorkerSet(
+                _factories(task, num_envs, task_options),
+                num_envs,
+                min(count, num_envs),
+                [key for key in info_keys if key not in native],
+                limit or 0,
+                respawn,
+            )
+        self.num_threads = self.workers.num_workers
+        description = self.workers.description
+        config = _core.remote_config(description.name, list(self.workers.entries))
+        self.configs = [config] * num_envs
+        self.specs: Mapping[str, TensorSpec] = {}
+        self.info_keys = [LOST.name] if self.workers.respawns else []
+        # TorchRL's envs give their entries the form that they want them in.
+        self.one_hot = one_hot and description.specs is None
+        if description.specs is not None:
+            if obs_dtype is not None:
+                raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
+            self.specs = dict(_leaves(pickle.loads(description.specs)))
+
+    def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
+        try:
+            with failures():
+                self.workers.open()
+            return _core.Pool(
+                configs=self.configs,
+                max_episode_steps=[0] * len(self.configs),  # which the workers keep
+                num_threads=self.num_threads,
+                thread_affinity=[],
+                layout=layout,
+                step_timeout=step_timeout,
+                workers=self.workers,
+            )
+        except BaseException:
+            with contextlib.suppress(RequestFailure):
+                self.workers.close()
+            raise
+
+    def close(self) -> None:
+        with failures():
+            self.workers.close()
+
+    def reset_arguments(
+        self,
+        seed: int | Sequence[int] | None,
+        options: Options,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None,
+    ) -> ResetArguments:
+        return reset_arguments(len(self.configs), seed, options, list_of_kwargs)
+
+    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
+        """Starts workers anew that have ended, and tells them what is to be given to the envs' ``reset``."""
+        for worker in pool.ended_workers():
+            with failures():
+                self.workers.replace(pool, worker)
+        if any(option is not None for option in given.options):
+            chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
+            envs = [env for env in chosen if given.options[env] is not None]
+            with failures():
+                self.workers.ask_each(
+                    envs,
+                    "set_reset_options",
+                    lambda share: [[given.options[envs[position]] for position in share]],
+                )
+
+    def plugin_paths(self) -> list[str]:
+        return []
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """A worker's failure as the public exception."""
+    try:
+        yield
+    except RequestFailure as failure:
+        known = failure.env >= 0
+        message = f"env {failure.env} failed: {failure.report}" if known else failure.report
+        raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
+
+
+def _factories(task: Any, num_envs: int, options: Mapping[str, Any]) -> Any:
+    """What makes any env, or one callable for each."""
+    if isinstance(task, str) or callable(task):
+        return _factory(task, options)
+    if len(task) != num_envs:
+        raise ValueError(f"task: expected one callable or {num_envs} of them, got {len(task)}")
+    return [_factory(one, options) for one in task]
+
+
+def _factory(task: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
+    if isinstance(task, str) and task.startswith(_GYMNASIUM):
+        return partial(make_gymnasium, task.removeprefix(_GYMNASIUM), dict(options))
+    if not callable(task):
+        raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
+    if options:
+        raise TypeError(
+            f"{', '.join(options)}: what makes an env takes no arguments here; give it them with functools.partial"
+        )
+    make: Callable[[], Any] = task
+    return make
+
+
+def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:
+    for composite in specs:
+        for key, spec in composite.items(include_nested=True, leaves_only=True):
+            yield key if isinstance(key, str) else "/".join(key), spec

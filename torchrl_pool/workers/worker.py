@@ -1,0 +1,362 @@
+"""What a worker does: it makes envs, and does with them what their pool asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from torchrl_pool import _core
+from torchrl_pool.workers.adapters import Adapter, adapt
+from torchrl_pool.workers.entries import Entry
+
+Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
+
+# What is asked for: an executor's operations, as numbers.
+_CREATE, _RESET, _STEP, _STEP_AND_RESET = (
+    int(op) for op in (_core.Op.create, _core.Op.reset, _core.Op.step, _core.Op.step_and_reset)
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a pool has to know of its envs.
+
+    Attributes:
+        name: of the env, for messages.
+        entries: what it reads and writes.
+        specs: a TorchRL env's, pickled; ``None`` for other envs.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    specs: bytes | None
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How a worker takes part in a pool.
+
+    Attributes:
+        worker: its number.
+        first_env: of each worker, and the number of envs.
+        entries: of the pool's envs, a flag for lost ones among them where they are replaced.
+        max_episode_steps: after which an episode is truncated; 0: never.
+        replaces_lost: whether envs are made anew in the place of those that were lost with another process.
+        is_new: whether this worker is the first of its number.
+    """
+
+    worker: int
+    first_env: tuple[int, ...]
+    entries: tuple[Entry, ...]
+    max_episode_steps: int
+    replaces_lost: bool
+    is_new: bool
+
+
+class RequestFailure(Exception):
+    """What was asked of an env has failed there.
+
+    Attributes:
+        env: its number.
+        report: the exception and the traceback, as text.
+    """
+
+    def __init__(self, env: int, report: str) -> None:
+        super().__init__(env, report)
+        self.env, self.report = env, report
+
+
+class Worker:
+    """The envs of one worker, in the process that they run in."""
+
+    def __init__(self, factories: Factories, info_keys: Sequence[str]) -> None:
+        self._factories = factories
+        self._info_keys = info_keys
+        self._adapters: dict[int, Adapter] = {}
+        self._unset: set[int] = set()  # made in the place of lost envs, and not yet reset
+        self._reset_options: dict[int, Any] = {}
+        self._attachment: Attachment
+        self._port: _core.WorkerPort
+        self._actions: list[np.ndarray[Any, Any]]
+
+    # ---- before there is a pool ------------------------------------------------------------------------
+
+    def describe(self, env: int) -> Description:
+        """Makes an env, and says what the pool has to know of it."""
+        adapter = self._made(env)
+        spec = getattr(adapter.env, "spec", None)
+        name = getattr(spec, "id", None) or type(adapter.env).__name__
+        return Description(name, tuple(adapter.entries), adapter.specs)
+
+    def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
+        """Joins a pool."""
+        self._attachment = attachment
+        self._port = _core.WorkerPort(
+            arena=arena,
+            worker=attachment.worker,
+            entries=list(attachment.entries),
+            max_episode_steps=attachment.max_episode_steps,
+            flags_lost=attachment.replaces_lost,
+        )
+        num_envs = attachment.first_env[-1]
+        actions = [entry for entry in attachment.entries if entry.role == "action"]
+        self._actions = [
+            np.ndarray((num_envs, *entry.shape), entry.dtype, arena, offset)
+            for entry, offset in zip(actions, arena.action_offsets, strict=True)
+        ]
+
+    def _made(self, env: int) -> Adapter:
+        adapter = self._adapters.get(env)
+        if adapter is None:
+            factory = self._factories if callable(self._factories) else self._factories[env]
+            adapter = self._adapters[env] = adapt(factory(), self._info_keys)
+        return adapter
+
+    def _check(self, adapter: Adapter) -> None:
+        """It has the entries that the pool's first env has, but for their bounds."""
+        expected = [entry for entry in self._attachment.entries if entry.name != LOST.name]
+        if len(adapter.entries) != len(expected):
+            raise ValueError(
+                f"the envs of a pool have the same entries; env 0 has {_names(expected)}, "
+                f"this one has {_names(adapter.entries)}"
+            )
+        for ours, theirs in zip(adapter.entries, expected, strict=True):
+            if _kind(ours) != _kind(theirs):
+                raise ValueError(
+                    f"the envs of a pool have the same entries; env 0 has {_kind(theirs)}, "
+                    f"this one has {_kind(ours)}"
+                )
+
+    # ---- what the executor asks for --------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Does what is asked for until there is something in the channel."""
+        while (request := self._port.wait()) is not None:
+            self.work(*request)
+
+    def work_off(self) -> None:
+        """Does what has been asked for, and waits for no more."""
+        while (request := self._port.next()) is not None:
+            self.work(*request)
+
+    def work(self, op: int, first: int, count: int, seed_only: bool) -> None:
+        """Does one request, env by env. What an env raises is its failure, and not the worker's."""
+        end = first + count
+        ended: BaseException | None = None
+        if op == _CREATE:
+            for env in range(first, end):
+                ended = self._guarded(env, self._create, env) or ended
+        elif op == _RESET:
+            for env in range(first, end):
+                ended = self._guarded(env, self._reset, env, seed_only) or ended
+        else:
+            # A copy: an env may keep what it is given.
+            blocks = [block[first:end].copy() for block in self._actions]
+            ended = self._step(first, zip(*blocks, strict=True), op == _STEP_AND_RESET)
+        if ended is not None:
+            raise ended
+
+    def _step(self, env: int, actions: Any, may_reset: bool) -> BaseException | None:
+        adapters, stepped = self._adapters, self._port.stepped
+        ended: BaseException | None = None
+        for action in actions:
+            try:
+                if self._unset or env not in adapters:
+                    self._step_anew(env, action, may_reset)
+                else:
+                    adapter = adapters[env]
+                    if stepped(env, *adapter.step(action), may_reset):
+                        self._port.was_reset(env, adapter.reset(None, None))
+            except BaseException as error:
+                ended = self._fail(env, error) or ended
+            env += 1
+        return ended
+
+    def _step_anew(self, env: int, action: Any, may_reset: bool) -> None:
+        """A step where envs were lost with the process that they were in."""
+        is_lost = env in self._unset or env not in self._adapters
+        if is_lost and not self._attachment.replaces_lost:
+            raise RuntimeError("it was lost with its worker process: reset it before the next step")
+        adapter = self._made(env)
+        if not is_lost:
+            may_reset = self._port.stepped(env, *adapter.step(action), may_reset)
+        else:
+            self._unset.add(env)
+            may_reset = self._port.lost(env, may_reset)
+        if may_reset:
+            self._unset.discard(env)
+            self._port.was_reset(env, adapter.reset(None, None))
+
+    def _create(self, env: int) -> None:
+        self._check(self._made(env))
+        self._port.was_made(env)
+
+    def _reset(self, env: int, seed_only: bool) -> None:
+        adapter = self._made(env)
+        seed = self._port.seed_of(env)
+        self._unset.discard(env)
+        if seed_only and seed is not None:
+            adapter.seed(seed)
+            self._port.was_made(env)
+        else:
+            options = self._reset_options.pop(env, None) if self._reset_options else None
+            self._port.was_reset(env, adapter.reset(seed, options))
+
+    def _guarded(self, env: int, act: Callable[..., None], *arguments: Any) -> BaseException | None:
+        try:
+            act(*arguments)
+        except BaseException as error:
+            return self._fail(env, error)
+        return None
+
+    def _fail(self, env: int, error: BaseException) -> BaseException | None:
+        """Reports the env's failure; what is meant to end more than the env is returned."""
+        self._port.failed(env, report_of(error))
+        return None if isinstance(error, Exception) else error
+
+    # ---- what is asked for by name ---------------------------------------------------------------------
+
+    def call(
+        self, envs: Sequence[int], name: str, arguments: Sequence[Any], named: dict[str, Any]
+    ) -> list[Any]:
+        """Calls a method of these envs."""
+        return self._for_each(envs, lambda i, env: _attribute(env, name)(*arguments, **named))
+
+    def get_attr(self, envs: Sequence[int], name: str) -> list[Any]:
+        """An attribute of these envs, of the outermost wrapper that has it."""
+        return self._for_each(envs, lambda i, env: _attribute(env, name))
+
+    def set_attr(self, envs: Sequence[int], name: str, values: Sequence[Any]) -> list[Any]:
+        """Sets an attribute of these envs, where it is; or of the outermost wrapper."""
+        return self._for_each(envs, lambda i, env: _set_attribute(env, name, values[i]))
+
+    def render(self, envs: Sequence[int]) -> list[Any]:
+        """Their pictures, uint8 ``[height, width, 3]``."""
+        return self._for_each(envs, lambda i, env: _picture(env))
+
+    def set_reset_options(self, envs: Sequence[int], options: Sequence[Any]) -> None:
+        """For the reset of each of them that follows."""
+        self._reset_options.update(zip(envs, options, strict=True))
+
+    def save(self, env: int) -> bytes:
+        """An env's state: its own ``get_state()``, or all of it, pickled."""
+        adapter = self._made(env)
+        if hasattr(adapter.env, "get_state") and hasattr(adapter.env, "set_state"):
+            return _dumps(("own", adapter.env.get_state()))
+        return _dumps(("all", adapter.state()))
+
+    def load(self, env: int, state: bytes) -> None:
+        """Puts an env into a state that :meth:`save` gave."""
+        kind, value = pickle.loads(state)
+        adapter = self._made(env)
+        if kind == "own":
+            adapter.env.set_state(value)
+        else:
+            self._adapters[env] = adapter.with_state(value)
+
+    def close(self) -> None:
+        """Closes all envs, whatever one of them raises."""
+        failures = []
+        for env, adapter in sorted(self._adapters.items()):
+            try:
+                adapter.env.close()
+            except Exception as error:
+                failures.append(RequestFailure(env, report_of(error)))
+        self._adapters.clear()
+        if failures:
+            raise failures[0]
+
+    def _for_each(self, envs: Sequence[int], act: Callable[[int, Any], Any]) -> list[Any]:
+        results = []
+        for i, env in enumerate(envs):
+            try:
+                results.append(act(i, self._made(env).env))
+            except Exception as error:
+                raise RequestFailure(env, report_of(error)) from error
+        return results
+
+
+#: Tells that an env was lost with its process, and made anew: of a step whose row is truncated.
+LOST = Entry("respawned", "info", "bool", (1,))
+
+
+def main(factories: Factories, channel: Connection, fds: list[int], info_keys: Sequence[str]) -> None:
+    """A worker process, until its channel is closed or it is told to end."""
+    worker = Worker(factories, info_keys)
+    has_pool = False
+    with contextlib.suppress(EOFError):
+        while True:
+            if has_pool:
+                worker.wait()
+            while not has_pool or channel.poll():
+                number, name, arguments = pickle.loads(channel.recv_bytes())
+                if name == "attach":
+                    (attachment,) = arguments
+                    arena = _core.Arena(fds[0], list(attachment.first_env), list(attachment.entries), False)
+                    arguments, has_pool = (attachment, arena), True
+                channel.send_bytes(_answer(number, worker, name, arguments))
+                if name == "close":
+                    return
+
+
+def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) -> bytes:
+    """(the question's number, whether it went well, the result or the failure), pickled."""
+    try:
+        return _dumps((number, True, getattr(worker, name)(*arguments)))
+    except RequestFailure as failure:
+        return _dumps((number, False, failure))
+    except Exception as error:
+        return _dumps((number, False, RequestFailure(-1, report_of(error))))
+
+
+def report_of(error: BaseException) -> str:
+    """What happened in one line, and where."""
+    lines = traceback.format_exception(error)
+    return f"{lines[-1].strip()}\n\n{''.join(lines)}".rstrip()
+
+
+def _dumps(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        from cloudpickle import dumps
+
+        result: bytes = dumps(value)
+        return result
+
+
+def _attribute(env: Any, name: str) -> Any:
+    get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
+    return getattr(env, name) if get is None else get(name)
+
+
+def _set_attribute(env: Any, name: str, value: Any) -> None:
+    put = getattr(env, "set_wrapper_attr", None)
+    if put is None:
+        setattr(env, name, value)
+    else:
+        put(name, value)
+
+
+def _picture(env: Any) -> Any:
+    picture = env.render()
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3:
+        raise NotImplementedError(
+            f"render() gave {type(picture).__name__} and no picture: make the env with render_mode='rgb_array'"
+        )
+    return picture
+
+
+def _names(entries: Sequence[Entry]) -> str:
+    return ", ".join(repr(entry.name) for entry in entries)
+
+
+def _kind(entry: Entry) -> str:
+    return f"the {entry.role} {entry.name!r}, {entry.dtype} {list(entry.shape)}"

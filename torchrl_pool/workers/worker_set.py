@@ -1,0 +1,300 @@
+"""The worker processes of one pool, as the pool's own process sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from torchrl_pool import _core
+from torchrl_pool.workers.launching import Factories, Template, WorkerProcess
+from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker
+
+_TARGET = "torchrl_pool.workers.worker:main"
+#: Seconds that envs have to close before their worker is ended.
+CLOSING_SECONDS = 10.0
+
+
+class WorkerSet:
+    """Where the envs of one pool live: in worker processes, or with no worker in this one.
+
+    The first env is made at once, for what it says of itself; all others when the set is opened. An executor
+    calls the methods ``serve``, ``how_it_ended``, ``respawn``, ``save`` and ``load``.
+
+    Args:
+        factories: what makes an env, or one such for each.
+        num_envs: number of envs, which the workers share as equally as can be.
+        num_workers: number of processes; 0: none.
+        info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
+        max_episode_steps: steps after which an episode is truncated; 0: never.
+        respawns: whether a worker that has ended is replaced in the midst of a call.
+
+    Raises:
+        RequestFailure: the first env cannot be made, or cannot be one of a pool.
+    """
+
+    def __init__(
+        self,
+        factories: Factories,
+        num_envs: int,
+        num_workers: int,
+        info_keys: Sequence[str],
+        max_episode_steps: int,
+        respawns: bool,
+    ) -> None:
+        self._factories = factories
+        self._info_keys = list(info_keys)
+        self._max_episode_steps = max_episode_steps
+        self.is_local = num_workers == 0
+        self.respawns = respawns and not self.is_local
+        count = max(num_workers, 1)
+        self.first_env = [num_envs * worker // count for worker in range(count + 1)]
+        self.processes: list[int] = []  # their descriptors, for the executor
+        self._workers: list[WorkerProcess] = []
+        self._number = 0  # of the last question, and of the last one to each worker
+        self._numbers = [0] * count
+        self._locks = [threading.Lock() for _ in range(count)]
+        self._template: Template | None = None
+        self._local: Worker | None = None
+        self._memory = -1
+        self._arena: _core.Arena | None = None
+        try:
+            self._begin()
+            self.description: Description = self.ask(0, "describe", 0)
+        except BaseException:
+            self.close()
+            raise
+        self.entries = [*self.description.entries, *([LOST] if self.respawns else [])]
+
+    def _begin(self) -> None:
+        """As far as env 0 needs it."""
+        self._memory = os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
+        if self.is_local:
+            self._local = Worker(self._factories, self._info_keys)
+        else:
+            self._template = Template(self._factories)
+            self._workers = [self._launch()]
+
+    def _launch(self) -> WorkerProcess:
+        assert self._template is not None
+        return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+
+    @property
+    def num_workers(self) -> int:
+        """The processes; at least 1, for what takes their place where there are none."""
+        return len(self.first_env) - 1
+
+    @property
+    def arena(self) -> _core.Arena:
+        assert self._arena is not None
+        return self._arena
+
+    def open(self) -> None:
+        """Starts what has not yet been started; then an executor may have the envs made."""
+        if self._memory < 0:
+            self._begin()
+        self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
+        if self._local is not None:
+            self._local.attach(self._attachment(0, True), self._arena)
+            self.processes = [-1]
+            return
+        while len(self._workers) < self.num_workers:
+            self._workers.append(self._launch())
+        self.processes = [worker.pidfd for worker in self._workers]
+        for index in range(self.num_workers):
+            self._attach(index, True)
+
+    def _attach(self, index: int, is_new: bool) -> None:
+        self._send(index, "attach", (self._attachment(index, is_new),))
+        self._result(index, -1)
+
+    def _attachment(self, index: int, is_new: bool) -> Attachment:
+        return Attachment(
+            index,
+            tuple(self.first_env),
+            tuple(self.entries),
+            self._max_episode_steps,
+            self.respawns,
+            is_new,
+        )
+
+    # ---- what the executor asks for --------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Does what the local worker is asked for."""
+        assert self._local is not None
+        self._local.work_off()
+
+    def how_it_ended(self, index: int) -> str:
+        """In words that follow "its worker process"."""
+        return self._workers[index].how_it_ended()
+
+    def respawn(self, index: int) -> int:
+        """Another process in the place of one that has ended; returns its descriptor."""
+        with self._locks[index]:
+            self._workers[index].close()
+            self._workers[index] = worker = self._launch()
+            self._attach(index, False)
+            return worker.pidfd
+
+    def replace(self, pool: _core.Pool, index: int) -> None:
+        """Another process in the place of one that has ended, between two calls."""
+        with self._locks[index]:
+            self._workers[index].close()
+            self._workers[index] = worker = self._launch()
+            pool.replace_worker(index, worker.pidfd)
+            self._attach(index, False)
+
+    def save(self, env: int) -> bytes:
+        state: bytes = self.ask(self.worker_of(env), "save", env)
+        return state
+
+    def load(self, env: int, state: bytes) -> None:
+        self.ask(self.worker_of(env), "load", env, state)
+
+    # ---- what users ask for ----------------------------------------------------------------------------
+
+    def worker_of(self, env: int) -> int:
+        return next(i for i, end in enumerate(self.first_env[1:]) if env < end)
+
+    def shares_of(self, envs: Sequence[int]) -> dict[int, list[int]]:
+        """Which of these envs lie in which worker, by their positions in the sequence."""
+        shares: dict[int, list[int]] = {}
+        for position, env in enumerate(envs):
+            shares.setdefault(self.worker_of(env), []).append(position)
+        return shares
+
+    def ask(self, index: int, name: str, *arguments: Any) -> Any:
+        """Has a worker call one of its methods, between two requests of the executor.
+
+        Raises:
+            RequestFailure: it failed there; ``env`` is -1 where the worker has ended.
+        """
+        if self._local is not None:
+            try:
+                return getattr(self._local, name)(*arguments)
+            except RequestFailure:
+                raise
+            except Exception as error:
+                raise _failed(error) from error
+        with self._locks[index]:
+            self._send(index, name, arguments)
+            return self._result(index, -1)
+
+    def ask_each(self, envs: Sequence[int], name: str, arguments: Any) -> list[Any]:
+        """The same of all workers of these envs, at the same time: one result for each env.
+
+        Args:
+            envs: numbers of envs.
+            name: a method of the worker that takes numbers of envs first.
+            arguments: what else it is given, for the positions of its envs in the sequence.
+        """
+        shares = self.shares_of(envs)
+        results: list[Any] = [None] * len(envs)
+        failures: list[RequestFailure] = []
+        with contextlib.ExitStack() as locks:
+            for index in sorted(shares):
+                locks.enter_context(self._locks[index])
+            if self._local is None:
+                for index, share in shares.items():
+                    self._send(index, name, ([envs[i] for i in share], *arguments(share)))
+            for index, share in shares.items():
+                try:
+                    if self._local is None:
+                        values = self._result(index, envs[share[0]])
+                    else:
+                        values = getattr(self._local, name)([envs[i] for i in share], *arguments(share))
+                except RequestFailure as failure:
+                    failures.append(failure)
+                    continue
+                for i, value in zip(share, values or [None] * len(share), strict=True):
+                    results[i] = value
+        if failures:
+            raise min(failures, key=lambda failure: failure.env)
+        return results
+
+    def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
+        self._number += 1
+        self._numbers[index] = self._number
+        with contextlib.suppress(OSError):  # it has ended, as the answer tells
+            self._workers[index].channel.send_bytes(_pickled((self._number, name, arguments)))
+        if self._arena is not None:
+            self._arena.send_word(index)
+
+    def _result(self, index: int, env: int) -> Any:
+        worker = self._workers[index]
+        number = -1
+        while number != self._numbers[index]:  # there may be answers that an interrupt has left behind
+            try:
+                number, is_fine, value = pickle.loads(worker.channel.recv_bytes())
+            except (EOFError, OSError):
+                worker.wait(1.0)
+                raise RequestFailure(env, f"its worker process {worker.how_it_ended()}") from None
+        if not is_fine:
+            raise value
+        return value
+
+    # ---- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Has all envs closed, and ends their processes.
+
+        Raises:
+            RequestFailure: an env failed in its ``close()``, after all were closed.
+        """
+        failures: list[RequestFailure] = []
+        try:
+            if self._local is not None:
+                try:
+                    self._local.close()
+                except RequestFailure as failure:
+                    failures.append(failure)
+            for index in range(len(self._workers)):
+                self._send(index, "close", ())
+            deadline = time.monotonic() + CLOSING_SECONDS
+            for index, worker in enumerate(self._workers):
+                try:
+                    if worker.channel.poll(max(deadline - time.monotonic(), 0)):
+                        self._result(index, -1)
+                except RequestFailure as failure:
+                    failures += [failure] if failure.env >= 0 else []  # one that has ended is closed
+        finally:
+            self._end()
+        if failures:
+            raise failures[0]
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+            worker.close()
+        self._workers, self.processes, self._arena, self._local = [], [], None, None
+        template, self._template = self._template, None
+        if template is not None:
+            template.close()
+        memory, self._memory = self._memory, -1
+        if memory >= 0:
+            os.close(memory)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._end()
+
+
+def _failed(error: Exception) -> RequestFailure:
+    from torchrl_pool.workers.worker import report_of
+
+    return RequestFailure(-1, report_of(error))
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        from pickle import dumps
+    result: bytes = dumps(value)
+    return result
