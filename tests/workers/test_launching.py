@@ -251,9 +251,9 @@ def test_a_zygote_that_was_killed_is_replaced(template):
 
 @pytest.mark.parametrize("stopped", ["template", "zygote"])
 def test_a_process_that_does_not_answer_is_not_waited_for_forever(template, monkeypatch, stopped):
+    worker = template.launch(ANSWER)
     monkeypatch.setattr(launching, "ANSWERING_SECONDS", 0.3)
     monkeypatch.setattr(launching, "ENDING_SECONDS", 0.3)
-    worker = template.launch(ANSWER)
     process = parent_of(worker.pid)
     if stopped == "zygote":
         process = parent_of(process)
@@ -261,7 +261,8 @@ def test_a_process_that_does_not_answer_is_not_waited_for_forever(template, monk
     with pytest.raises(RuntimeError, match="did not answer"):
         template.launch(ANSWER) if stopped == "template" else Template([])
     template.close()
-    os.kill(process, signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):  # killed by then
+        os.kill(process, signal.SIGCONT)
     assert worker.wait(1)
 
 
@@ -307,7 +308,7 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
     ended = run(
         f"""
         import os, signal, time
-        from torchrl_pool.workers.launching import Template, _zygote
+        from torchrl_pool.workers.launching import Template
         template = Template(lambda: 1)
         workers = [template.launch("worker_bodies:sleep") for _ in range(2)]
         from torchrl_pool.workers import launching

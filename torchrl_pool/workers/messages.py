@@ -18,8 +18,8 @@ def send(line: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
     body = pickle.dumps(message)
     data = _HEADER.pack(len(body), len(fds)) + body
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    sent = line.sendmsg([data], rights)
-    line.sendall(data[sent:])
+    if (sent := line.sendmsg([data], rights)) < len(data):
+        line.sendall(data[sent:])
 
 
 def receive(line: socket.socket) -> tuple[Any, list[int]]:

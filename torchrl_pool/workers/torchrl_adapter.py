@@ -47,10 +47,11 @@ class TorchRLAdapter:
         check_names(self.entries)
         self.specs: bytes = pickle.dumps(specs)
         self._actions = list(actions)
-        self._outputs = [*observations, *nested_flags]
-        self._rewards = [(key, tuple(spec.shape)) for key, spec in rewards.items()]
-        self._flags = list(flags)
-        deciding: list[Key] = [key for key in flags if key in _FLAGS] or list(flags)
+        self._observations = list(observations)
+        self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
+        self._nested_flags = list(nested_flags)
+        self._rewards = {key: tuple(spec.shape) for key, spec in rewards.items()}
+        deciding = [key for key in flags if key in _FLAGS] or list(flags)
         self._done, self._terminated, self._truncated = (
             [key for key in deciding if (key if isinstance(key, str) else key[-1]) == name] for name in _FLAGS
         )
@@ -66,7 +67,7 @@ class TorchRLAdapter:
         if seed is not None:
             self.env.set_seed(seed)
         self._root = self.env.reset(**({} if options is None else {"options": options})).copy()
-        return [_array(self._root.get(key)) for key in self._outputs]
+        return self._outputs({key: _get(self._root, key) for key in self._carried})
 
     @torch.no_grad()
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
@@ -74,22 +75,32 @@ class TorchRLAdapter:
         if root is None:
             raise RuntimeError("step: the env has not been reset yet")
         for key, action in zip(self._actions, actions, strict=True):
-            root.set(key, torch.from_numpy(np.asarray(action)))
+            _set(root, key, torch.from_numpy(np.asarray(action)))
         after = self.env._step(root)
         for key in self._flags:
-            if after.get(key, None) is None:
+            if _get(after, key) is None:
                 after = self.env._step_proc_data(after)  # completes them
                 break
-        for key in self._carried:
-            root.set(key, after.get(key))
-        outputs = [_array(after.get(key)) for key in self._outputs]
-        rewards = [_array(after.get(key)).reshape(shape) for key, shape in self._rewards]
-        terminated = any(after.get(key).any().item() for key in self._terminated)
-        truncated = any(after.get(key).any().item() for key in self._truncated)
-        # An env that only says that it is done, and not why.
-        if not (terminated or truncated):
-            truncated = any(after.get(key).any().item() for key in self._done)
-        return outputs, rewards[0] if len(rewards) == 1 else tuple(rewards), terminated, truncated
+        carried = {key: _get(after, key) for key in self._carried}
+        for key, value in carried.items():
+            _set(root, key, value)
+        rewards = [_array(_get(after, key)).reshape(shape) for key, shape in self._rewards.items()]
+        terminated = any(_is_set(carried[key]) for key in self._terminated)
+        truncated = any(_is_set(carried[key]) for key in self._truncated)
+        if not (terminated or truncated):  # it may be done without saying why
+            truncated = any(_is_set(carried[key]) for key in self._done)
+        return (
+            self._outputs(carried),
+            rewards[0] if len(rewards) == 1 else tuple(rewards),
+            terminated,
+            truncated,
+        )
+
+    def _outputs(self, values: Mapping[Key, torch.Tensor]) -> list[Any]:
+        return [
+            *(_array(values[key]) for key in self._observations),
+            *(_array(values[key]).reshape(self._flags[key]) for key in self._nested_flags),
+        ]
 
 
 def _leaves(spec: Composite) -> Mapping[Key, TensorSpec]:
@@ -115,6 +126,22 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     elif isinstance(spec, MultiCategorical):
         categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
     return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
+
+
+def _get(tensordict: TensorDictBase, key: Key) -> Any:
+    """None where it is missing."""
+    return tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
+
+
+def _set(tensordict: TensorDictBase, key: Key, value: torch.Tensor) -> None:
+    if type(key) is str:
+        tensordict._set_str(key, value, validated=True, inplace=False, non_blocking=False)
+    else:
+        tensordict.set(key, value)
+
+
+def _is_set(flags: torch.Tensor) -> bool:
+    return bool(flags.item() if flags.numel() == 1 else flags.any())
 
 
 def _array(tensor: torch.Tensor) -> Any:

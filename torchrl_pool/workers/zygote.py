@@ -98,7 +98,7 @@ def _run_template(own: int, output: list[int], zygotes: socket.socket) -> None:
     for number, fd in enumerate(output, start=1):
         os.dup2(fd, number)
         os.close(fd)
-    with contextlib.suppress(EOFError, BrokenPipeError):  # nobody is there any more
+    with contextlib.suppress(EOFError, ConnectionError):  # nobody is there any more
         _serve_pool(socket.socket(fileno=own))
 
 
@@ -185,10 +185,14 @@ def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     templates.close()
     own, *fds = fds
-    with socket.socket(fileno=os.dup(own)) as line:
-        _greet(line)
     channel = Connection(own)
-    arguments = pickle.loads(channel.recv_bytes())
+    try:
+        with socket.socket(fileno=os.dup(own)) as line:
+            _greet(line)
+        pickled = channel.recv_bytes()
+    except (EOFError, OSError):
+        return  # nobody is there any more
+    arguments = pickle.loads(pickled)
     given = factories()
     _draw_anew()
     module, _, name = target.partition(":")
