@@ -1,0 +1,91 @@
+"""Each kind of env, behind one interface."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torchrl_pool.workers.entries import Entry
+
+
+class Adapter(Protocol):
+    """One env, as sequences of arrays in the order of its entries."""
+
+    @property
+    def env(self) -> Any:
+        """The env itself."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Actions first; then the outputs: observations, rewards, flags below the root, infos."""
+
+    @property
+    def specs(self) -> bytes | None:
+        """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
+
+    def seed(self, seed: int) -> None:
+        """What TorchRL's ``SerialEnv.set_seed`` does with one env."""
+
+    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        """Begins an episode.
+
+        Returns:
+            The outputs without the rewards.
+        """
+
+    def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Any]:
+        """Takes one step.
+
+        Args:
+            actions: one per entry: a NumPy scalar where its shape is ``()``, otherwise an array that the
+                env may keep.
+
+        Returns:
+            The outputs without the rewards; the reward, or a tuple of them where there are several; whether
+            the episode is terminated, and whether it is truncated, as the env said it (to be read as bools).
+        """
+
+
+def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
+    """The adapter that speaks this env's language.
+
+    Args:
+        env: an env of Gymnasium, an env of TorchRL without batch dimensions, or a parallel env of PettingZoo.
+        info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels. Where
+            it is not empty the env is reset once and takes one step, to see what lies there.
+
+    Raises:
+        TypeError: the env is none of these, has a batch, or has spaces that tensors cannot hold.
+        ValueError: names of entries clash, or an info key was not found.
+    """
+    # A library that is not loaded cannot be this env's, and is not worth loading.
+    if _is_from("gymnasium", "Env", env):
+        from torchrl_pool.workers.gymnasium_adapter import GymnasiumAdapter
+
+        return GymnasiumAdapter(env, info_keys)
+    if _is_from("pettingzoo", "ParallelEnv", env):
+        from torchrl.envs import PettingZooWrapper
+
+        env = PettingZooWrapper(env)
+    if _is_from("torchrl.envs", "EnvBase", env):
+        if info_keys:
+            raise TypeError("info_keys: a TorchRL env has no info dicts; its observation_spec holds all")
+        if env.batch_size:
+            raise TypeError(
+                f"expected an env without batch dimensions, got {type(env).__name__} "
+                f"with batch_size {tuple(env.batch_size)}"
+            )
+        from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
+
+        return TorchRLAdapter(env)
+    many = " of many envs; give what makes one" if hasattr(env, "num_envs") else ""
+    raise TypeError(
+        "expected a gymnasium.Env, a torchrl.envs.EnvBase or a pettingzoo.ParallelEnv, "
+        f"got {type(env).__module__}.{type(env).__qualname__}{many}"
+    )
+
+
+def _is_from(module: str, name: str, env: Any) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(env, getattr(loaded, name))

@@ -1,0 +1,127 @@
+"""Gymnasium's envs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+
+from torchrl_pool.workers.entries import Entry, check_names
+from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
+
+Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
+Info: TypeAlias = Mapping[str, Any]
+_REWARD = Entry("reward", "reward", "float32", (1,))
+
+
+class GymnasiumAdapter:
+    """An :class:`~torchrl_pool.workers.adapters.Adapter` of an env of Gymnasium.
+
+    As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
+    that name. Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where
+    an info dict lacks them.
+    """
+
+    specs = None
+
+    def __init__(self, env: gymnasium.Env[Any, Any], info_keys: Sequence[str] = ()) -> None:
+        self.env = env
+        space = env.observation_space
+        actions = leaves_of(env.action_space, "action")
+        observations = [_renamed(leaf, space) for leaf in leaves_of(space, "observation")]
+        infos = _find_infos(env, info_keys) if info_keys else []
+        self.entries = [
+            *(leaf.entry for leaf in actions),
+            *(leaf.entry for leaf in observations),
+            _REWARD,
+            *(leaf.entry for leaf in infos),
+        ]
+        check_names(self.entries)
+        self._read = _reader(observations, infos)
+        self.step = self._stepper()
+
+    def seed(self, seed: int) -> None:
+        self.env.reset(seed=seed)
+
+    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return (observation,) if self._read is None else self._read(observation, info)
+
+    def _stepper(self) -> Callable[[Sequence[Any]], Outputs]:
+        """The shortest way from actions to outputs that this env's spaces allow."""
+        step, read, write = self.env.step, self._read, writer_of(self.env.action_space)
+
+        def plain(actions: Sequence[Any]) -> Outputs:
+            observation, reward, terminated, truncated, _ = step(actions[0])
+            return (observation,), reward, terminated, truncated
+
+        def general(actions: Sequence[Any]) -> Outputs:
+            action = actions[0] if write is None else write(iter(actions))
+            observation, reward, terminated, truncated, info = step(action)
+            outputs = (observation,) if read is None else read(observation, info)
+            return outputs, reward, terminated, truncated
+
+        return plain if read is None and write is None else general
+
+
+def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
+    if not isinstance(space, gymnasium.spaces.Dict) or "observation" in space.spaces:
+        return leaf
+    root, *below = leaf.entry.name.split("/")
+    if root != "state":
+        return leaf
+    return replace(leaf, entry=replace(leaf.entry, name="/".join(["observation", *below])))
+
+
+def _reader(
+    observations: Sequence[Leaf], infos: Sequence[Leaf]
+) -> Callable[[Any, Info], Sequence[Any]] | None:
+    """What takes outputs out of an observation and an info dict; None: the observation is the only one."""
+    direct = [leaf.read is None for leaf in observations]
+    if direct == [True] and not infos:
+        return None
+    of_observation = [leaf.read or (lambda observation: observation) for leaf in observations]
+    of_info = [leaf.read for leaf in infos if leaf.read is not None]
+    if not of_info:
+        return lambda observation, info: [read(observation) for read in of_observation]
+    return lambda observation, info: [
+        *(read(observation) for read in of_observation),
+        *(read(info) for read in of_info),
+    ]
+
+
+def _find_infos(env: gymnasium.Env[Any, Any], names: Sequence[str]) -> list[Leaf]:
+    """Entries for these infos, as they are found in the info dicts of a reset and a step."""
+    at_reset = env.reset()[1]
+    at_step = env.step(env.action_space.sample())[4]
+    leaves = []
+    for name in names:
+        keys = name.split("/")
+        value = _look_up(at_step, keys)
+        if value is None and (value := _look_up(at_reset, keys)) is None:
+            there = ", ".join(map(repr, sorted({**at_reset, **at_step}))) or "nothing"
+            raise ValueError(f"info key {name!r}: neither reset nor step returned it; there is {there}")
+        array = np.asarray(value)
+        entry = Entry(name, "info", str(array.dtype), array.shape)
+        leaves.append(Leaf(entry, _info_reader(keys, np.zeros_like(array))))
+    return leaves
+
+
+def _info_reader(keys: Sequence[str], zeros: Any) -> Callable[[Info], Any]:
+    def read(info: Info) -> Any:
+        value = _look_up(info, keys)
+        return zeros if value is None else value
+
+    return read
+
+
+def _look_up(info: Any, keys: Sequence[str]) -> Any:
+    """None where it is missing."""
+    for key in keys:
+        if not isinstance(info, Mapping) or key not in info:
+            return None
+        info = info[key]
+    return info

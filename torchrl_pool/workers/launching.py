@@ -1,0 +1,344 @@
+"""Worker processes of a pool: started, watched, ended."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import json
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
+
+from torchrl_pool.workers.messages import receive, send
+from torchrl_pool.workers.zygote import ONE_THREAD, Ended, Launch, Setup
+
+Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
+
+#: Seconds within which factories must have been unpickled, with all that they import.
+UNPICKLING_SECONDS = 600.0
+#: Seconds within which a process that has nothing else to do must answer.
+ANSWERING_SECONDS = 60.0
+#: Seconds that a process has to end by itself, before it is killed.
+ENDING_SECONDS = 5.0
+
+_BOOT = """
+import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+import json, sys; sys.path[:] = json.loads(sys.argv[2])
+from torchrl_pool.workers.zygote import serve; serve(int(sys.argv[1]))
+"""
+
+
+class WorkerProcess:
+    """One worker.
+
+    Attributes:
+        pid: its process id.
+        pidfd: a descriptor that is readable once it has ended.
+        channel: what it is talked to over.
+    """
+
+    def __init__(self, template: Template, pid: int, pidfd: int, channel: Connection) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.channel = channel
+        self._template = template
+        self._end = ""
+        _held.add(self)
+
+    def kill(self) -> None:
+        """Ends it at once, where it has not ended yet."""
+        if self.pidfd >= 0:
+            _kill(self.pidfd)
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it has ended within so many seconds."""
+        return self.pidfd < 0 or _is_readable(self.pidfd, timeout)
+
+    def how_it_ended(self) -> str:
+        """Such as ``"was killed by signal 9 (SIGKILL)"`` or ``"ended with exit code 3"``."""
+        if not self._end:
+            if not self.wait(0):
+                return "is running"
+            self._end = _in_words(self._template._exit_code(self.pid))
+        return self._end
+
+    def close(self) -> None:
+        """Gives its descriptors back; the worker sees its channel closed."""
+        self.channel.close()
+        fd, self.pidfd = self.pidfd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    _forget = close
+
+
+class Template:
+    """The process that a pool's workers are forked from; what their envs are made by is loaded there, once.
+
+    Any thread may launch workers.
+
+    Args:
+        factories: what makes the envs; lambdas too, and what ``__main__`` defines, where cloudpickle is
+            installed.
+
+    Raises:
+        TypeError: the factories cannot be pickled.
+        ImportError: they import what is not there; the message holds the traceback.
+        RuntimeError: they cannot be unpickled for another reason, or no process can be started.
+    """
+
+    def __init__(self, factories: Factories) -> None:
+        pickled = _pickled(factories)
+        self._line, self._pidfd, kind = _start_template(pickled, unpickle=True)
+        if kind == "threads":  # then each worker imports for itself
+            self._line.close()
+            os.close(self._pidfd)
+            self._line, self._pidfd, _ = _start_template(pickled, unpickle=False)
+        self._lock = threading.Lock()
+        _held.add(self)
+
+    def launch(self, target: str, *arguments: Any, fds: Sequence[int] = ()) -> WorkerProcess:
+        """Starts a worker.
+
+        Args:
+            target: ``"module:function"``, imported in the worker, where it is called as
+                ``function(factories, channel, fds, *arguments)``.
+            arguments: what can be pickled.
+            fds: descriptors of which the worker gets its own.
+
+        Raises:
+            RuntimeError: the template has ended, or no process can be started.
+        """
+        pickled = pickle.dumps(arguments)
+        with _new_line(lambda theirs: self._ask(Launch(target), [theirs, *fds])) as line:
+            pid, (pidfd,) = _answer(line, ANSWERING_SECONDS)
+            worker = WorkerProcess(self, pid, pidfd, Connection(os.dup(line.fileno())))
+        try:
+            os.set_blocking(worker.channel.fileno(), True)
+            worker.channel.send_bytes(pickled)
+        except OSError:
+            pass  # it has ended already, as its descriptor tells
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    def close(self) -> None:
+        """Ends the template, which its workers do not outlive."""
+        self._line.close()
+        if self._pidfd >= 0 and not _is_readable(self._pidfd, ENDING_SECONDS):
+            _kill(self._pidfd)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._line.close()
+        fd, self._pidfd = self._pidfd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _ask(self, question: Any, fds: Sequence[int]) -> None:
+        with self._lock:
+            if self._line.fileno() < 0:
+                raise RuntimeError(
+                    "The process that starts workers is closed, or belongs to another process."
+                )
+            try:
+                send(self._line, question, fds)
+            except OSError as error:
+                raise _gone() from error
+
+    def _exit_code(self, pid: int) -> int | None:
+        """None where nobody knows."""
+        try:
+            with _new_line(lambda theirs: self._ask(Ended(pid), [theirs])) as line:
+                exit_code: int | None = _answer(line, ANSWERING_SECONDS)[0]
+        except RuntimeError:
+            return None
+        return exit_code
+
+
+class _Zygote:
+    """The process that templates are forked from."""
+
+    def __init__(self) -> None:
+        self.line, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
+                    "-c",
+                    _BOOT,
+                    str(theirs.fileno()),
+                    json.dumps([str(folder) for folder in sys.path]),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ | ONE_THREAD,
+            )
+
+    def close(self) -> None:
+        self.line.close()
+        try:
+            self.process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_lock = threading.Lock()
+_zygote: _Zygote | None = None
+_held: weakref.WeakSet[Template | WorkerProcess] = weakref.WeakSet()
+
+
+def _ask_zygote(fds: Sequence[int]) -> None:
+    """Has a template forked, which gets these descriptors."""
+    global _zygote
+    with _lock:
+        if _zygote is not None:
+            with contextlib.suppress(OSError):
+                if _zygote.process.poll() is None:
+                    return send(_zygote.line, None, fds)
+            _zygote.close()
+        _zygote = _Zygote()
+        send(_zygote.line, None, fds)
+
+
+def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, int, str]:
+    """Its line, its descriptor, and what became of the factories."""
+    setup = Setup(list(map(str, sys.path)), _folder(), dict(os.environ), factories, unpickle)
+    with _outputs() as outputs, contextlib.ExitStack() as undo:
+        line = undo.enter_context(_new_line(lambda theirs: _ask_zygote([theirs, *outputs])))
+        _, (pidfd,) = _answer(line, ANSWERING_SECONDS)
+        undo.callback(os.close, pidfd)
+        undo.callback(_kill, pidfd)
+        try:
+            send(line, setup)
+        except OSError as error:
+            raise _gone() from error
+        answer, _ = _answer(line, UNPICKLING_SECONDS, "while it unpickled the factories")
+        if answer.traceback:
+            kind = ImportError if answer.kind == "ImportError" else RuntimeError
+            raise kind(f"What makes the envs cannot be loaded in a process of its own.\n\n{answer.traceback}")
+        undo.pop_all()
+        return line, pidfd, answer.kind
+
+
+def _new_line(give: Callable[[int], None]) -> socket.socket:
+    """One end of a line, after the other end was given away."""
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            give(theirs.fileno())
+    except BaseException:
+        ours.close()
+        raise
+    return ours
+
+
+def _answer(line: socket.socket, seconds: float, doing: str = "") -> tuple[Any, list[int]]:
+    line.settimeout(seconds)
+    try:
+        message, fds = receive(line)
+    except EOFError:
+        raise _gone(doing) from None
+    except TimeoutError:
+        raise RuntimeError(f"A process that starts workers did not answer within {seconds:g} s.") from None
+    if isinstance(message, str):
+        raise RuntimeError(f"No process could be started: {message}")
+    return message, fds
+
+
+def _gone(doing: str = "") -> RuntimeError:
+    return RuntimeError(f"A process that starts workers has ended{doing and f' {doing}'}.")
+
+
+def _pickled(factories: Factories) -> bytes:
+    try:
+        pickler = importlib.import_module("cloudpickle")
+    except ImportError:
+        pickler = pickle
+    try:
+        pickled: bytes = pickler.dumps(factories)
+        return pickled
+    except Exception as error:
+        hint = " cloudpickle, once installed, takes lambdas and local functions." if pickler is pickle else ""
+        raise TypeError(
+            f"What makes the envs is sent to other processes, and cannot be pickled: {error}.{hint}"
+        ) from error
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"
+
+
+@contextlib.contextmanager
+def _outputs() -> Iterator[list[int]]:
+    """Descriptors of stdout and stderr as they are now."""
+    with open(os.devnull, "wb") as null:
+        yield [fd if _is_open(fd) else null.fileno() for fd in (1, 2)]
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _is_readable(fd: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _kill(pidfd: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+
+def _in_words(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "ended, with all that was forked from the same process"
+    if exit_code < 0:
+        return f"was killed by signal {-exit_code} ({signal.Signals(-exit_code).name})"
+    return f"ended with exit code {exit_code}"
+
+
+def _end_zygote() -> None:
+    global _zygote
+    with _lock:
+        if _zygote is not None:
+            _zygote.close()
+        _zygote = None
+
+
+def _forget() -> None:
+    """In a forked child: what was started is the parent's, whose end the other side must be able to see."""
+    global _lock, _zygote
+    _lock = threading.Lock()
+    if _zygote is not None:
+        _zygote.line.close()
+        _zygote.process.returncode = 0  # not this process's to wait for
+        _zygote = None
+    for held in list(_held):
+        held._forget()
+    _held.clear()
+
+
+atexit.register(_end_zygote)
+os.register_at_fork(after_in_child=_forget)

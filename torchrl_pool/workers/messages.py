@@ -1,0 +1,50 @@
+"""Messages between processes, with descriptors."""
+
+from __future__ import annotations
+
+import array
+import pickle
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+_HEADER = struct.Struct("=QI")  # bytes that follow, descriptors that come with them
+_MOST_DESCRIPTORS = 253  # what the kernel takes at once
+
+
+def send(line: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
+    """Sends what can be pickled, and copies of descriptors; all in one system call where it is short."""
+    body = pickle.dumps(message)
+    data = _HEADER.pack(len(body), len(fds)) + body
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    if (sent := line.sendmsg([data], rights)) < len(data):
+        line.sendall(data[sent:])
+
+
+def receive(line: socket.socket) -> tuple[Any, list[int]]:
+    """The next message, and its descriptors, which now belong to the caller.
+
+    Raises:
+        EOFError: the other side has closed, or has ended.
+        TimeoutError: nothing came within the line's timeout.
+    """
+    try:
+        header, fds, _, _ = socket.recv_fds(
+            line, _HEADER.size, _MOST_DESCRIPTORS, flags=socket.MSG_CMSG_CLOEXEC
+        )
+        header += _read(line, _HEADER.size - len(header))
+        count, _ = _HEADER.unpack(header)
+        return pickle.loads(_read(line, count)), fds
+    except ConnectionResetError:
+        raise EOFError from None
+
+
+def _read(line: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        part = line.recv(min(count - len(data), 1 << 20))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)

@@ -1,0 +1,156 @@
+"""Gymnasium's spaces as entries, with the names, shapes and dtypes of TorchRL's ``GymEnv``.
+
+A Dict's keys nest; at the root they stand for themselves. A Tuple of like spaces becomes one entry for each
+of their leaves, stacked; of unlike ones, for which TorchRL has no tensor, entries named for their places. A
+Box without dimensions has shape ``(1,)``. Discrete values count from zero in tensors: where a space starts
+elsewhere the env still gets, and gives, values of its space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from torchrl_pool.workers.entries import Entry, joined
+
+Read: TypeAlias = Callable[[Any], Any]
+Write: TypeAlias = Callable[[Iterator[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One entry of a space, and how it is read from a value of the space; None: the value is the leaf."""
+
+    entry: Entry
+    read: Read | None
+
+
+def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -> list[Leaf]:
+    """The leaves of a space.
+
+    Raises:
+        TypeError: tensors cannot hold the values of the space.
+    """
+    match space:
+        case spaces.Dict():
+            return [
+                replace(leaf, read=_then(itemgetter(key), leaf.read))
+                for key, child in space.spaces.items()
+                for leaf in leaves_of(child, role, (*path, key))
+            ]
+        case spaces.Tuple():
+            return _leaves_of_tuple(space, role, path)
+    name = joined(path or (role,))
+    dtype, shape = str(space.dtype), space.shape or ()
+    match space:
+        case spaces.Box():
+            low, high = _bounds(space)
+            read = None if shape else _as_vector
+            return [Leaf(Entry(name, role, dtype, shape or (1,), low, high), read)]
+        case spaces.Discrete():
+            entry = Entry(name, role, dtype, (), categories=(int(space.n),))
+            return [Leaf(entry, _minus(space.start) if space.start else None)]
+        case spaces.MultiDiscrete():
+            entry = Entry(name, role, dtype, shape, categories=tuple(space.nvec.ravel().tolist()))
+            return [Leaf(entry, _minus(space.start) if space.start.any() else None)]
+        case spaces.MultiBinary():
+            count = int(np.prod(shape))
+            return [Leaf(Entry(name, role, dtype, shape, (0.0,) * count, (1.0,) * count), None)]
+    raise TypeError(f"{role} {name!r}: tensors cannot hold values of {space}")
+
+
+def writer_of(space: spaces.Space[Any]) -> Write | None:
+    """What makes a value of the space from its leaves, in their order; None: the one leaf is the value."""
+    match space:
+        case spaces.Dict():
+            writers = {key: writer_of(child) or next for key, child in space.spaces.items()}
+            return lambda leaves: {key: write(leaves) for key, write in writers.items()}
+        case spaces.Tuple():
+            return _writer_of_tuple(space)
+        case spaces.Box() if not space.shape:
+            return lambda leaves: next(leaves).reshape(())
+        case spaces.Discrete() if space.start:
+            start = space.dtype.type(space.start)
+            return lambda leaves: next(leaves) + start
+        case spaces.MultiDiscrete() if space.start.any():
+            return lambda leaves: next(leaves) + space.start
+    return None
+
+
+def _leaves_of_tuple(space: spaces.Tuple[Any], role: str, path: tuple[str, ...]) -> list[Leaf]:
+    parts = [leaves_of(child, role, path) for child in space.spaces]
+    if _are_alike(parts):
+        return [_stacked(same) for same in zip(*parts, strict=True)]
+    place = path or (role,)
+    return [
+        replace(leaf, read=_then(itemgetter(i), leaf.read))
+        for i, child in enumerate(space.spaces)
+        for leaf in leaves_of(child, role, (*place, str(i)))
+    ]
+
+
+def _writer_of_tuple(space: spaces.Tuple[Any]) -> Write:
+    writers = [writer_of(child) or next for child in space.spaces]
+    parts = [leaves_of(child, "action") for child in space.spaces]
+    if not _are_alike(parts):
+        return lambda leaves: tuple(write(leaves) for write in writers)
+
+    def write(leaves: Iterator[Any]) -> tuple[Any, ...]:
+        stacked = [next(leaves) for _ in parts[0]]
+        return tuple(write(iter([leaf[i] for leaf in stacked])) for i, write in enumerate(writers))
+
+    return write
+
+
+def _are_alike(parts: Sequence[Sequence[Leaf]]) -> bool:
+    """Whether the leaves of all parts can be stacked."""
+    kinds = [[_kind(leaf.entry) for leaf in leaves] for leaves in parts]
+    return bool(kinds) and all(kind == kinds[0] for kind in kinds)
+
+
+def _kind(entry: Entry) -> tuple[Any, ...]:
+    return entry.name, entry.dtype, entry.shape, bool(entry.categories)
+
+
+def _stacked(leaves: Sequence[Leaf]) -> Leaf:
+    entries = [leaf.entry for leaf in leaves]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    if any(entry.low for entry in entries):
+        count = int(np.prod(entries[0].shape))
+        low = sum((entry.low or (-np.inf,) * count for entry in entries), ())
+        high = sum((entry.high or (np.inf,) * count for entry in entries), ())
+    categories = sum((entry.categories for entry in entries), ())
+    reads = [leaf.read or (lambda value: value) for leaf in leaves]
+    return Leaf(
+        replace(
+            entries[0], shape=(len(leaves), *entries[0].shape), low=low, high=high, categories=categories
+        ),
+        lambda value: np.stack([read(part) for read, part in zip(reads, value, strict=True)]),
+    )
+
+
+def _bounds(space: spaces.Box) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Empty where no element has a bound that its dtype has not."""
+    if space.dtype != bool:
+        limits: Any = (np.finfo if np.issubdtype(space.dtype, np.floating) else np.iinfo)(space.dtype)
+        if (space.low <= limits.min).all() and (space.high >= limits.max).all():
+            return (), ()
+    return tuple(map(float, space.low.ravel())), tuple(map(float, space.high.ravel()))
+
+
+def _then(first: Read, second: Read | None) -> Read:
+    return first if second is None else lambda value: second(first(value))
+
+
+def _minus(start: Any) -> Read:
+    return lambda value: value - start
+
+
+def _as_vector(value: Any) -> Any:
+    return np.reshape(value, (1,))

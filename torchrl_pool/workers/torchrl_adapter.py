@@ -1,0 +1,148 @@
+"""TorchRL's envs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
+from torchrl.envs import EnvBase, TransformedEnv
+
+from torchrl_pool.workers.entries import Entry, check_names, joined
+
+Key: TypeAlias = "str | tuple[str, ...]"
+_FLAGS = ("done", "terminated", "truncated")
+
+
+class TorchRLAdapter:
+    """An :class:`~torchrl_pool.workers.adapters.Adapter` of an env of TorchRL without batch dimensions.
+
+    What the env returns is carried on to its next step as ``step_mdp`` does, so that an env may keep its
+    state in the tensordict. The flags of the env are those at the root; where all are nested, it is done as
+    soon as a part of it is. A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
+    """
+
+    def __init__(self, env: EnvBase) -> None:
+        if isinstance(env, TransformedEnv):
+            env.transform._check_batched_worker_compat()  # as SerialEnv does
+        self.env = env
+        specs = (
+            env.full_action_spec,
+            env.full_observation_spec,
+            env.full_reward_spec,
+            env.full_done_spec,
+        )
+        actions, observations, rewards, flags = map(_leaves, specs)
+        nested_flags = {key: spec for key, spec in flags.items() if key not in _FLAGS}
+        self.entries = [
+            *_entries(actions, "action"),
+            *_entries(observations, "observation"),
+            *_entries(rewards, "reward"),
+            *_entries(nested_flags, "done"),
+        ]
+        check_names(self.entries)
+        self.specs: bytes = pickle.dumps(specs)
+        self._actions = list(actions)
+        self._observations = list(observations)
+        self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
+        self._nested_flags = list(nested_flags)
+        self._rewards = {key: tuple(spec.shape) for key, spec in rewards.items()}
+        deciding = [key for key in flags if key in _FLAGS] or list(flags)
+        self._done, self._terminated, self._truncated = (
+            [key for key in deciding if (key if isinstance(key, str) else key[-1]) == name] for name in _FLAGS
+        )
+        states = _leaves(env.full_state_spec)
+        self._carried = [*observations, *flags, *(key for key in rewards if key in states)]
+        self._root: TensorDictBase | None = None
+
+    def seed(self, seed: int) -> None:
+        self.env.set_seed(seed)
+
+    @torch.no_grad()
+    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        if seed is not None:
+            self.env.set_seed(seed)
+        self._root = self.env.reset(**({} if options is None else {"options": options})).copy()
+        return self._outputs({key: _get(self._root, key) for key in self._carried})
+
+    @torch.no_grad()
+    def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
+        root = self._root
+        if root is None:
+            raise RuntimeError("step: the env has not been reset yet")
+        for key, action in zip(self._actions, actions, strict=True):
+            _set(root, key, torch.from_numpy(np.asarray(action)))
+        after = self.env._step(root)
+        for key in self._flags:
+            if _get(after, key) is None:
+                after = self.env._step_proc_data(after)  # completes them
+                break
+        carried = {key: _get(after, key) for key in self._carried}
+        for key, value in carried.items():
+            _set(root, key, value)
+        rewards = [_array(_get(after, key)).reshape(shape) for key, shape in self._rewards.items()]
+        terminated = any(_is_set(carried[key]) for key in self._terminated)
+        truncated = any(_is_set(carried[key]) for key in self._truncated)
+        if not (terminated or truncated):  # it may be done without saying why
+            truncated = any(_is_set(carried[key]) for key in self._done)
+        return (
+            self._outputs(carried),
+            rewards[0] if len(rewards) == 1 else tuple(rewards),
+            terminated,
+            truncated,
+        )
+
+    def _outputs(self, values: Mapping[Key, torch.Tensor]) -> list[Any]:
+        return [
+            *(_array(values[key]) for key in self._observations),
+            *(_array(values[key]).reshape(self._flags[key]) for key in self._nested_flags),
+        ]
+
+
+def _leaves(spec: Composite) -> Mapping[Key, TensorSpec]:
+    return dict(spec.items(include_nested=True, leaves_only=True))
+
+
+def _entries(leaves: Mapping[Key, TensorSpec], role: str) -> list[Entry]:
+    return [_entry(key, spec, role) for key, spec in leaves.items()]
+
+
+def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
+    name = joined((key,) if isinstance(key, str) else key)
+    shape = tuple(spec.shape)
+    if isinstance(spec, NonTensor) or spec.dtype is None or -1 in shape:
+        raise TypeError(f"{role} {name!r}: expected tensors of one shape and dtype, got {spec}")
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    categories: tuple[int, ...] = ()
+    if isinstance(spec, Bounded):
+        low, high = (tuple(map(float, bound.flatten())) for bound in (spec.space.low, spec.space.high))
+    elif isinstance(spec, Categorical) and role != "done":
+        categories = (int(spec.space.n),) * int(np.prod(shape))
+    elif isinstance(spec, MultiCategorical):
+        categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
+    return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
+
+
+def _get(tensordict: TensorDictBase, key: Key) -> Any:
+    """None where it is missing."""
+    return tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)
+
+
+def _set(tensordict: TensorDictBase, key: Key, value: torch.Tensor) -> None:
+    if type(key) is str:
+        tensordict._set_str(key, value, validated=True, inplace=False, non_blocking=False)
+    else:
+        tensordict.set(key, value)
+
+
+def _is_set(flags: torch.Tensor) -> bool:
+    return bool(flags.item() if flags.numel() == 1 else flags.any())
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    return tensor.cpu().numpy()
