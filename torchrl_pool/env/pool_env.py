@@ -242,7 +242,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         return _rebuild, (type(self), paths, arguments, self._entropy, self._is_spec_locked)
 
     def __repr__(self) -> str:
-        task = self.task if isinstance(self.task, str) else sorted(set(self.task))
+        task: Any = self.task
+        if not isinstance(task, str) and isinstance(task, Sequence):
+            task = list(dict.fromkeys(task)) if is_python(task) else sorted(set(task))
         return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
 
     # ---- reset -----------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class PythonSource:
     """Envs that functions make, in worker processes.
 
     Raises:
-        TypeError: an argument that makes no sense for such envs, or functions that cannot be sent to a process.
+        TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
         EnvFailure: the first env cannot be made, or has what tensors cannot hold.
     """
 
@@ -70,7 +70,7 @@ class PythonSource:
         self.num_threads = self.workers.num_workers
         description = self.workers.description
         config = _core.remote_config(description.name, list(self.workers.entries))
-        self.configs = [config] * num_envs
+        self.configs: list[_core.Config] = [config] * num_envs
         self.specs: Mapping[str, TensorSpec] = {}
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
@@ -156,7 +156,7 @@ def _factory(task: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:
         raise TypeError(
-            f"{', '.join(options)}: what makes an env takes no arguments here; give it them with functools.partial"
+            f"{', '.join(options)}: not an argument of PoolEnv; give it to what makes the env, with functools.partial"
         )
     make: Callable[[], Any] = task
     return make

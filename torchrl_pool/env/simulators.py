@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from torchrl_pool.env.arguments import EnvIndex, env_indices
 from torchrl_pool.env.life import LifeMethods
+from torchrl_pool.env.python_source import PythonSource, failures
 
 
 class SimulatorMethods(LifeMethods):
@@ -54,6 +56,8 @@ class SimulatorMethods(LifeMethods):
         """
         pool = self._running()
         indices = self._indices(env_index)
+        if isinstance(self._source, PythonSource):
+            return _stacked(self._ask_each("render", indices, lambda share: []))
         sizes = {pool.render_size(i) for i in indices}
         if len(sizes) != 1:
             raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
@@ -62,5 +66,65 @@ class SimulatorMethods(LifeMethods):
             pool.render(i, frame.data_ptr())
         return frames
 
+    def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of envs of Python, wherever they run: one result for each env.
+
+        Of Gymnasium's wrappers the outermost one that has the method is asked.
+
+        Args:
+            name: the method.
+            args, kwargs: what it is given; the same for all envs.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            EnvFailure: it raised, or there is no such method; with the traceback of its process.
+            TypeError: the envs are not of Python.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> env = PoolEnv("gymnasium:CartPole-v1", num_envs=2, num_workers=1)
+            >>> env.call("has_wrapper_attr", "gravity", env_index=0)
+            [True]
+        """
+        return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
+
+    def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
+        """An attribute of envs of Python: one value for each env. Otherwise as :meth:`call`."""
+        return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
+
+    def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
+        """Sets an attribute of envs of Python. Otherwise as :meth:`call`.
+
+        Args:
+            name: the attribute.
+            values: a list or tuple with one value for each env; anything else: for all of them.
+            env_index: as in :meth:`call`.
+
+        Raises:
+            ValueError: there are not as many values as envs.
+        """
+        indices = self._indices(env_index)
+        own = list(values) if isinstance(values, (list, tuple)) else [values] * len(indices)
+        if len(own) != len(indices):
+            raise ValueError(f"values: expected {len(indices)} of them, one per env, got {len(own)}")
+        self._ask_each("set_attr", indices, lambda share: [name, [own[i] for i in share]])
+
+    def _ask_each(
+        self, what: str, indices: list[int], arguments: Callable[[list[int]], list[Any]]
+    ) -> list[Any]:
+        if not isinstance(self._source, PythonSource):
+            raise TypeError(f"{self!r} has no envs of Python that could be asked")
+        pool = self._start()
+        for index in indices:
+            pool.check_at_rest(index)
+        with failures():
+            return self._source.workers.ask_each(indices, what, arguments)
+
     def _indices(self, env_index: EnvIndex) -> list[int]:
         return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)
+
+
+def _stacked(pictures: list[Any]) -> torch.Tensor:
+    if len(sizes := {picture.shape for picture in pictures}) != 1:
+        raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
+    return torch.stack([torch.from_numpy(picture) for picture in pictures])

@@ -36,11 +36,11 @@ class Source(Protocol):
         info_keys: which infos are written besides those that were asked for.
     """
 
-    configs: Sequence[_core.Config]
+    configs: list[_core.Config]
     one_hot: bool
     specs: Mapping[str, TensorSpec]
     num_threads: int
-    info_keys: Sequence[str]
+    info_keys: list[str]
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         """An executor with all envs made."""
@@ -67,11 +67,10 @@ class PluginSource:
     """Envs of tasks, in the threads of this process."""
 
     specs: Mapping[str, TensorSpec] = {}
-    info_keys: Sequence[str] = ()
 
     def __init__(
         self,
-        task: str | Sequence[str],
+        task: Any,
         num_envs: int,
         *,
         num_threads: int | None,
@@ -85,6 +84,7 @@ class PluginSource:
             num_threads = check_int("num_threads", num_threads, minimum=1)
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
         self.one_hot = one_hot
+        self.info_keys: list[str] = []
         self._tasks = task_per_env(task, num_envs)
         self._thread_affinity = check_affinity(thread_affinity)
         self.configs = open_configs(self._tasks, env_options, task_options)

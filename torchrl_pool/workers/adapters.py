@@ -24,6 +24,12 @@ class Adapter(Protocol):
     def specs(self) -> bytes | None:
         """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
 
+    def state(self) -> Any:
+        """All that the env is, to be pickled."""
+
+    def restore(self, state: Any) -> None:
+        """Becomes what :meth:`state` gave, in this process or another."""
+
     def seed(self, seed: int) -> None:
         """What TorchRL's ``SerialEnv.set_seed`` does with one env."""
 

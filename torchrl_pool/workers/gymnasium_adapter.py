@@ -43,6 +43,13 @@ class GymnasiumAdapter:
         self._read = _reader(observations, infos)
         self.step = self._stepper()
 
+    def state(self) -> Any:
+        return self.env
+
+    def restore(self, state: Any) -> None:
+        self.env = state
+        self.step = self._stepper()
+
     def seed(self, seed: int) -> None:
         self.env.reset(seed=seed)
 

@@ -46,7 +46,7 @@ class TorchRLAdapter:
         ]
         check_names(self.entries)
         self.specs: bytes = pickle.dumps(specs)
-        self._actions = list(actions)
+        self._actions: list[Any] = list(actions)
         self._observations = list(observations)
         self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
         self._nested_flags = list(nested_flags)
@@ -58,6 +58,12 @@ class TorchRLAdapter:
         states = _leaves(env.full_state_spec)
         self._carried = [*observations, *flags, *(key for key in rewards if key in states)]
         self._root: TensorDictBase | None = None
+
+    def state(self) -> Any:
+        return self.env, self._root
+
+    def restore(self, state: Any) -> None:
+        self.env, self._root = state
 
     def seed(self, seed: int) -> None:
         self.env.set_seed(seed)

@@ -108,7 +108,7 @@ class Worker:
         num_envs = attachment.first_env[-1]
         actions = [entry for entry in attachment.entries if entry.role == "action"]
         self._actions = [
-            np.ndarray((num_envs, *entry.shape), entry.dtype, arena, offset)
+            np.ndarray((num_envs, *entry.shape), entry.dtype, memoryview(arena), offset)
             for entry, offset in zip(actions, arena.action_offsets, strict=True)
         ]
 
@@ -250,7 +250,12 @@ class Worker:
         adapter = self._made(env)
         if hasattr(adapter.env, "get_state") and hasattr(adapter.env, "set_state"):
             return _dumps(("own", adapter.env.get_state()))
-        return _dumps(("all", adapter.state()))
+        try:
+            return _dumps(("all", adapter.state()))
+        except Exception as error:
+            raise RequestFailure(
+                env, f"it has no get_state() and set_state() of its own, and cannot be pickled: {error}"
+            ) from error
 
     def load(self, env: int, state: bytes) -> None:
         """Puts an env into a state that :meth:`save` gave."""
@@ -259,7 +264,7 @@ class Worker:
         if kind == "own":
             adapter.env.set_state(value)
         else:
-            self._adapters[env] = adapter.with_state(value)
+            adapter.restore(value)
 
     def close(self) -> None:
         """Closes all envs, whatever one of them raises."""
@@ -349,7 +354,8 @@ def _picture(env: Any) -> Any:
     picture = env.render()
     if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3:
         raise NotImplementedError(
-            f"render() gave {type(picture).__name__} and no picture: make the env with render_mode='rgb_array'"
+            f"expected a picture from render(), got {type(picture).__name__}: make the env with "
+            "render_mode='rgb_array'"
         )
     return picture
 

@@ -8,12 +8,11 @@ import pickle
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess
-from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker
+from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
 _TARGET = "torchrl_pool.workers.worker:main"
 #: Seconds that envs have to close before their worker is ended.
@@ -181,7 +180,7 @@ class WorkerSet:
             except RequestFailure:
                 raise
             except Exception as error:
-                raise _failed(error) from error
+                raise RequestFailure(-1, report_of(error)) from error
         with self._locks[index]:
             self._send(index, name, arguments)
             return self._result(index, -1)
@@ -283,12 +282,6 @@ class WorkerSet:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self._end()
-
-
-def _failed(error: Exception) -> RequestFailure:
-    from torchrl_pool.workers.worker import report_of
-
-    return RequestFailure(-1, report_of(error))
 
 
 def _pickled(value: Any) -> bytes:
