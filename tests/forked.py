@@ -1,6 +1,6 @@
 """A process that has imported torch and TorchRL and done nothing else; programs run in forks of it.
 
-The imports take ten times as long as most programs. To a program its fork is a new interpreter: the program is
+The imports take ten times as long as most programs. To a program its fork is a new interpreter: it is
 ``__main__``, no thread was ever started before it, and at its end the interpreter ends as always.
 ``processes.py`` starts this and sends the programs.
 """

@@ -69,7 +69,7 @@ def test_envs_stay_with_their_homes(road, make_pool):
 def test_nobody_touches_a_row_before_its_env():
     """Each env's first write brings the pages of its row: they did not exist.
 
-    In a process of its own: in one that has let go of much memory the rows may lie in that, on pages that exist.
+    In a process of its own: where much memory was let go of, rows may lie in that, and its pages exist.
     """
     program = """
         import sys
