@@ -68,7 +68,9 @@ def test_a_step_that_fails(make_pool, event, report, num_workers):
         step(pool, root)
     mask = torch.arange(NUM_ENVS) == SICK
     again = pool.reset(failure.tensordict.exclude("reward").set("_reset", mask))
-    assert step(pool, again)[0]["next", "observation"][:, 0].tolist() == pytest.approx([0.04, 0.04, 0.01, 0.04])
+    assert step(pool, again)[0]["next", "observation"][:, 0].tolist() == pytest.approx(
+        [0.04, 0.04, 0.01, 0.04]
+    )
 
 
 def test_a_reset_that_fails(make_pool):

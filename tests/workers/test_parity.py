@@ -97,7 +97,9 @@ def test_rollouts(makers, num_workers):
                 data, root = pool.step_and_maybe_reset(root)
                 theirs, expected = serial.step_and_maybe_reset(expected)
                 assert_same(data["next"], theirs["next"])
-                assert_same(root, expected.exclude(*serial.action_keys))  # what becomes of old actions differs
+                assert_same(
+                    root, expected.exclude(*serial.action_keys)
+                )  # what becomes of old actions differs
     finally:
         pool.close()
         serial.close(raise_if_closed=False)
@@ -180,9 +182,14 @@ def test_infos_limits_and_encodings():
     rollout = pool.rollout(7, break_when_any_done=False)["next"]
     assert rollout["count"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert rollout["deep", "half"][0].flatten().tolist() == [0.5, 1, 1.5, 0.5, 1, 1.5, 0.5]
-    assert rollout["sometimes"][0].tolist() == [[0, 1, 2], [0] * 3, [0, 1, 2], [0, 1, 2], [0] * 3, [0, 1, 2]] + [
-        [0, 1, 2]
-    ]
+    assert rollout["sometimes"][0].tolist() == [
+        [0, 1, 2],
+        [0] * 3,
+        [0, 1, 2],
+        [0, 1, 2],
+        [0] * 3,
+        [0, 1, 2],
+    ] + [[0, 1, 2]]
     assert rollout["truncated"][0].flatten().tolist() == [False, False, True, False, False, True, False]
     assert rollout["step_count"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert rollout["episode_reward"][0].flatten().tolist() == [0.5, 1.5, 3, 0.5, 1.5, 3, 0.5]

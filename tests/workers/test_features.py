@@ -1,0 +1,349 @@
+"""What PoolEnv does for tasks it does for envs of Python: collectors, fused transforms, async calls, states."""
+
+import copy
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from python_envs import Sampled, Scripted, Sleeping
+from tensordict.nn import TensorDictModule
+from torchrl.collectors import Collector
+from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
+from torchrl_envs import TwoAgents
+
+from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse, single_envs
+
+CARTPOLE = "gymnasium:CartPole-v1"
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(task=CARTPOLE, num_envs=6, **options):
+        pools.append(PoolEnv(task, num_envs, **{"num_workers": 2, **options}))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def assert_same(ours, theirs):
+    assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
+    for key, value in theirs.items(True, True):
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(ours.get(key), value), key
+
+
+@pytest.mark.parametrize("groups", [False, True], ids=["together", "double_buffered"])
+def test_collector_that_writes_in_place(groups):
+    """The batches of TorchRL's own collector, over many episodes."""
+
+    def collect(cls, **options):
+        env = PoolEnv(CARTPOLE, 6, num_workers=2, device="cpu")
+        env.set_seed(0)
+        torch.manual_seed(0)
+        policy = torch.nn.Linear(4, 2)
+
+        def act(x):
+            return torch.nn.functional.one_hot(policy(x).argmax(-1), 2)
+
+        module = TensorDictModule(act, in_keys=["observation"], out_keys=["action"])
+        with torch.no_grad():
+            collector = cls(env, module, frames_per_batch=240, total_frames=720, **options)
+            batches = [batch.clone() for batch in collector]
+        collector.shutdown()
+        return batches
+
+    ours = collect(PoolCollector, **({"double_buffered": True} if groups else {}))
+    for our, their in zip(ours, collect(Collector), strict=True):
+        assert_same(our.exclude("collector"), their.exclude("collector"))
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [(RewardSum, partial(StepCounter, 9)), (partial(FrameSkipTransform, 3), RewardSum)],
+    ids=["StepCounter", "FrameSkip"],
+)
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_fused_transforms(make_pool, transforms, num_workers):
+    """Those too that end episodes, or make several steps of one: the workers are asked once more."""
+
+    def rollouts(make):
+        env = make(TransformedEnv(make_pool(num_workers=num_workers), Compose(*(t() for t in transforms))))
+        env.set_seed(0)
+        torch.manual_seed(0)
+        return [env.rollout(50, break_when_any_done=False) for _ in range(2)]
+
+    for ours, theirs in zip(rollouts(fuse), rollouts(lambda env: env), strict=True):
+        if transforms[0] is not RewardSum:  # ours stops at the end of an episode
+            ours, theirs = ours[:, :2], theirs[:, :2]
+        assert_same(ours, theirs)
+
+
+def test_async_exactly_once_from_three_threads(make_pool):
+    """Each env's steps come in order, none twice, none lost."""
+    num_envs, rounds = 9, 60
+    pool = make_pool(partial(Scripted, {}), num_envs, num_workers=3)
+    root = pool.reset()
+    root["action"] = pool.action_spec.rand()
+    pool.async_step_send(root, range(num_envs))
+    seen, lock = [[] for _ in range(num_envs)], threading.Lock()
+    errors = []
+
+    def work():
+        try:
+            for _ in range(rounds):
+                data = pool.async_step_recv(1, max_get=3)
+                envs = list(data["env_index"])
+                with lock:
+                    for env, value in zip(envs, data["next", "observation"][:, 0].tolist(), strict=True):
+                        seen[env].append(round(value * 100))
+                pool.async_step_send(root[envs], envs)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    data = pool.async_step_recv(num_envs)
+    for env, value in zip(list(data["env_index"]), data["next", "observation"][:, 0].tolist(), strict=True):
+        seen[env].append(round(value * 100))
+    assert all(steps == list(range(1, len(steps) + 1)) for steps in seen)
+    assert sum(map(len, seen)) >= 3 * rounds + num_envs
+
+
+def test_those_that_are_ready_come_first(make_pool):
+    makers = [partial(Sleeping, 0.5 if env == 0 else 0.0) for env in range(4)]
+    pool = make_pool(makers, 4, num_workers=4)
+    root = pool.reset()
+    root["action"] = pool.action_spec.rand()
+    pool.async_step_send(root, range(4))
+    assert list(pool.async_step_recv(3)["env_index"]) == [1, 2, 3]
+    assert list(pool.async_step_recv(1)["env_index"]) == [0]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_calls_and_attributes(make_pool, num_workers):
+    pool = make_pool(Sampled, 5, num_workers=num_workers)
+    pool.reset()
+    assert pool.get_attr("steps") == [0] * 5
+    pool.set_attr("steps", [10, 20], env_index=[3, 1])
+    assert pool.get_attr("steps") == [0, 20, 0, 10, 0]
+    pool.set_attr("label", "x")
+    assert pool.get_attr("label", env_index=2) == ["x"]
+    assert pool.call(
+        "has_wrapper_attr", "label", env_index=torch.tensor([True, False, True, False, False])
+    ) == [
+        True,
+        True,
+    ]
+    with pytest.raises(EnvFailure, match=r"AttributeError.*nothing") as raised:
+        pool.call("nothing", env_index=4)
+    assert raised.value.env_index == [4]
+    assert "Traceback" in raised.value.messages[0]
+    with pytest.raises(ValueError, match="expected 5"):
+        pool.set_attr("label", [1, 2])
+    root = pool.reset()
+    root["action"] = pool.action_spec.rand()
+    assert pool.step(root)["next", "reward"].flatten().tolist() == [0.5] * 5  # a failed call ends nothing
+    with pytest.raises(TypeError, match="no envs of Python"):
+        PoolEnv("CartPole-v1", 2).get_attr("steps")
+
+
+@pytest.mark.parametrize("make", [partial(gymnasium.make, "CartPole-v1"), partial(GymEnv, "CartPole-v1")])
+def test_states(make_pool, make):
+    """A restored env goes on bit for bit, in another pool too."""
+    pool, other = make_pool(make, 3, info_keys=[]), make_pool(make, 3, num_workers=0)
+    pool.set_seed(0)
+    root = pool.rollout(5, break_when_any_done=False)[:, -1]["next"].exclude("reward")
+    states = pool.get_state()
+    torch.manual_seed(0)
+    actions = [pool.action_spec.rand() for _ in range(30)]
+
+    def run(env, root):
+        seen = []
+        for action in actions:
+            root["action"] = action
+            data, root = env.step_and_maybe_reset(root)
+            seen.append(data["next"].clone())
+        return torch.stack(seen)
+
+    first = run(pool, root.clone())
+    other.set_state(states)
+    assert_same(run(other, root.clone()), first)
+    cannot = make_pool(with_lock, 1)
+    cannot.reset()
+    with pytest.raises(NotImplementedError, match="cannot be pickled"):
+        cannot.get_state()
+
+
+def with_lock():
+    env = Sampled()
+    env.lock = threading.Lock()
+    return env
+
+
+def test_pictures(make_pool):
+    pool = make_pool(partial(gymnasium.make, "CartPole-v1", render_mode="rgb_array"), 3)
+    pool.reset()
+    pictures = pool.render([0, 2])
+    assert pictures.shape == (2, 400, 600, 3)
+    assert pictures.dtype is torch.uint8
+    assert pictures.float().std() > 0
+    plain = make_pool(Sampled, 1)
+    plain.reset()
+    with pytest.raises(EnvFailure, match="NotImplementedError"):
+        plain.render()
+
+
+def test_copies_before_the_first_reset(make_pool):
+    """As any pool: pickled and copied until it runs, seeds included."""
+    pool = make_pool(seed=3)
+    for twin in (pickle.loads(pickle.dumps(pool)), copy.deepcopy(pool)):
+        assert torch.equal(twin.reset()["observation"], make_pool(seed=3).reset()["observation"])
+        twin.close()
+    pool.reset()
+    with pytest.raises(TypeError, match="cannot be pickled or copied while it runs"):
+        pickle.dumps(pool)
+
+
+def test_closed_and_opened_again(make_pool):
+    pool = make_pool(seed=1)
+    first = pool.reset()["observation"]
+    pool.close()
+    pool.close()
+    assert torch.equal(pool.reset()["observation"], first)
+
+
+def test_single_envs(make_pool):
+    pool = make_pool(num_envs=2)
+    envs = [make() for make in single_envs(pool)]
+    assert envs[1].rollout(5).shape[0] <= 5
+
+
+def test_arguments_that_make_no_sense():
+    for options, what in (
+        ({"num_threads": 2}, "num_threads"),
+        ({"from_pixels": True}, "from_pixels"),
+        ({"gravity": 3.0}, "gravity"),
+        ({"thread_affinity": [0]}, "thread_affinity"),
+    ):
+        with pytest.raises(TypeError, match=what):
+            PoolEnv(Sampled, 2, **options)
+    with pytest.raises(TypeError, match="num_workers"):
+        PoolEnv("CartPole-v1", 2, num_workers=1)
+    with pytest.raises(ValueError, match="expected one callable or 3"):
+        PoolEnv([Sampled] * 2, 3)
+    with pytest.raises(TypeError, match="obs_dtype"):
+        PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
+
+
+def test_float_dtype(make_pool):
+    assert make_pool(obs_dtype=torch.float64).reset()["observation"].dtype is torch.float64
+
+
+def test_masks_of_actions_of_agents(make_pool):
+    pool = make_pool(TwoAgents, 4)
+    rollout = pool.rollout(20, break_when_any_done=False)
+    assert rollout["next", "agents", "reward"].shape == (4, 20, 2, 1)
+
+
+def test_what_a_worker_imports():
+    """Gymnasium's envs are stepped without torch."""
+    pool = PoolEnv(CARTPOLE, 2, num_workers=2)
+    pool.reset()
+    for worker in pool._source.workers._workers:
+        libraries = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert "numpy" in libraries
+        assert "libtorch" not in libraries
+    pool.close()
+
+
+PROGRAM = """
+    import os, signal, sys, time
+    import gymnasium
+    from torchrl_pool import PoolEnv
+
+    class Slow(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        action_space = gymnasium.spaces.Discrete(2)
+        def reset(self, seed=None, options=None):
+            return self.observation_space.sample(), {}
+        def step(self, action):
+            time.sleep(30)
+
+    pool = PoolEnv(lambda: Slow(), 4, num_workers=2)
+    root = pool.reset()
+    pids = [worker.pid for worker in pool._source.workers._workers]
+    print(*pids, flush=True)
+    root["action"] = pool.action_spec.rand()
+    try:
+        pool.step(root)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        pool.close()
+        print("closed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["interrupt", "kill"])
+def test_the_end_of_the_process(how):
+    """Ctrl-C is heeded at once and closes cleanly; who is killed leaves no worker behind. No guard of __main__."""
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as program:
+        pids = list(map(int, program.stdout.readline().split()))
+        assert len(pids) == 2
+        time.sleep(0.3)
+        start = time.monotonic()
+        os.killpg(program.pid, signal.SIGINT) if how == "interrupt" else program.kill()
+        if how == "interrupt":
+            assert program.stdout.readline() == "interrupted\n"
+            assert time.monotonic() - start < 5
+            out, err = program.communicate(timeout=60)
+            assert (out, err, program.returncode) == ("closed\n", "", 0)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            time.sleep(0.02)
+        assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_arrays_given_to_envs_are_theirs(make_pool):
+    """An env may keep its actions."""
+
+    class Keeping(Sampled):
+        def __init__(self):
+            super().__init__(action_space=gymnasium.spaces.Box(-1, 1, (2,)))
+            self.kept = []
+
+        def step(self, action):
+            self.kept.append((action, action.copy()))
+            return super().step(action)
+
+        def is_kept(self):
+            return all(np.array_equal(action, copied) for action, copied in self.kept)
+
+    pool = make_pool(Keeping, 4)
+    pool.rollout(20, break_when_any_done=False)
+    assert pool.call("is_kept") == [True] * 4
