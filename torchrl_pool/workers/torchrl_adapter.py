@@ -51,7 +51,7 @@ class TorchRLAdapter:
         self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
         self._nested_flags = list(nested_flags)
         self._rewards = {key: tuple(spec.shape) for key, spec in rewards.items()}
-        deciding = [key for key in flags if key in _FLAGS] or list(flags)
+        deciding: list[Any] = [key for key in flags if key in _FLAGS] or list(flags)
         self._done, self._terminated, self._truncated = (
             [key for key in deciding if (key if isinstance(key, str) else key[-1]) == name] for name in _FLAGS
         )
