@@ -1,9 +1,6 @@
 """From a C++ file to a task: the compiler's call, its cache, and the plugins of installed packages."""
 
-import os
 import shutil
-import subprocess
-import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +8,7 @@ from types import ModuleType
 
 import pytest
 from building import SOURCES
+from processes import printed, run_program
 
 import torchrl_pool
 from torchrl_pool import EnvFailure, PoolEnv, build_plugin, list_tasks
@@ -48,13 +46,16 @@ def walk(folder, name, goal="3.0"):
     return source
 
 
-def python(code, *, path=None, **environment):
+def python(code, *, path=None):
     """Runs code in a process of its own and returns what it printed."""
-    code = "import sys, torch, torchrl_pool\nfrom torchrl_pool import *\n" + textwrap.dedent(code)
-    environment = {**os.environ, **environment, **({"PYTHONPATH": str(path)} if path else {})}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    imports = "import sys, torch, torchrl_pool\nfrom torchrl_pool import *\n"
+    found = f"sys.path.insert(0, {str(path)!r})\n" if path else ""
+    return printed(imports + found + textwrap.dedent(code))
+
+
+def command(*arguments):
+    """``python -m torchrl_pool`` in a process of its own."""
+    return run_program("import sys; from torchrl_pool.__main__ import main; sys.exit(main())", *arguments)
 
 
 # ---- building
@@ -208,19 +209,17 @@ def test_build_command(cache, tmp_path, capsys):
 def test_a_task_that_was_built_elsewhere_is_known_by_its_source(cache, tmp_path):
     """What another process built says how to load it: in an error, and to the command line."""
     source = walk(tmp_path, "Elsewhere")
-    command = [sys.executable, "-m", "torchrl_pool"]
-    show = [*command, "info", "Elsewhere-v0"]
-    subprocess.run([*command, "build", str(source), "--flags=-O0"], check=True, capture_output=True)
-    refused = subprocess.run(show, capture_output=True, text=True, check=False)
+    show = ("info", "Elsewhere-v0")
+    assert command("build", str(source), "--flags=-O0").returncode == 0
+    refused = command(*show)
     assert refused.returncode == 2
     assert f"it was built from {source}, but is not loaded" in refused.stderr
-    hint = f"--plugin {source}"
-    assert hint in refused.stderr
-    shown = subprocess.run([*show, *hint.split()], capture_output=True, text=True, check=False)
+    assert f"--plugin {source}" in refused.stderr
+    shown = command(*show, "--plugin", source)
     assert shown.returncode == 0, shown.stderr
     assert "position to reach" in shown.stdout
     library = next(cache.glob("*.so"))
-    assert subprocess.run([*show, "--plugin", str(library)], capture_output=True, check=False).returncode == 0
+    assert command(*show, "--plugin", library).returncode == 0
     with pytest.raises(
         ValueError, match=r"unknown task 'Elsewhere-v0'; it was built from .*: call build_plugin"
     ):

@@ -59,8 +59,7 @@ def test_help(capsys):
     assert "list the tasks, by family" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["info", "Ant-v5", "--json"]])
-@pytest.mark.parametrize("lines", [0, 1])
+@pytest.mark.parametrize(("arguments", "lines"), [(["list"], 0), (["info", "Ant-v5", "--json"], 1)])
 def test_a_reader_may_leave_early(arguments, lines):
     command = subprocess.Popen(
         [sys.executable, "-m", "torchrl_pool", *arguments],

@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from environments import CHECKOUT, run
+from environments import CHECKOUT
 from markdown import code_blocks
+from processes import printed
 
 DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
 PROGRAMS = [
@@ -34,18 +35,14 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(("document", "program"), PROGRAMS)
-def test_a_program_runs_by_itself(document, program, folder, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    (folder / "program.py").write_text(program)
-    run(sys.executable, "-Wignore", "program.py", cwd=folder)
+def test_a_program_runs_by_itself(document, program, folder):
+    printed(program, cwd=folder, XDG_CACHE_HOME=str(folder / "cache"))
 
 
 def test_the_first_program_serves_a_float32_network(folder):
     program = code_blocks(DOCUMENTS[0], "python")[0]
     program += "print(torch.nn.Linear(17, 6)(data['observation']).dtype, data.shape)"
-    assert (
-        run(sys.executable, "-Wignore", "-c", program, cwd=folder) == "torch.float32 torch.Size([64, 1000])\n"
-    )
+    assert printed(program, cwd=folder) == "torch.float32 torch.Size([64, 1000])\n"
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)

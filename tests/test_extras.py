@@ -103,7 +103,9 @@ def wheels(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="takes half an hour")
+@pytest.mark.skipif(
+    not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="half an hour: TORCHRL_POOL_LONG_TESTS=1"
+)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("extra", USES)
 def test_an_extra_installed_by_pip(extra, wheels, tmp_path):

@@ -1,10 +1,8 @@
 """The faults that README's table lists, each in a process of its own and under a timer.
 
 The process must end by itself, without an error and without a word. After a fault that is refused the pool
-is used again. Two processes run at a time: most of what each takes is the import of torch.
+is used again.
 """
-
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from processes import run
@@ -302,14 +300,6 @@ env.reset()
 }
 
 
-@pytest.fixture(scope="module")
-def outcomes():
-    """Of each fault: what its process printed, or why it failed, as soon as that is known."""
-    with ThreadPoolExecutor(max_workers=2) as executor:
-        yield {name: executor.submit(run, body) for name, body in FAULTS.items()}
-        executor.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_neither_ends_nor_hangs_the_process(fault, outcomes):
-    assert outcomes[fault].result() == ""
+def test_a_fault_neither_ends_nor_hangs_the_process(fault):
+    assert run(FAULTS[fault]) == ""

@@ -1,14 +1,13 @@
 """Pictures of the MuJoCo tasks, against Gymnasium's renderer on the same OpenGL."""
 
 import os
-import subprocess
-import sys
 
 import gymnasium
 import mujoco
 import numpy as np
 import pytest
 import torch
+from processes import printed
 from torchrl.envs import GymEnv
 
 from torchrl_pool import PoolEnv, list_tasks
@@ -196,5 +195,4 @@ except RuntimeError as error:
 else:
     raise AssertionError("drew")
 """
-    environment = {**os.environ, "MUJOCO_GL": value}
-    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=240)
+    printed(script, MUJOCO_GL=value)

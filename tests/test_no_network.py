@@ -6,11 +6,11 @@ TorchRL's imports do comes before: urllib3, if it is there, tries whether there 
 
 import platform
 import signal
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from processes import run_program
 
 SOCKET_CALLS = {"x86_64": 41, "aarch64": 198}  # the system call's number
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.skipif(
 # A seccomp filter: it holds for C++ as for Python, for all threads and children, and cannot be taken off.
 FORBID_SOCKETS = """
 import ctypes, struct
-import torchrl.collectors, torchrl.envs
 LOAD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 KILL_PROCESS, ALLOW = 0x80000000, 0x7FFF0000
 CALL, FIRST_ARGUMENT, AF_UNIX = 0, 16, 1
@@ -62,8 +61,7 @@ for task in sys.argv[1:]:
 
 def run(body, *arguments):
     program = FORBID_SOCKETS.format(socket=SOCKET_CALLS[platform.machine()]) + textwrap.dedent(body)
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    return run_program(program, *arguments)
 
 
 @pytest.mark.parametrize(

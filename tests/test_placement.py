@@ -4,12 +4,14 @@ import ctypes
 import itertools
 import os
 import platform
+import textwrap
 import threading
 from pathlib import Path
 
 import pytest
 import torch
 from building import build_plugin
+from processes import printed
 
 from torchrl_pool import load_plugin
 
@@ -64,12 +66,25 @@ def test_envs_stay_with_their_homes(road, make_pool):
     assert sum(at_home) > len(at_home) / 2  # without homes: a third
 
 
-def test_nobody_touches_a_row_before_its_env(make_pool):
-    """Each env's first write brings the pages of its row: they did not exist."""
-    pool = make_pool("Placed-v0", BIG_N, num_threads=THREADS, info_keys=["faults"], row_bytes=BIG_ROW)
-    root = pool.reset()
-    assert (root["faults"] >= 1).all()
-    assert (step(pool, root)["faults"] >= 1).all()
+def test_nobody_touches_a_row_before_its_env():
+    """Each env's first write brings the pages of its row: they did not exist.
+
+    In a process of its own: where much memory was let go of, rows may lie in that, and its pages exist.
+    """
+    program = """
+        import sys
+        from torchrl_pool import PoolEnv, load_plugin
+        load_plugin(sys.argv[1])
+        num_envs, num_threads, row_bytes = map(int, sys.argv[2:])
+        env = PoolEnv(
+            "Placed-v0", num_envs, num_threads=num_threads, info_keys=["faults"], row_bytes=row_bytes
+        )
+        root = env.reset()
+        print(root["faults"].min().item(), env.rand_step(root)["next", "faults"].min().item())
+    """
+    program = textwrap.dedent(program)
+    fewest = printed(program, build_plugin("placed"), BIG_N, THREADS, BIG_ROW).split()
+    assert all(int(faults) >= 1 for faults in fewest), fewest
 
 
 def nodes():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from processes import run_program
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -126,21 +125,19 @@ def test_wrong_options(arguments: list[str], message: str, capsys: pytest.Captur
     assert message in capsys.readouterr().err
 
 
-def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=240)
-
-
-def test_help() -> None:
-    done = run_python("-m", "torchrl_pool.examples.quickstart", "--help")
-    assert done.returncode == 0, done.stderr
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["--help"])
+    assert exit_info.value.code == 0
+    shown = capsys.readouterr().out
     for option in ("--seed", "--num-envs", "--frames", "--output"):
-        assert option in done.stdout
+        assert option in shown
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "tqdm"])
 def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
-    done = run_python(
-        "-c", f"import sys; sys.modules[{missing!r}] = None; import torchrl_pool.examples.quickstart"
+    done = run_program(
+        f"import sys; sys.modules[{missing!r}] = None; import torchrl_pool.examples.quickstart"
     )
     assert done.returncode != 0
     assert missing in done.stderr.splitlines()[-1]

@@ -1,8 +1,8 @@
 """A short version of ``benchmarks/soak.py``, in a process of its own."""
 
-import subprocess
-import sys
 from pathlib import Path
+
+from processes import printed
 
 PROGRAM = """
 from soak import soak
@@ -16,4 +16,4 @@ assert after["memory"] < before["memory"] + 20_000, result  # KiB; what malloc k
 
 def test_nothing_piles_up():
     folder = Path(__file__).parent.parent / "benchmarks"
-    subprocess.run([sys.executable, "-c", PROGRAM], cwd=folder, check=True, timeout=300)
+    printed(PROGRAM, cwd=folder, timeout=300)

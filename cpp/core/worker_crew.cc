@@ -111,6 +111,7 @@ void WorkerCrew::Ask(int index, const Run& run) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Perturb();
   std::lock_guard lock(worker.mutex);
+  if (worker.pending.empty()) worker.progress = Clock::now();
   worker.pending.push_back(run);
   worker.asked += run.request.count;
   if (!worker.has_ended) return Post(index, run.request);
@@ -332,18 +333,16 @@ void WorkerCrew::LookAtProcesses() {
     Worker& worker = *workers_[static_cast<std::size_t>(index)];
     if (worker.process < 0 || worker.has_ended) continue;
     const std::uint64_t finished = arena_.mailbox(index).finished.load(std::memory_order_acquire);
-    bool is_asked = false;
+    bool is_late = false;
     {
       std::lock_guard lock(worker.mutex);
-      is_asked = worker.asked != finished;
-    }
-    if (!is_asked || finished != worker.looked_at) {
-      worker.looked_at = finished;
-      worker.progress = now;
+      if (std::exchange(worker.looked_at, finished) != finished) worker.progress = now;
+      is_late =
+          worker.asked != finished && options_.step_timeout && now - worker.progress > *options_.step_timeout;
     }
     if (HasEnded(worker.process, 0)) {
       Bury(index, "its worker process " + options_.how_it_ended(index));
-    } else if (is_asked && options_.step_timeout && now - worker.progress > *options_.step_timeout) {
+    } else if (is_late) {
       char text[64];
       const double seconds = std::chrono::duration<double>(*options_.step_timeout).count();
       std::snprintf(text, sizeof text, "it has not come back within %g s", seconds);
@@ -374,8 +373,11 @@ void WorkerCrew::Bury(int index, const std::string& why) {
       for (const Run& run : worker.pending) Post(index, run.request);
     }
     worker.process = options_.respawn(index);
-    worker.progress = Clock::now();
-    if (worker.process >= 0) return;
+    if (worker.process >= 0) {
+      const std::lock_guard lock(worker.mutex);
+      worker.progress = Clock::now();
+      return;
+    }
   }
   {
     const std::lock_guard lock(worker.mutex);

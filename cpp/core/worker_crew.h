@@ -69,13 +69,14 @@ class WorkerCrew final : public Crew {
     std::mutex mutex;
     std::deque<Run> pending;
     std::uint64_t asked = 0;  // envs, altogether
+    // When it was last seen to have finished another env, or began to have something to do.
+    Clock::time_point progress{};
+    std::uint64_t looked_at = 0;  // how many it had finished then
     int process = -1;
     bool has_ended = false;
     std::string why;  // and that is what its envs have failed of
     // ---- The leader's.
     std::uint64_t seen = 0;  // of those that it has finished
-    std::uint64_t looked_at = 0;
-    Clock::time_point progress{};  // when it was last seen to finish one, or to have nothing to do
   };
 
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);

@@ -14,14 +14,9 @@ from gymnasium import spaces
 class Sampled(gymnasium.Env):
     """Draws observations from its space, and tells in its infos what actions it got."""
 
-    observation_space: gymnasium.Space = spaces.Box(-1, 1, (3,))
-    action_space: gymnasium.Space = spaces.Discrete(2)
-
     def __init__(self, observation_space=None, action_space=None, episode=5):
-        if observation_space is not None:
-            self.observation_space = observation_space
-        if action_space is not None:
-            self.action_space = action_space
+        self.observation_space = spaces.Box(-1, 1, (3,)) if observation_space is None else observation_space
+        self.action_space = spaces.Discrete(2) if action_space is None else action_space
         self.episode = episode
         self.steps = 0
         self.action = None

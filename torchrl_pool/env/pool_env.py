@@ -152,7 +152,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         else:
             if num_workers is not None or respawn:
                 raise TypeError(
-                    f"num_workers, respawn: these are for envs of Python; {task!r} runs in threads of this process"
+                    f"num_workers, respawn: for envs of Python; {task!r} runs in threads of this process"
                 )
             self._source = PluginSource(
                 task,

@@ -156,7 +156,7 @@ def _factory(task: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:
         raise TypeError(
-            f"{', '.join(options)}: not an argument of PoolEnv; give it to what makes the env, with functools.partial"
+            f"{', '.join(options)}: unknown; what an env is made with goes into functools.partial"
         )
     make: Callable[[], Any] = task
     return make

@@ -46,7 +46,7 @@ class TorchRLAdapter:
         ]
         check_names(self.entries)
         self.specs: bytes = pickle.dumps(specs)
-        self._actions: list[Any] = list(actions)
+        self._actions: list[Any] = [*actions]
         self._observations = list(observations)
         self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
         self._nested_flags = list(nested_flags)

@@ -1,0 +1,257 @@
+// Workers without processes: threads at the other end of the shared memory.
+#include "worker_crew.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "concurrency.h"
+#include "outbox.h"
+#include "pool.h"
+#include "worker_port.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+bool Never() { return false; }
+
+constexpr std::int64_t kEpisode = 7;
+
+std::vector<Spec> Entries() {
+  const auto entry = [](const char* name, trp_role role, trp_dtype dtype) {
+    return Spec{name, "", role, dtype, {1}, {}, {}, {}, false};
+  };
+  return {entry("action", TRP_ACTION, TRP_INT64), entry("count", TRP_OBSERVATION, TRP_INT64),
+          entry("reward", TRP_REWARD, TRP_FLOAT32)};
+}
+
+// Envs that count their steps up to kEpisode, in one thread.
+class CountingWorker {
+ public:
+  CountingWorker(std::shared_ptr<Arena> arena, int worker)
+      : port_(std::move(arena), worker), counts_(port_.num_envs()), thread_([this] { Run(); }) {}
+  ~CountingWorker() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    while (!stop_) {
+      if (const auto request = port_.Next()) {
+        for (std::uint32_t i = 0; i < request->count; ++i) Do(*request, request->first + i);
+      } else {
+        port_.Wait(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
+  void Do(const Request& request, std::uint32_t index) {
+    const std::uint32_t env = port_.first_env() + index;
+    const Arena& arena = port_.arena();
+    std::int64_t& count = counts_[index];
+    if (request.op == Op::kStep || request.op == Op::kStepAndReset) {
+      if (*reinterpret_cast<std::int64_t*>(arena.ActionRow(0, env)) < 0) {
+        port_.Failed(env, "a negative action");
+        return port_.Finish();
+      }
+      *reinterpret_cast<std::int64_t*>(arena.OutputRow(0, env)) = ++count;
+      *reinterpret_cast<float*>(arena.OutputRow(1, env)) = static_cast<float>(count);
+      port_.Stepped(env, count == kEpisode, false);
+      if (request.op == Op::kStep || count < kEpisode) return port_.Finish();
+    }
+    count = 0;
+    if (!port_.SeedOf(env).empty()) count = port_.SeedOf(env)[0];
+    *reinterpret_cast<std::int64_t*>(arena.RootRow(0, env)) = count;
+    port_.WasReset(env);
+    port_.Finish();
+  }
+
+  WorkerPort port_;
+  std::vector<std::int64_t> counts_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class Counting {
+ public:
+  explicit Counting(std::vector<std::uint32_t> first_env) : num_envs(first_env.back()) {
+    const int memory = memfd_create("worker_crew_test", MFD_CLOEXEC);
+    CHECK(memory >= 0);
+    const int num_workers = static_cast<int>(first_env.size()) - 1;
+    arena = std::make_shared<Arena>(memory, ArenaShape{first_env, {8}, {8, 4}}, true);
+    for (int worker = 0; worker < num_workers; ++worker) {
+      auto theirs = std::make_shared<Arena>(memory, ArenaShape{first_env, {8}, {8, 4}}, false);
+      workers.push_back(std::make_unique<CountingWorker>(std::move(theirs), worker));
+    }
+    close(memory);
+    PoolOptions options;
+    options.workers.emplace();
+    options.workers->arena = arena;
+    options.workers->processes.assign(static_cast<std::size_t>(num_workers), -1);
+    const auto config = RemoteTask::Open("Counting", Entries());
+    pool = Pool::Open(std::vector<EnvRequest>(num_envs, EnvRequest{config, 0}), options, Never);
+    actions.assign(num_envs, 1);
+    count.assign(num_envs, -1);
+    root.assign(num_envs, -1);
+    reward.assign(num_envs, -1);
+    for (auto* flags : {&done, &terminated, &truncated}) flags->assign(num_envs, 9);
+  }
+  ~Counting() { pool->Close(Never); }
+
+  std::vector<std::byte*> Out(std::vector<std::int64_t>& counts) {
+    const auto at = [](auto& vector) { return reinterpret_cast<std::byte*>(vector.data()); };
+    return {at(counts), at(reward), at(terminated), at(truncated), at(done)};
+  }
+
+  Ticket& Begin(Op op) {
+    Ticket& ticket = pool->Begin(op);
+    ticket.actions.base = {reinterpret_cast<std::byte*>(actions.data())};
+    ticket.out.base = Out(op == Op::kReset ? root : count);
+    if (op == Op::kStepAndReset)
+      ticket.root.base = {reinterpret_cast<std::byte*>(root.data()), nullptr, nullptr, nullptr, nullptr};
+    return ticket;
+  }
+  std::uint32_t Run(Op op) {
+    Ticket& ticket = Begin(op);
+    pool->Submit(ticket, Pool::Await::kAtOnce, Never);
+    return pool->Wait(ticket, Never);
+  }
+
+  const std::uint32_t num_envs;
+  std::shared_ptr<Arena> arena;
+  std::vector<std::unique_ptr<CountingWorker>> workers;
+  std::unique_ptr<Pool> pool;
+  std::vector<std::int64_t> actions, count, root;
+  std::vector<float> reward;
+  std::vector<std::uint8_t> done, terminated, truncated;
+};
+
+TEST(EpisodesBeginAgainInTheStepThatEndsThem) {
+  Counting counting({0, 3, 3, 8});
+  counting.Run(Op::kReset);
+  for (std::int64_t step = 1; step < 3 * kEpisode; ++step) {
+    const bool ends = step % kEpisode == 0;
+    CHECK_EQ(counting.Run(Op::kStepAndReset), ends ? counting.num_envs : 0u);
+    for (std::uint32_t env = 0; env < counting.num_envs; ++env) {
+      CHECK_EQ(counting.count[env], ends ? kEpisode : step % kEpisode);
+      CHECK_EQ(counting.done[env], ends);
+      if (ends) CHECK_EQ(counting.root[env], 0);
+    }
+  }
+}
+
+TEST(MasksCutThroughWorkers) {
+  Counting counting({0, 4, 8});
+  counting.Run(Op::kReset);
+  const std::vector<std::uint8_t> mask = {1, 0, 1, 1, 1, 0, 0, 1};
+  for (int step = 1; step < kEpisode; ++step) {
+    Ticket& ticket = counting.Begin(Op::kStep);
+    counting.pool->Select(ticket, mask.data());
+    counting.pool->Submit(ticket, Pool::Await::kAtOnce, Never);
+    counting.pool->Wait(ticket, Never);
+    for (std::uint32_t env = 0; env < 8; ++env) CHECK_EQ(counting.count[env], mask[env] ? step : -1);
+  }
+}
+
+TEST(SeedsReachTheirEnvs) {
+  Counting counting({0, 2, 4});
+  Ticket& ticket = counting.Begin(Op::kReset);
+  ticket.entropy = {{3}, {}, {4}, {}};
+  counting.pool->Submit(ticket, Pool::Await::kAtOnce, Never);
+  counting.pool->Wait(ticket, Never);
+  CHECK(counting.root == (std::vector<std::int64_t>{3, 0, 4, 0}));
+}
+
+TEST(OneThatFailsFailsAlone) {
+  Counting counting({0, 2, 4});
+  counting.Run(Op::kReset);
+  counting.actions[1] = -1;
+  try {
+    counting.Run(Op::kStepAndReset);
+    CHECK(false);
+  } catch (const EnvFailure& failure) {
+    CHECK_EQ(failure.faults.size(), 1u);
+    CHECK_EQ(failure.faults[0].env_index, 1);
+    CHECK_EQ(failure.faults[0].message, std::string("a negative action"));
+  }
+  CHECK(counting.count == (std::vector<std::int64_t>{1, 0, 1, 1}));
+  counting.actions[1] = 1;
+  counting.Run(Op::kReset);
+  counting.Run(Op::kStepAndReset);
+  CHECK_EQ(counting.count[1], 1);
+}
+
+// Each of several threads sends its own envs and receives whichever come first: every result once.
+TEST(ResultsOneByOneFromSeveralThreads) {
+  constexpr int kThreads = 3;
+  constexpr std::uint32_t kRounds = 200;
+  Counting counting({0, 5, 9, 12});
+  Batch out, root;
+  out.base = counting.Out(counting.count);
+  root.base = {reinterpret_cast<std::byte*>(counting.root.data()), nullptr, nullptr, nullptr, nullptr};
+  for (const std::size_t bytes : {8, 4, 1, 1, 1}) {
+    out.stride.push_back(bytes);
+    root.stride.push_back(bytes);
+  }
+  counting.Run(Op::kReset);
+  counting.pool->PrepareAsync(out, root);
+  std::atomic<std::uint32_t> received{0};
+  const auto send = [&](const std::vector<std::uint32_t>& envs) {
+    const std::vector<std::int64_t> actions(envs.size(), 1);
+    const std::byte* const base = reinterpret_cast<const std::byte*>(actions.data());
+    counting.pool->Send(Op::kStepAndReset, envs, &base, false, Never);
+  };
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t env = 0; env < counting.num_envs; ++env) all.push_back(env);
+  send(all);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      std::vector<std::int64_t> counts(counting.num_envs);
+      const std::vector<const std::byte*> to = {reinterpret_cast<const std::byte*>(counts.data()), nullptr,
+                                                nullptr, nullptr, nullptr};
+      const std::vector<const std::byte*> nowhere(5);
+      for (std::uint32_t round = 0; round < kRounds; ++round) {
+        const auto results = counting.pool->Receive(Op::kStepAndReset, 1, 4, {}, Never);
+        counting.pool->Take(*results, to.data(), nowhere.data());
+        for (std::size_t k = 0; k < results->envs.size(); ++k) CHECK_GE(counts[k], 1);
+        received += static_cast<std::uint32_t>(results->envs.size());
+        send(results->envs);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto rest = counting.pool->Receive(Op::kStepAndReset, counting.num_envs, 0, {}, Never);
+  CHECK_EQ(rest->envs.size(), counting.num_envs);
+  CHECK_GE(received.load(), kThreads * kRounds);
+}
+
+// Calls of several threads for different envs, each of which may lead while the others sleep.
+TEST(CallsOfSeveralThreads) {
+  Counting counting({0, 3, 6});
+  counting.Run(Op::kReset);
+  std::vector<std::thread> threads;
+  for (std::uint32_t part = 0; part < 3; ++part) {
+    threads.emplace_back([&, part] {
+      for (int step = 0; step < 300; ++step) {
+        Ticket& ticket = counting.Begin(Op::kStepAndReset);
+        counting.pool->Select(ticket, Run{2 * part, 2});
+        counting.pool->Submit(ticket, Pool::Await::kLater, Never);
+        counting.pool->Wait(ticket, Never);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::int64_t count : counting.count) CHECK_EQ(count, (300 - 1) % kEpisode + 1);
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

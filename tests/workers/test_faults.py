@@ -1,0 +1,263 @@
+"""Envs of Python that fail, hang, or take their process with them: an error that says so, and a pool that goes on."""
+
+import gc
+import os
+import signal
+import time
+from functools import partial
+
+import pytest
+import torch
+from python_envs import Sampled, Scripted, Sleeping
+
+from torchrl_pool import EnvFailure, PoolEnv
+
+NUM_ENVS = 4
+SICK = 2  # the env with the script
+
+
+def factories(script):
+    return [partial(Scripted, script if env == SICK else None) for env in range(NUM_ENVS)]
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(script, **options):
+        pools.append(PoolEnv(factories(script), NUM_ENVS, **{"num_workers": 2, **options}))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def step(pool, root):
+    root = root.clone()
+    root["action"] = pool.full_action_spec["action"].rand()
+    return pool.step_and_maybe_reset(root)
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(
+    ("event", "report"),
+    [
+        ("raise", "ValueError: as the script says in step 3"),
+        ("shape", r"entry 'observation': expected float32 \[3\], got float32 \[4\]"),
+        ("dtype", r"entry 'observation': expected float32 \[3\], got <U1 \[3\]"),
+    ],
+)
+def test_a_step_that_fails(make_pool, event, report, num_workers):
+    """The failure names env and step and has the traceback; the others have moved; a reset revives it."""
+    pool = make_pool({3: event}, num_workers=num_workers)
+    _, root = step(pool, pool.reset())
+    _, root = step(pool, root)
+    with pytest.raises(EnvFailure, match=report) as raised:
+        step(pool, root)
+    failure = raised.value
+    assert (failure.env_index, failure.steps) == ([SICK], [3])
+    assert "Traceback" in failure.messages[0]
+    observation = failure.tensordict["observation"][:, 0]
+    assert torch.equal(observation, torch.tensor([0.03, 0.03, 0, 0.03]))
+    with pytest.raises(RuntimeError, match="env 2 has failed and must be reset"):
+        step(pool, root)
+    mask = torch.arange(NUM_ENVS) == SICK
+    again = pool.reset(failure.tensordict.exclude("reward").set("_reset", mask))
+    assert step(pool, again)[0]["next", "observation"][:, 0].tolist() == pytest.approx([0.04, 0.04, 0.01, 0.04])
+
+
+def test_a_reset_that_fails(make_pool):
+    pool = make_pool({0: "raise"})
+    with pytest.raises(EnvFailure, match="as the script says in step 0") as raised:
+        pool.reset()
+    assert (raised.value.env_index, raised.value.steps) == ([SICK], [0])
+    pool.reset(options={"script": {}})
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("sick", [0, 1])
+def test_an_env_that_cannot_be_made(num_workers, sick):
+    def broken():
+        raise OSError("no such thing")
+
+    makers = [broken if env == sick else Sampled for env in range(3)]
+    before = descriptors()
+    with pytest.raises(EnvFailure, match="OSError: no such thing"):
+        PoolEnv(makers, 3, num_workers=num_workers).reset()
+    assert descriptors() <= before + 3  # the processes that start others stay
+
+
+def test_envs_that_do_not_fit_together():
+    from gymnasium import spaces
+
+    other = partial(Sampled, spaces.Box(-1, 1, (5,)))
+    pool = PoolEnv([Sampled, other], 2, num_workers=1)
+    with pytest.raises(EnvFailure, match=r"env 0 has the observation 'observation', float32 \[3\]"):
+        pool.reset()
+    with pytest.raises((TypeError, EnvFailure), match="expected a gymnasium.Env"):
+        PoolEnv(dict, 2)
+
+
+def test_close_that_fails():
+    class Clinging(Sampled):
+        def close(self):
+            raise RuntimeError("it does not close")
+
+    pool = PoolEnv(Clinging, 3, num_workers=2)
+    pool.reset()
+    with pytest.raises(EnvFailure, match="it does not close"):
+        pool.close()
+    pool.reset()
+    with pytest.raises(EnvFailure, match="it does not close"):
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("event", "report"),
+    [("exit", "ended with exit code 3"), ("crash", r"was killed by signal 11 \(SIGSEGV\)")],
+)
+def test_a_worker_that_ends(make_pool, event, report):
+    """Its envs fail, those of other workers go on, and a reset has it started anew."""
+    pool = make_pool({2: event})
+    _, root = step(pool, pool.reset())
+    start = time.monotonic()
+    with pytest.raises(EnvFailure, match=f"its worker process {report}") as raised:
+        step(pool, root)
+    assert time.monotonic() - start < 5
+    assert raised.value.env_index == [2, 3]
+    assert raised.value.tensordict["observation"][:2, 0].tolist() == pytest.approx([0.02, 0.02])
+    mask = torch.tensor([False, False, True, True])
+    root = pool.reset(raised.value.tensordict.exclude("reward").set("_reset", mask))
+    data, _ = step(pool, root)
+    assert data["next", "observation"][:, 0].tolist() == pytest.approx([0.03, 0.03, 0.01, 0.01])
+
+
+def test_a_worker_killed_at_rest_is_noticed(make_pool):
+    pool = make_pool({})
+    _, root = step(pool, pool.reset())
+    pid = pool.call("get_wrapper_attr", "unwrapped", env_index=0) and pool._source.workers._workers[0].pid
+    os.kill(pid, signal.SIGKILL)
+    start = time.monotonic()
+    with pytest.raises(EnvFailure, match="SIGKILL") as raised:
+        step(pool, root)
+    assert time.monotonic() - start < 5
+    assert raised.value.env_index == [0, 1]
+    with pytest.raises(EnvFailure, match="SIGKILL"):
+        pool.get_attr("steps", env_index=1)
+    pool.reset()
+    step(pool, pool.reset())
+
+
+def test_only_the_envs_that_are_reset_revive(make_pool):
+    """The others of that worker still have to be reset."""
+    pool = make_pool({2: "exit"})
+    _, root = step(pool, pool.reset())
+    with pytest.raises(EnvFailure) as raised:
+        step(pool, root)
+    mask = torch.tensor([False, False, True, False])
+    root = pool.reset(raised.value.tensordict.exclude("reward").set("_reset", mask))
+    with pytest.raises(RuntimeError, match="env 3 has failed and must be reset"):
+        step(pool, root)
+
+
+@pytest.mark.parametrize("road", ["step_and_maybe_reset", "step"])
+@pytest.mark.parametrize("event", ["exit", 60.0])
+def test_respawn(make_pool, road, event):
+    """No error: rows of what was lost are truncated and flagged, and their envs begin anew."""
+    pool = make_pool({2: event}, respawn=True, step_timeout=0.5 if event != "exit" else None)
+    root = pool.reset()
+    assert not root["respawned"].any()
+    _, root = step(pool, root)
+    if road == "step":
+        root["action"] = pool.full_action_spec["action"].rand()
+        data = pool.step(root)
+        following = pool.maybe_reset(data["next"].exclude("reward"))
+    else:
+        data, following = step(pool, root)
+    lost = [False, False, True, True]
+    for key in ("respawned", "truncated", "done"):
+        assert data["next", key].flatten().tolist() == lost, key
+    assert not data["next", "terminated"].any()
+    assert following["respawned"].flatten().tolist() == [False] * 4
+    assert following["observation"][:, 0].tolist() == pytest.approx([0.02, 0.02, 0, 0])
+    data, following = step(pool, following)
+    assert data["next", "observation"][:, 0].tolist() == pytest.approx([0.03, 0.03, 0.01, 0.01])
+
+
+def test_a_hang_is_given_up(make_pool):
+    pool = make_pool({2: 60.0}, step_timeout=0.3)
+    _, root = step(pool, pool.reset())
+    start = time.monotonic()
+    with pytest.raises(EnvFailure, match=r"it has not come back within 0\.3 s") as raised:
+        step(pool, root)
+    assert 0.3 <= time.monotonic() - start < 5
+    assert SICK in raised.value.env_index
+    step(pool, pool.reset())
+
+
+def test_results_of_others_while_one_hangs(make_pool):
+    """Asynchronously, whoever is ready is received; the one that hangs fails."""
+    pool = make_pool({1: 60.0}, step_timeout=3, num_workers=4)
+    root = pool.reset()
+    root["action"] = pool.full_action_spec["action"].rand()
+    pool.async_step_send(root, range(4))
+    assert sorted(list(pool.async_step_recv(3)["env_index"])) == [0, 1, 3]
+    with pytest.raises(EnvFailure) as raised:
+        pool.async_step_recv(1)
+    assert raised.value.env_index == [SICK]
+
+
+def test_interrupts_of_an_env_in_this_process(make_pool):
+    """With no workers an env's KeyboardInterrupt is the caller's, and the pool can be used again."""
+    pool = make_pool({2: "interrupt"}, num_workers=0)
+    _, root = step(pool, pool.reset())
+    with pytest.raises(KeyboardInterrupt):
+        step(pool, root)
+    pool.reset()
+    _, root = step(pool, pool.reset())
+
+
+def test_nothing_is_left(make_pool):
+    """Descriptors, processes and shared memory, after pools that were closed, dropped, and killed."""
+
+    def use(how):
+        pool = PoolEnv(Sampled, 4, num_workers=2)
+        _, root = step(pool, pool.reset())
+        pids = [worker.pid for worker in pool._source.workers._workers]
+        if how == "kill":
+            os.kill(pids[0], signal.SIGKILL)
+        if how != "drop":
+            pool.close()
+        return pids
+
+    use("close")
+    before = descriptors(), sorted(os.listdir("/dev/shm"))
+    pids = [pid for how in ("close", "drop", "kill") * 3 for pid in use(how)]
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        time.sleep(0.05)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert (descriptors(), sorted(os.listdir("/dev/shm"))) == before
+
+
+def test_idle_pools_use_no_processor():
+    pool = PoolEnv(Sleeping, 4, num_workers=2)
+    pool.reset()
+
+    def used():
+        return sum(
+            sum(map(int, open(f"/proc/{worker.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]))
+            for worker in pool._source.workers._workers
+        )
+
+    time.sleep(0.2)
+    before = used()
+    time.sleep(1.0)
+    assert used() - before <= 5  # hundredths of a second
+    pool.close()

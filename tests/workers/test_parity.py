@@ -1,0 +1,189 @@
+"""Envs of Python in workers give what TorchRL's SerialEnv gives, bit for bit."""
+
+from functools import partial
+
+import gymnasium
+import pytest
+import torch
+from python_envs import Dictionary, Sampled
+from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
+from torchrl.envs.utils import check_env_specs
+from torchrl_envs import Stateless, TwoAgents
+
+from torchrl_pool import PoolEnv
+
+
+def counted():
+    return TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
+
+
+class OneByOne:
+    """Envs that are stepped each by itself: SerialEnv keeps old flags where an env leaves some out."""
+
+    def __init__(self, num_envs, make):
+        self.envs = [make() for _ in range(num_envs)]
+        self.action_keys = self.envs[0].action_keys
+
+    def set_seed(self, seed):
+        for env in self.envs:
+            seed = env.set_seed(seed)
+        return seed
+
+    def reset(self):
+        return torch.stack([env.reset() for env in self.envs])
+
+    def step_and_maybe_reset(self, root):
+        steps = [env.step_and_maybe_reset(row) for env, row in zip(self.envs, root.unbind(0), strict=True)]
+        return torch.stack([data for data, _ in steps]), torch.stack([following for _, following in steps])
+
+    def close(self, **_):
+        for env in self.envs:
+            env.close()
+
+
+def wrapped(make):
+    return GymWrapper(make())
+
+
+# How an env is made, and how it is made for SerialEnv.
+ENVS = {
+    "CartPole": (partial(gymnasium.make, "CartPole-v1"), partial(GymEnv, "CartPole-v1")),
+    "gymnasium:CartPole": ("gymnasium:CartPole-v1", partial(GymEnv, "CartPole-v1")),
+    "Pendulum": (partial(gymnasium.make, "Pendulum-v1", max_episode_steps=9), None),
+    "FrozenLake": (partial(gymnasium.make, "FrozenLake-v1"), partial(GymEnv, "FrozenLake-v1")),
+    "Box": (Sampled, None),
+    "Dict": (Dictionary, None),
+    "TorchRL": (partial(GymEnv, "CartPole-v1"), partial(GymEnv, "CartPole-v1")),
+    "TransformedEnv": (counted, counted),
+    "agents": (TwoAgents, TwoAgents),
+    "state": (Stateless, Stateless),
+}
+
+
+@pytest.fixture(params=ENVS)
+def makers(request):
+    make, serial = ENVS[request.param]
+    return make, serial or partial(wrapped, make)
+
+
+def leaves(tensordict):
+    return {key: value for key, value in tensordict.items(True, True) if isinstance(value, torch.Tensor)}
+
+
+def assert_same(ours, theirs):
+    ours, theirs = leaves(ours), leaves(theirs)
+    assert set(theirs) <= set(ours)
+    for key, value in theirs.items():
+        assert ours[key].dtype is value.dtype and torch.equal(ours[key], value), key
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_rollouts(makers, num_workers):
+    """Seeded, with resets of those that are done, over many episodes."""
+    make, make_serial = makers
+    num_envs = 5
+    reference = OneByOne if make_serial in (TwoAgents, Stateless) else SerialEnv
+    pool, serial = PoolEnv(make, num_envs, num_workers=num_workers), reference(num_envs, make_serial)
+    try:
+        assert pool.set_seed(3) == serial.set_seed(3)
+        for _ in range(2):
+            root, expected = pool.reset(), serial.reset()
+            assert_same(root, expected)
+            torch.manual_seed(0)
+            for _ in range(40):
+                actions = pool.full_action_spec.rand()
+                root.update(actions)
+                expected.update(actions)
+                data, root = pool.step_and_maybe_reset(root)
+                theirs, expected = serial.step_and_maybe_reset(expected)
+                assert_same(data["next"], theirs["next"])
+                assert_same(root, expected.exclude(*serial.action_keys))  # what becomes of old actions differs
+    finally:
+        pool.close()
+        serial.close(raise_if_closed=False)
+
+
+def test_specs(makers):
+    make, make_serial = makers
+    pool, serial = PoolEnv(make, 3, num_workers=2, device="cpu"), SerialEnv(3, make_serial, device="cpu")
+    try:
+        for name in ("full_action_spec", "full_observation_spec", "full_reward_spec"):
+            assert getattr(pool, name) == getattr(serial, name), name
+        check_env_specs(pool)
+    finally:
+        pool.close()
+        serial.close(raise_if_closed=False)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 6])
+def test_masks_cut_through_a_worker(num_workers):
+    """Rows that a mask leaves out neither move nor change, and the others are as if there were no mask."""
+    pool, serial = PoolEnv(Dictionary, 6, num_workers=num_workers), SerialEnv(6, partial(wrapped, Dictionary))
+    pool.set_seed(0)
+    serial.set_seed(0)
+    root, expected = pool.reset(), serial.reset()
+    torch.manual_seed(1)
+    for _ in range(30):
+        actions = pool.full_action_spec.rand()
+        mask = torch.rand(6) < 0.6
+        for each in (root, expected):
+            each.update(actions)
+            each["_step"] = mask.clone()
+        root, expected = pool.step(root), serial.step(expected)
+        assert_same(root["next"].exclude("reward"), expected["next"].exclude("reward"))
+        root, expected = root["next"].exclude("reward"), expected["next"].exclude("reward")
+        chosen = (torch.rand(6, 1) < 0.3) | root["done"]
+        for each in (root, expected):
+            each["_reset"] = chosen.clone()
+        root, expected = pool.reset(root), serial.reset(expected)
+        assert_same(root[chosen.squeeze(-1)], expected[chosen.squeeze(-1)])
+        expected.update(root.select(*leaves(expected)))
+    pool.close()
+    serial.close()
+
+
+def test_held_tensors_are_never_written_again():
+    pool = PoolEnv("gymnasium:CartPole-v1", 8, num_workers=2, seed=0)
+    root = pool.reset()
+    held = []
+    for _ in range(60):
+        root["action"] = pool.action_spec.rand()
+        data, root = pool.step_and_maybe_reset(root)
+        held.append((data, data.clone(), root, root["observation"].clone()))
+    for data, copy, root, observation in held:
+        assert_same(data["next"], copy["next"])
+        assert torch.equal(root["observation"], observation)
+    pool.close()
+
+
+def test_seeds_and_options_of_one_reset():
+    """As Gymnasium's vector envs take them: env i gets seed + i, and its own options."""
+    pool = PoolEnv(partial(gymnasium.make, "CartPole-v1"), 3, num_workers=2)
+    single = gymnasium.make("CartPole-v1")
+    root = pool.reset(seed=7, options=[None, {"low": 0.2, "high": 0.3}, None])
+    for env, options in enumerate([None, {"low": 0.2, "high": 0.3}, None]):
+        observation, _ = single.reset(seed=7 + env, options=options)
+        assert root["observation"][env].tolist() == observation.tolist()
+    assert (pool.reset()["observation"].abs() <= 0.05).all()
+    pool.close()
+
+
+def test_infos_limits_and_encodings():
+    pool = PoolEnv(
+        Dictionary,
+        4,
+        num_workers=2,
+        max_episode_steps=3,
+        info_keys=["count", "deep/half", "sometimes", "step_count", "episode_reward"],
+        categorical_action_encoding=True,
+    )
+    rollout = pool.rollout(7, break_when_any_done=False)["next"]
+    assert rollout["count"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert rollout["deep", "half"][0].flatten().tolist() == [0.5, 1, 1.5, 0.5, 1, 1.5, 0.5]
+    assert rollout["sometimes"][0].tolist() == [[0, 1, 2], [0] * 3, [0, 1, 2], [0, 1, 2], [0] * 3, [0, 1, 2]] + [
+        [0, 1, 2]
+    ]
+    assert rollout["truncated"][0].flatten().tolist() == [False, False, True, False, False, True, False]
+    assert rollout["step_count"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert rollout["episode_reward"][0].flatten().tolist() == [0.5, 1.5, 3, 0.5, 1.5, 3, 0.5]
+    pool.close()
