@@ -93,10 +93,9 @@ class TorchRLAdapter:
             _set(root, key, values[key])
         rewards = [_array(values[key], shape) for key, shape in self._rewards.items()]
         terminated = _is_any_set(values, self._terminated)
-        # An env may be done without saying why.
-        truncated = _is_any_set(values, self._truncated) or (
-            not terminated and _is_any_set(values, self._done)
-        )
+        truncated = _is_any_set(values, self._truncated)
+        if not terminated and not truncated:  # it may be done without saying why
+            truncated = _is_any_set(values, self._done)
         reward = rewards[0] if len(rewards) == 1 else tuple(rewards)
         return self._outputs(values), reward, terminated, truncated
 
