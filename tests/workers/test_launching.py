@@ -142,11 +142,23 @@ def test_a_worker_lives_in_the_pool_process_surroundings(monkeypatch, tmp_path):
     worker = template.launch(ANSWER)
     names = ["OF_THE_POOL", "MKL_NUM_THREADS", "OMP_NUM_THREADS"]
     assert asked(worker, f"[os.environ[name] for name in {names}]") == ["here", "3", "1"]
-    assert asked(worker, "os.getcwd()", "factories()") == [str(tmp_path), "made"]
+    assert asked(worker, "os.getcwd()", "factories()", "sys.argv") == [str(tmp_path), "made", sys.argv]
     assert asked(worker, "signal.getsignal(signal.SIGINT) is signal.SIG_IGN")
     assert asked(worker, "signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL")
     assert asked(worker, "os.read(0, 1)") == b""
     template.close()
+
+
+def test_workers_may_use_the_processors_of_the_pool_process(template):
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [min(all_of_them)])
+    try:
+        pinned = Template([])
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+    assert asked(pinned.launch(ANSWER), "os.sched_getaffinity(0)") == {min(all_of_them)}
+    assert asked(template.launch(ANSWER), "os.sched_getaffinity(0)") == all_of_them
+    pinned.close()
 
 
 def test_workers_load_no_torch(template):

@@ -216,7 +216,15 @@ def _ask_zygote(fds: Sequence[int]) -> None:
 
 def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, int, str]:
     """Its line, its descriptor, and what became of the factories."""
-    setup = Setup(list(map(str, sys.path)), _folder(), dict(os.environ), factories, unpickle)
+    setup = Setup(
+        path=list(map(str, sys.path)),
+        arguments=sys.argv,
+        folder=_folder(),
+        processors=os.sched_getaffinity(os.getpid()),  # the main thread's; others may be pinned
+        environment=dict(os.environ),
+        factories=factories,
+        unpickle=unpickle,
+    )
     with _outputs() as outputs, contextlib.ExitStack() as undo:
         line = undo.enter_context(_new_line(lambda theirs: _ask_zygote([theirs, *outputs])))
         _, (pidfd,) = _answer(line, ANSWERING_SECONDS)

@@ -51,12 +51,13 @@ class TorchRLAdapter:
         self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
         self._nested_flags = list(nested_flags)
         self._rewards = {key: tuple(spec.shape) for key, spec in rewards.items()}
-        deciding = [key for key in flags if key in _FLAGS] or list(flags)
+        deciding: list[Any] = [key for key in flags if key in _FLAGS] or list(flags)
         self._done, self._terminated, self._truncated = (
             [key for key in deciding if (key if isinstance(key, str) else key[-1]) == name] for name in _FLAGS
         )
         states = _leaves(env.full_state_spec)
         self._carried = [*observations, *flags, *(key for key in rewards if key in states)]
+        self._keys = list(dict.fromkeys([*self._carried, *rewards]))
         self._root: TensorDictBase | None = None
 
     def state(self) -> Any:
@@ -73,7 +74,7 @@ class TorchRLAdapter:
         if seed is not None:
             self.env.set_seed(seed)
         self._root = self.env.reset(**({} if options is None else {"options": options})).copy()
-        return self._outputs({key: _get(self._root, key) for key in self._carried})
+        return self._outputs(_values(self._root, self._carried))
 
     @torch.no_grad()
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
@@ -83,30 +84,26 @@ class TorchRLAdapter:
         for key, action in zip(self._actions, actions, strict=True):
             _set(root, key, torch.from_numpy(np.asarray(action)))
         after = self.env._step(root)
+        values = _values(after, self._keys)
         for key in self._flags:
-            if _get(after, key) is None:
-                after = self.env._step_proc_data(after)  # completes them
+            if values[key] is None:
+                values = _values(self.env._step_proc_data(after), self._keys)  # which completes them
                 break
-        carried = {key: _get(after, key) for key in self._carried}
-        for key, value in carried.items():
-            _set(root, key, value)
-        rewards = [_array(_get(after, key)).reshape(shape) for key, shape in self._rewards.items()]
-        terminated = any(_is_set(carried[key]) for key in self._terminated)
-        truncated = any(_is_set(carried[key]) for key in self._truncated)
-        if not (terminated or truncated):  # it may be done without saying why
-            truncated = any(_is_set(carried[key]) for key in self._done)
-        return (
-            self._outputs(carried),
-            rewards[0] if len(rewards) == 1 else tuple(rewards),
-            terminated,
-            truncated,
-        )
+        for key in self._carried:
+            _set(root, key, values[key])
+        rewards = [_array(values[key], shape) for key, shape in self._rewards.items()]
+        terminated = _is_any_set(values, self._terminated)
+        truncated = _is_any_set(values, self._truncated)
+        if not terminated and not truncated:  # it may be done without saying why
+            truncated = _is_any_set(values, self._done)
+        reward = rewards[0] if len(rewards) == 1 else tuple(rewards)
+        return self._outputs(values), reward, terminated, truncated
 
     def _outputs(self, values: Mapping[Key, torch.Tensor]) -> list[Any]:
-        return [
-            *(_array(values[key]) for key in self._observations),
-            *(_array(values[key]).reshape(self._flags[key]) for key in self._nested_flags),
-        ]
+        outputs = [values[key].cpu().numpy() for key in self._observations]
+        for key in self._nested_flags:
+            outputs.append(_array(values[key], self._flags[key]))
+        return outputs
 
 
 def _leaves(spec: Composite) -> Mapping[Key, TensorSpec]:
@@ -146,9 +143,18 @@ def _set(tensordict: TensorDictBase, key: Key, value: torch.Tensor) -> None:
         tensordict.set(key, value)
 
 
-def _is_set(flags: torch.Tensor) -> bool:
-    return bool(flags.item() if flags.numel() == 1 else flags.any())
+def _values(tensordict: TensorDictBase, keys: Sequence[Key]) -> dict[Key, Any]:
+    return {key: _get(tensordict, key) for key in keys}
 
 
-def _array(tensor: torch.Tensor) -> Any:
-    return tensor.cpu().numpy()
+def _is_any_set(values: Mapping[Key, torch.Tensor], flags: Sequence[Key]) -> bool:
+    for key in flags:
+        value = values[key]
+        if value.item() if value.numel() == 1 else value.any():
+            return True
+    return False
+
+
+def _array(tensor: torch.Tensor, shape: tuple[int, ...]) -> Any:
+    array = tensor.cpu().numpy()
+    return array if array.shape == shape else array.reshape(shape)

@@ -44,7 +44,9 @@ class Setup:
     """What a template takes over from the pool's process."""
 
     path: list[str]
+    arguments: list[str]
     folder: str
+    processors: set[int]
     environment: dict[str, str]
     factories: bytes
     unpickle: bool  # here and now, or else in each worker
@@ -106,10 +108,13 @@ def _serve_pool(line: socket.socket) -> None:
     _greet(line)
     setup, _ = receive(line)
     sys.path[:] = setup.path
+    sys.argv[:] = setup.arguments
     os.environ.clear()
     os.environ.update(ONE_THREAD | setup.environment)
     with contextlib.suppress(OSError):
         os.chdir(setup.folder)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, setup.processors)
     if setup.unpickle:
         answer, factories = _unpickle(setup.factories)
         send(line, answer)
