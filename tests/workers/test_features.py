@@ -1,4 +1,4 @@
-"""What PoolEnv does for tasks it does for envs of Python: collectors, fused transforms, async calls, states."""
+"""Collectors, fused transforms, async calls, states and more: as for tasks, so for envs of Python."""
 
 import copy
 import os
@@ -304,7 +304,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("how", ["interrupt", "kill"])
 def test_the_end_of_the_process(how):
-    """Ctrl-C is heeded at once and closes cleanly; who is killed leaves no worker behind. No guard of __main__."""
+    """Ctrl-C is heeded at once and closes cleanly; who is killed leaves no worker. No guard of __main__."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM)],
         stdout=subprocess.PIPE,
