@@ -76,9 +76,9 @@ def test_no_folder_imports_itself_through_others(modules):
 
 
 def test_the_graph_holds_what_it_is_looked_through_for(modules):
-    assert modules["torchrl_pool.env.pool_env"] >= {
+    assert modules["torchrl_pool.env.source"] >= {
         "torchrl_pool._core",
-        "torchrl_pool.env.specs",
+        "torchrl_pool.env.arguments",
         "torchrl_pool.plugins.registry",  # imported from its folder, by name
     }
     assert {"torchrl_pool", "torchrl_pool.__main__", "torchrl_pool.testing"} <= set(modules)
