@@ -31,26 +31,26 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
     Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
-    under transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that
-    makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to the caller: the pool never
-    writes to them again.
+    under transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function
+    that makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to
+    the caller: the pool never writes to them again.
 
     Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
     pickled, and be sent to another process until then.
 
     Args:
         task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
-            entries must agree in name, shape and dtype. Or a callable that makes an env of Gymnasium, TorchRL or
-            PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``. Then the
-            first env is made at once, to see its specs.
+            entries must agree in name, shape and dtype. Or a callable that makes an env of Gymnasium, TorchRL
+            or PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``.
+            Then the first env is made at once, to see its specs.
         num_envs: number of simulators; the batch size is ``[num_envs]``.
 
     Keyword Args:
         num_threads: threads that step simulators, the calling one included. Default: the processors that this
             process may use (affinity mask, cgroup quota), and not more than ``num_envs``.
         num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
-            Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the envs live
-            in this process, where a debugger can look at them.
+            Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
+            envs live in this process, where a debugger can look at them.
         device: where outputs go. A CUDA device gets them through pinned memory without blocking; actions
             may be there too. ``None``: CPU tensors in tensordicts without a device.
         pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
@@ -60,12 +60,11 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
             ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
         obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
             task's own.
-        info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``), or
-            what a Gymnasium env's info dicts hold (``/`` separates nested levels; each env is then reset once and
-            takes a step as it is made, to see what lies there),
-            and for every task ``step_count`` (int64 ``[N, 1]``), ``episode_reward`` (float32 ``[N, 1]``) and
-            ``is_init`` (bool ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker
-            write.
+        info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
+            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; each env is then reset
+            once and takes a step as it is made, to see what lies there), and for every task ``step_count``
+            (int64 ``[N, 1]``), ``episode_reward`` (float32 ``[N, 1]``) and ``is_init`` (bool ``[N, 1]``),
+            which equal what TorchRL's StepCounter, RewardSum and InitTracker write.
         from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
             in :class:`~torchrl.envs.GymEnv`.
         pixels_only: with ``from_pixels``, leaves out the task's own observations.
@@ -77,12 +76,12 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
             the one that hangs in it. The others go on, under masks and in async calls; the env may be reset
             should it ever come back. If it never does, its thread stays, with what the thread may use: after
             ``close()`` too. With a timeout the calling thread runs no env itself and envs are handed out one
-            by one, which costs microseconds per step. A worker with an env of Python that takes longer is ended,
-            and all of its envs have failed; a reset starts it anew. ``None``: wait for ever.
-        respawn: what becomes of envs of Python whose worker has ended, for whatever reason. ``False``: they fail with
-            :class:`EnvFailure`, and the next reset makes them anew. ``True``: they are made anew at once; the step
-            that they were lost in is truncated, with zeros for its outputs, and an entry ``"respawned"`` (bool
-            ``[N, 1]``) tells these rows.
+            by one, which costs microseconds per step. A worker with an env of Python that takes longer is
+            ended, and all of its envs have failed; a reset starts it anew. ``None``: wait for ever.
+        respawn: what becomes of envs of Python whose worker has ended, for whatever reason. ``False``: they
+            fail with :class:`EnvFailure`, and the next reset makes them anew. ``True``: they are made anew at
+            once; the step that they were lost in is truncated, with zeros for its outputs, and an entry
+            ``"respawned"`` (bool ``[N, 1]``) tells these rows.
         refuse_nan: whether an env that writes NaN to an observation or a reward fails with
             :class:`EnvFailure`. Default: what the simulator gives is passed on as it is.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
