@@ -284,6 +284,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, bool for_ea
       if (now - last_asked_ < kInterruptPeriod) continue;
       last_asked_ = now;
       if (interrupted()) throw Interrupted();
+      LookAtProcesses();
     } else if (!backoff.Pause()) {
       if (Clock::now() >= until) return;
       Sleep(until, for_each);
@@ -365,7 +366,10 @@ void WorkerCrew::Bury(int index, const std::string& why) {
       for (std::uint32_t i = 0; i < run.request.count; ++i) act(first + run.request.first + i);
     }
   };
-  if (options_.respawn) {
+  // One that ends before it has finished anything would do so again.
+  const std::uint64_t finished = mailbox.finished.load(std::memory_order_acquire);
+  if (options_.respawn && worker.finished_before != finished) {
+    worker.finished_before = finished;
     {
       const std::lock_guard lock(worker.mutex);
       mailbox.begin.store(mailbox.posted.load(std::memory_order_relaxed), std::memory_order_release);

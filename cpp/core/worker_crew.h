@@ -76,7 +76,8 @@ class WorkerCrew final : public Crew {
     bool has_ended = false;
     std::string why;  // and that is what its envs have failed of
     // ---- The leader's.
-    std::uint64_t seen = 0;  // of those that it has finished
+    std::uint64_t finished_before = 0;  // it took the place of another one
+    std::uint64_t seen = 0;             // of those that it has finished
   };
 
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
