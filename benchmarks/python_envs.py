@@ -1,7 +1,7 @@
 """Envs of Python in worker processes: steps per second beside what one would take instead.
 
-CartPole-v1 of Gymnasium, random actions, episodes begun again. Contenders take turns. Stable-Baselines3 runs in
-a Python that has it: --stable-baselines3 PYTHON.
+CartPole-v1 of Gymnasium, random actions, episodes begun again. Contenders take turns. Stable-Baselines3 runs
+in a Python that has it: --stable-baselines3 PYTHON.
 """
 
 from __future__ import annotations
