@@ -250,6 +250,9 @@ def test_arguments_that_make_no_sense():
         PoolEnv("CartPole-v1", 2, num_workers=1)
     with pytest.raises(ValueError, match="expected one callable or 3"):
         PoolEnv([Sampled] * 2, 3)
+    for given_up in ({"respawn": True}, {"step_timeout": 1.0}):
+        with pytest.raises(ValueError, match="num_workers is 0"):
+            PoolEnv(Sampled, 2, num_workers=0, **given_up)
     with pytest.raises(TypeError, match="obs_dtype"):
         PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
 

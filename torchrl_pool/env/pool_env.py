@@ -156,6 +156,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
                 num_envs,
                 num_workers=num_workers,
                 respawn=respawn,
+                step_timeout=self._step_timeout,
                 task_options=task_options,
                 info_keys=info_keys,
                 max_episode_steps=max_episode_steps,

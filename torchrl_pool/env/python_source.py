@@ -37,6 +37,7 @@ class PythonSource:
 
     Raises:
         TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
+        ValueError: there is to be no worker, and one that may be given up.
         EnvFailure: the first env cannot be made, or has what tensors cannot hold.
     """
 
@@ -47,6 +48,7 @@ class PythonSource:
         *,
         num_workers: int | None,
         respawn: bool,
+        step_timeout: float | None,
         task_options: Mapping[str, Any],
         info_keys: Sequence[str],
         max_episode_steps: int | None,
@@ -55,6 +57,10 @@ class PythonSource:
     ) -> None:
         if num_workers is not None:
             num_workers = check_int("num_workers", num_workers, minimum=0)
+        if num_workers == 0 and (respawn or step_timeout is not None):
+            raise ValueError(
+                "respawn, step_timeout: envs of this process cannot be given up (num_workers is 0)"
+            )
         count = _core.available_cpus() if num_workers is None else num_workers
         native = {"step_count", "episode_reward", "is_init"}
         limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else max_episode_steps
