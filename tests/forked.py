@@ -15,7 +15,7 @@ from types import CodeType
 
 import torch
 
-import torchrl_pool  # noqa: F401
+import torchrl_pool.explaining  # noqa: F401 (which imports the rest)
 
 
 def program() -> CodeType:
