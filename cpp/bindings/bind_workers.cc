@@ -360,6 +360,14 @@ void InitWorkers(py::module_& m) {
             arena.mailbox(worker).doorbell.Ring();
           },
           py::arg("worker"), "There is something in this worker's channel.")
+      .def(
+          "is_at_work",
+          [](Arena& arena, int worker) {
+            const core::Mailbox& mailbox = arena.mailbox(worker);
+            return mailbox.asked.load(std::memory_order_relaxed) !=
+                   mailbox.finished.load(std::memory_order_acquire);
+          },
+          py::arg("worker"))
       .def_buffer([](Arena& arena) {
         return py::buffer_info(reinterpret_cast<std::uint8_t*>(arena.data()),
                                static_cast<py::ssize_t>(arena.size()));

@@ -65,6 +65,7 @@ struct Mailbox {
   Doorbell doorbell;                                            // rung by the pool
   alignas(kCacheLine) std::atomic<std::uint64_t> posted{0};     // requests so far
   std::atomic<std::uint64_t> begin{0};                          // the first request that is its worker's
+  std::atomic<std::uint64_t> asked{0};                          // envs so far
   std::atomic<std::uint32_t> has_message{0};                    // in the worker's channel, beside all this
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};   // envs so far, by the worker
   alignas(kCacheLine) std::atomic<std::uint64_t> notify_at{0};  // how many are worth waking the pool for

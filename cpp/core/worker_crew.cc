@@ -114,6 +114,7 @@ void WorkerCrew::Ask(int index, const Run& run) {
   if (worker.pending.empty()) worker.progress = Clock::now();
   worker.pending.push_back(run);
   worker.asked += run.request.count;
+  arena_.mailbox(index).asked.store(worker.asked, std::memory_order_relaxed);
   if (!worker.has_ended) return Post(index, run.request);
   const std::uint32_t first = arena_.shape().first_env[static_cast<std::size_t>(index)] + run.request.first;
   for (std::uint32_t env = first; env < first + run.request.count; ++env) Lose(env, worker.why);

@@ -15,8 +15,9 @@ from torchrl_pool.workers.launching import Factories, Template, WorkerProcess
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
 _TARGET = "torchrl_pool.workers.worker:main"
-#: Seconds that envs have to close before their worker is ended.
+#: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
 CLOSING_SECONDS = 10.0
+RETURNING_SECONDS = 1.0
 
 
 class WorkerSet:
@@ -255,8 +256,10 @@ class WorkerSet:
                     failures.append(failure)
             for index in range(len(self._workers)):
                 self._send(index, "close", ())
-            deadline = time.monotonic() + CLOSING_SECONDS
+            start = time.monotonic()
             for index, worker in enumerate(self._workers):
+                at_work = self._arena is not None and self._arena.is_at_work(index)
+                deadline = start + (RETURNING_SECONDS if at_work else CLOSING_SECONDS)
                 try:
                     if worker.channel.poll(max(deadline - time.monotonic(), 0)):
                         self._result(index, -1)
