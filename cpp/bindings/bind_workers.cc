@@ -86,6 +86,7 @@ void WriteNumber(const Field& field, std::byte* to, py::handle value) {
   std::memcpy(to, &number, field.item_bytes);
 }
 
+// Of another dtype too, where NumPy casts within a kind or upwards: as TorchRL's GymEnv does.
 void WriteArray(const Field& field, std::byte* to, const py::array& array) {
   const py::dtype dtype = array.dtype();
   const std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim());
@@ -93,17 +94,17 @@ void WriteArray(const Field& field, std::byte* to, const py::array& array) {
       field.is_reward ? static_cast<std::size_t>(array.size()) == field.size : shape == field.shape;
   const bool is_like =
       dtype.kind() == field.kind && static_cast<std::size_t>(dtype.itemsize()) == field.item_bytes;
+  const auto numpy = [] { return py::module_::import("numpy"); };
+  if (fits && !is_like && numpy().attr("can_cast")(dtype, field.dtype, "same_kind").cast<bool>()) {
+    return WriteArray(field, to, array.attr("astype")(field.dtype).cast<py::array>());
+  }
   if (!fits || !is_like) {
-    if (fits && field.is_reward && field.size == 1) return WriteNumber(field, to, array.attr("item")());
     throw py::type_error(field.Expected() + ", got " + py::str(dtype).cast<std::string>() + " " +
                          Field::ShapeOf(shape));
   }
   const bool is_plain = (array.flags() & py::array::c_style) != 0 && dtype.byteorder() != '>';
   const py::array plain =
-      is_plain ? array
-               : py::module_::import("numpy")
-                     .attr("ascontiguousarray")(array, py::arg("dtype") = dtype.attr("newbyteorder")("="))
-                     .cast<py::array>();
+      is_plain ? array : numpy().attr("ascontiguousarray")(array, field.dtype).cast<py::array>();
   std::memcpy(to, plain.data(), field.bytes);
 }
 

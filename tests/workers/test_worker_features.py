@@ -257,6 +257,28 @@ def test_arguments_that_make_no_sense():
         PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
 
 
+class Doubles(Sampled):
+    """Returns doubles where its space says floats, and integers for rewards."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=options)[0].astype(np.float64), {}
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation.astype(">f8")[::-1], np.array([3]), *rest
+
+
+def test_other_dtypes_of_a_kind(make_pool):
+    """They are cast, as GymEnv casts them."""
+    pool, single = make_pool(Doubles, 1), Doubles()
+    root = pool.reset(seed=0)
+    assert torch.equal(root["observation"][0], torch.from_numpy(single.reset(seed=0)[0]).float())
+    root["action"] = pool.action_spec.rand()
+    step = pool.step(root)["next"]
+    assert torch.equal(step["observation"][0], torch.tensor(single.step(0)[0].tolist()))
+    assert step["reward"].item() == 3
+
+
 def test_float_dtype(make_pool):
     assert make_pool(obs_dtype=torch.float64).reset()["observation"].dtype is torch.float64
 
