@@ -19,6 +19,9 @@
 namespace torchrl_pool::core {
 namespace {
 
+// Bytes of observations that are better copied while their worker goes on.
+constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
+constexpr auto kLongWait = std::chrono::microseconds(200);
 constexpr auto kForever = EventCount::Clock::time_point::max();
 
 bool HasEnded(int process, int milliseconds) {
@@ -39,6 +42,7 @@ WorkerCrew::WorkerCrew(EnvTable& envs, TicketBox& tickets, WorkerOptions options
                         options_.load,
                         {}});
   }
+  for (const std::size_t bytes : arena_.shape().output_bytes) row_bytes_ += bytes;
   for (const int process : options_.processes) {
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->process = process;
@@ -133,13 +137,25 @@ void WorkerCrew::Post(int index, const Request& request) {
 
 // ---- what workers have finished -----------------------------------------------------------------
 
-// Visits the envs that workers have finished. By the leader. Whether there were any.
-bool WorkerCrew::Pump() {
+// Visits the envs that workers have finished. By the leader. Whether there were any. Not `for_each`: a few
+// envs of a worker that goes on are left for later, since who looks after each of them takes a processor from
+// the workers.
+bool WorkerCrew::Pump(bool for_each) {
   if (options_.serve) options_.serve();
   if (std::exchange(was_interrupted_, false)) throw Interrupted();
   bool any = false;
-  for (int worker = 0; worker < num_threads(); ++worker) any |= PumpWorker(worker);
+  for (int worker = 0; worker < num_threads(); ++worker) {
+    if (for_each || IsWorthVisiting(worker)) any |= PumpWorker(worker);
+  }
   return any;
+}
+
+bool WorkerCrew::IsWorthVisiting(int index) {
+  Worker& worker = *workers_[static_cast<std::size_t>(index)];
+  const Mailbox& mailbox = arena_.mailbox(index);
+  const std::uint64_t finished = mailbox.finished.load(std::memory_order_acquire);
+  return finished == mailbox.asked.load(std::memory_order_relaxed) ||
+         (finished - worker.seen) * row_bytes_ >= kWorthCopying;
 }
 
 bool WorkerCrew::PumpWorker(int index) {
@@ -272,21 +288,25 @@ bool WorkerCrew::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
   return true;
 }
 
-// Awake for a while after each thing that happened, then asleep. `for_each`: every env that is finished is
-// worth being woken for, and not only the last of those that a worker was asked for.
+// Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
+// who stays awake takes a processor from the workers. `for_each`: every env that is finished is worth being
+// woken for, and not only the last of those that a worker was asked for.
 template <class Enough>
 void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, bool for_each,
                       InterruptCheck interrupted) {
+  Clock::duration& last_wait = last_waits_[for_each];
+  auto since = Clock::now();
   Backoff backoff;
   while (!enough()) {
-    if (Pump()) {
+    if (Pump(for_each)) {
       backoff = Backoff();
       const auto now = Clock::now();
+      last_wait = now - std::exchange(since, now);
       if (now - last_asked_ < kInterruptPeriod) continue;
       last_asked_ = now;
       if (interrupted()) throw Interrupted();
       LookAtProcesses();
-    } else if (!backoff.Pause()) {
+    } else if (last_wait > kLongWait || !backoff.Pause()) {
       if (Clock::now() >= until) return;
       Sleep(until, for_each);
       if (enough()) return;
@@ -324,7 +344,7 @@ void WorkerCrew::Sleep(Clock::time_point until, bool for_each) {
 void WorkerCrew::LookAfterWork() {
   if (!leading_.try_lock()) return;
   const std::unique_lock leading(leading_, std::adopt_lock);
-  Pump();
+  Pump(true);
   LookAtProcesses();
 }
 

@@ -6,6 +6,7 @@
 #ifndef TORCHRL_POOL_CORE_WORKER_CREW_H_
 #define TORCHRL_POOL_CORE_WORKER_CREW_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -83,7 +84,8 @@ class WorkerCrew final : public Crew {
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
   void Ask(int worker, const Run& run);
   void Post(int worker, const Request& request);
-  bool Pump();
+  bool Pump(bool for_each);
+  bool IsWorthVisiting(int worker);
   bool PumpWorker(int worker);
   void Visit(Ticket& ticket, std::span<const std::uint32_t> envs);
   bool RunPhases(Ticket& ticket) override;
@@ -97,6 +99,7 @@ class WorkerCrew final : public Crew {
 
   const WorkerOptions options_;
   Arena& arena_;
+  std::size_t row_bytes_ = 0;  // of an env's outputs
   std::vector<RemoteEnv> remotes_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
@@ -104,8 +107,9 @@ class WorkerCrew final : public Crew {
   Scratch scratch_;               // the leader's
   Clock::time_point last_asked_{};
   bool was_interrupted_ = false;
-  std::atomic<std::uint64_t> deliveries_{0};  // so far, by leaders
-  EventCount relay_;                          // something was delivered, or the leader leaves
+  std::array<Clock::duration, 2> last_waits_{};  // for the last env of a worker, for any env
+  std::atomic<std::uint64_t> deliveries_{0};     // so far, by leaders
+  EventCount relay_;                             // something was delivered, or the leader leaves
 };
 
 }  // namespace torchrl_pool::core
