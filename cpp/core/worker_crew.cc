@@ -21,6 +21,7 @@ namespace {
 
 // Bytes of observations that are better copied while their worker goes on.
 constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 constexpr auto kLongWait = std::chrono::microseconds(200);
 constexpr auto kForever = EventCount::Clock::time_point::max();
 
@@ -116,8 +117,9 @@ void WorkerCrew::Ask(int index, const Run& run) {
   Perturb();
   std::lock_guard lock(worker.mutex);
   if (worker.pending.empty()) worker.progress = Clock::now();
-  worker.pending.push_back(run);
   worker.asked += run.request.count;
+  worker.pending.push_back(run);
+  worker.pending.back().end = worker.asked;
   arena_.mailbox(index).asked.store(worker.asked, std::memory_order_relaxed);
   if (!worker.has_ended) return Post(index, run.request);
   const std::uint32_t first = arena_.shape().first_env[static_cast<std::size_t>(index)] + run.request.first;
@@ -137,25 +139,23 @@ void WorkerCrew::Post(int index, const Request& request) {
 
 // ---- what workers have finished -----------------------------------------------------------------
 
-// Visits the envs that workers have finished. By the leader. Whether there were any. Not `for_each`: a few
-// envs of a worker that goes on are left for later, since who looks after each of them takes a processor from
-// the workers.
-bool WorkerCrew::Pump(bool for_each) {
+// Visits the envs that workers have finished. By the leader. Whether there were any. Unless it shall visit
+// all, a few envs before the last one that it waits for are left for later: who looks after each of them
+// takes a processor from the workers.
+bool WorkerCrew::Pump(bool visits_all) {
   if (options_.serve) options_.serve();
   if (std::exchange(was_interrupted_, false)) throw Interrupted();
   bool any = false;
   for (int worker = 0; worker < num_threads(); ++worker) {
-    if (for_each || IsWorthVisiting(worker)) any |= PumpWorker(worker);
+    if (visits_all || IsWorthVisiting(worker)) any |= PumpWorker(worker);
   }
   return any;
 }
 
 bool WorkerCrew::IsWorthVisiting(int index) {
-  Worker& worker = *workers_[static_cast<std::size_t>(index)];
-  const Mailbox& mailbox = arena_.mailbox(index);
-  const std::uint64_t finished = mailbox.finished.load(std::memory_order_acquire);
-  return finished == mailbox.asked.load(std::memory_order_relaxed) ||
-         (finished - worker.seen) * row_bytes_ >= kWorthCopying;
+  const Worker& worker = *workers_[static_cast<std::size_t>(index)];
+  const std::uint64_t finished = arena_.mailbox(index).finished.load(std::memory_order_acquire);
+  return finished >= worker.awaited || (finished - worker.seen) * row_bytes_ >= kWorthCopying;
 }
 
 bool WorkerCrew::PumpWorker(int index) {
@@ -256,7 +256,7 @@ void WorkerCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
         relay_.Notify();
       };
       try {
-        Lead(is_over, kForever, false, interrupted);
+        Lead(is_over, kForever, &ticket, interrupted);
       } catch (...) {
         leave();
         throw;
@@ -274,7 +274,7 @@ void WorkerCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
 bool WorkerCrew::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
   if (leading_.try_lock()) {
     std::unique_lock leading(leading_, std::adopt_lock);
-    Lead([&] { return Deliveries() != deliveries; }, until, true, [] { return false; });
+    Lead([&] { return Deliveries() != deliveries; }, until, nullptr, [] { return false; });
     leading.unlock();
     relay_.Notify();
   } else {
@@ -288,30 +288,42 @@ bool WorkerCrew::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
   return true;
 }
 
-// Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
-// who stays awake takes a processor from the workers. `for_each`: every env that is finished is worth being
-// woken for, and not only the last of those that a worker was asked for.
+// For this ticket, or for whatever is finished first. Awake for a while after each thing that happened, if
+// such a wait was short the last time, and then asleep: who stays awake takes a processor from the workers.
 template <class Enough>
-void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, bool for_each,
+void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticket* ticket,
                       InterruptCheck interrupted) {
+  const bool for_each = ticket == nullptr;
+  if (ticket) AwaitLastOf(*ticket);
   Clock::duration& last_wait = last_waits_[for_each];
   auto since = Clock::now();
   Backoff backoff;
   while (!enough()) {
-    if (Pump(for_each)) {
-      backoff = Backoff();
-      const auto now = Clock::now();
-      last_wait = now - std::exchange(since, now);
-      if (now - last_asked_ < kInterruptPeriod) continue;
-      last_asked_ = now;
-      if (interrupted()) throw Interrupted();
-      LookAtProcesses();
-    } else if (last_wait > kLongWait || !backoff.Pause()) {
+    bool any = Pump(for_each);
+    if (!any && (last_wait > kLongWait || !backoff.Pause())) {
       if (Clock::now() >= until) return;
       Sleep(until, for_each);
-      if (enough()) return;
-      if (interrupted()) throw Interrupted();
-      LookAtProcesses();
+      any = Pump(true);  // others may wait for what this one does not
+    }
+    const auto now = Clock::now();
+    if (any) {
+      backoff = Backoff();
+      last_wait = now - std::exchange(since, now);
+    }
+    if (now - last_asked_ < kInterruptPeriod || enough()) continue;
+    last_asked_ = now;
+    if (interrupted()) throw Interrupted();
+    LookAtProcesses();
+  }
+}
+
+// Of each worker's envs of the ticket the last one is worth being woken for.
+void WorkerCrew::AwaitLastOf(const Ticket& ticket) {
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    worker->awaited = kNever;
+    for (const Run& run : worker->pending) {
+      if (run.ticket == &ticket) worker->awaited = run.end;
     }
   }
 }
@@ -321,14 +333,11 @@ void WorkerCrew::Sleep(Clock::time_point until, bool for_each) {
   const std::uint32_t key = bell.PrepareWait();
   bool has_arrivals = false;
   for (int index = 0; index < num_threads(); ++index) {
-    Worker& worker = *workers_[static_cast<std::size_t>(index)];
-    std::uint64_t asked = 0;
-    {
-      std::lock_guard lock(worker.mutex);
-      asked = worker.asked;
-    }
+    const Worker& worker = *workers_[static_cast<std::size_t>(index)];
     Mailbox& mailbox = arena_.mailbox(index);
-    const std::uint64_t notify_at = asked == worker.seen || for_each ? worker.seen + 1 : asked;
+    const std::uint64_t notify_at = for_each                       ? worker.seen + 1
+                                    : worker.awaited > worker.seen ? worker.awaited
+                                                                   : kNever;
     mailbox.notify_at.store(notify_at, std::memory_order_seq_cst);
     has_arrivals |= mailbox.finished.load(std::memory_order_seq_cst) >= notify_at;
   }

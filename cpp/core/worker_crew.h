@@ -64,7 +64,8 @@ class WorkerCrew final : public Crew {
   struct Run {
     Ticket* ticket;
     Request request;
-    std::uint32_t index;  // of its first env in the ticket's list
+    std::uint32_t index;    // of its first env in the ticket's list
+    std::uint64_t end = 0;  // how many envs its worker will have finished with it
   };
   struct Worker {
     std::mutex mutex;
@@ -79,18 +80,20 @@ class WorkerCrew final : public Crew {
     // ---- The leader's.
     std::uint64_t finished_before = 0;  // it took the place of another one
     std::uint64_t seen = 0;             // of those that it has finished
+    std::uint64_t awaited = 0;          // how many finished ones the leader waits for
   };
 
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
   void Ask(int worker, const Run& run);
   void Post(int worker, const Request& request);
-  bool Pump(bool for_each);
+  bool Pump(bool visits_all);
   bool IsWorthVisiting(int worker);
   bool PumpWorker(int worker);
   void Visit(Ticket& ticket, std::span<const std::uint32_t> envs);
   bool RunPhases(Ticket& ticket) override;
   template <class Enough>
-  void Lead(const Enough& enough, Clock::time_point until, bool for_each, InterruptCheck interrupted);
+  void Lead(const Enough& enough, Clock::time_point until, const Ticket* ticket, InterruptCheck interrupted);
+  void AwaitLastOf(const Ticket& ticket);
   void Sleep(Clock::time_point until, bool for_each);
   void LookAtProcesses();
   void Bury(int worker, const std::string& why);
