@@ -51,6 +51,6 @@ def test_kills():
             before = len(os.listdir("/proc/self/fd"))
             memory = resident_kib()
     assert kills <= lost_rows <= kills * NUM_ENVS
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert resident_kib() - memory < 20_000
     pool.close()

@@ -237,14 +237,16 @@ def test_nothing_is_left(make_pool):
         return pids
 
     use("close")
-    before = descriptors(), sorted(os.listdir("/dev/shm"))
+    gc.collect()  # what other tests have left would make room
+    before = descriptors()
     pids = [pid for how in ("close", "drop", "kill") * 3 for pid in use(how)]
     gc.collect()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
         time.sleep(0.05)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
-    assert (descriptors(), sorted(os.listdir("/dev/shm"))) == before
+    assert descriptors() <= before
+    assert not [name for name in os.listdir("/dev/shm") if "torchrl_pool" in name]
 
 
 def test_idle_pools_use_no_processor():
