@@ -18,16 +18,6 @@ using core::OptionValue;
 using core::Plugin;
 using core::Spec;
 
-const char* DtypeName(trp_dtype dtype) {
-  constexpr const char* kNames[] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"};
-  return kNames[dtype];
-}
-
-const char* RoleName(trp_role role) {
-  constexpr const char* kNames[] = {"action", "observation", "info", "reward", "done"};
-  return kNames[role];
-}
-
 const char* TypeName(int type) {
   constexpr const char* kNames[] = {"bool",       "int",        "float",          "str",     "int_list",
                                     "float_list", "int_or_str", "float_list_map", "str_list"};
@@ -142,8 +132,8 @@ void InitPlugin(py::module_& m) {
   py::class_<Spec>(m, "Spec", "One tensor of an env, without the batch dimension.")
       .def_readonly("name", &Spec::name)
       .def_readonly("help", &Spec::help)
-      .def_property_readonly("role", [](const Spec& spec) { return RoleName(spec.role); })
-      .def_property_readonly("dtype", [](const Spec& spec) { return DtypeName(spec.dtype); })
+      .def_property_readonly("role", [](const Spec& spec) { return kRoleNames[spec.role]; })
+      .def_property_readonly("dtype", [](const Spec& spec) { return kDtypeNames[spec.dtype]; })
       .def_readonly("shape", &Spec::shape)
       .def_readonly("low", &Spec::low)
       .def_readonly("high", &Spec::high)

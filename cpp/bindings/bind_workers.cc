@@ -128,8 +128,6 @@ class Port {
        std::int64_t max_episode_steps, bool flags_lost)
       : port_(std::move(arena), worker), max_episode_steps_(max_episode_steps), elapsed_(port_.num_envs()) {
     constexpr char kKinds[] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'f'};
-    constexpr const char* kNames[] = {"bool",  "uint8", "int8",    "int16",
-                                      "int32", "int64", "float32", "float64"};
     for (const Spec& spec : outputs) {
       const std::size_t bytes = core::ItemSize(spec.dtype);
       fields_.push_back({spec.name,
@@ -139,7 +137,7 @@ class Port {
                          spec.size(),
                          spec.size() * bytes,
                          {spec.shape.begin(), spec.shape.end()},
-                         kNames[spec.dtype]});
+                         kDtypeNames[spec.dtype]});
     }
     flag_ = flags_lost ? fields_.size() - 1 : kNoField;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -250,18 +248,12 @@ class Port {
   std::size_t flag_;                           // the field that tells what was lost, which is the last one
 };
 
-trp_role RoleOf(const std::string& name) {
-  constexpr const char* kNames[] = {"action", "observation", "info", "reward", "done"};
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) throw py::value_error("unknown role " + name);
-  return static_cast<trp_role>(found - std::begin(kNames));
-}
-
-trp_dtype DtypeOf(const std::string& name) {
-  constexpr const char* kNames[] = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"};
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) throw py::value_error("unknown dtype " + name);
-  return static_cast<trp_dtype>(found - std::begin(kNames));
+// The number of a name.
+template <class Enum, std::size_t size>
+Enum ToEnum(const char* const (&names)[size], const py::handle& name) {
+  const auto* found = std::find(std::begin(names), std::end(names), name.cast<std::string>());
+  if (found == std::end(names)) throw py::value_error("unknown: " + name.cast<std::string>());
+  return static_cast<Enum>(found - std::begin(names));
 }
 
 // torchrl_pool.workers.Entry objects.
@@ -269,8 +261,8 @@ std::vector<Spec> ToSpecs(const py::list& entries) {
   std::vector<Spec> specs;
   for (const py::handle entry : entries) {
     specs.push_back(
-        {entry.attr("name").cast<std::string>(), "", RoleOf(entry.attr("role").cast<std::string>()),
-         DtypeOf(entry.attr("dtype").cast<std::string>()),
+        {entry.attr("name").cast<std::string>(), "", ToEnum<trp_role>(kRoleNames, entry.attr("role")),
+         ToEnum<trp_dtype>(kDtypeNames, entry.attr("dtype")),
          entry.attr("shape").cast<std::vector<std::int64_t>>(), entry.attr("low").cast<std::vector<double>>(),
          entry.attr("high").cast<std::vector<double>>(),
          entry.attr("categories").cast<std::vector<std::int64_t>>()});

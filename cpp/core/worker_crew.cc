@@ -377,7 +377,7 @@ void WorkerCrew::LookAtProcesses() {
       char text[64];
       const double seconds = std::chrono::duration<double>(*options_.step_timeout).count();
       std::snprintf(text, sizeof text, "it has not come back within %g s", seconds);
-      syscall(SYS_pidfd_send_signal, worker.process, SIGKILL, nullptr, 0);
+      syscall(SYS_pidfd_send_signal, worker.process.load(), SIGKILL, nullptr, 0);
       HasEnded(worker.process, 1000);
       Bury(index, text);
     }

@@ -74,8 +74,8 @@ class WorkerCrew final : public Crew {
     // When it was last seen to have finished another env, or began to have something to do.
     Clock::time_point progress{};
     std::uint64_t looked_at = 0;  // how many it had finished then
-    int process = -1;
-    bool has_ended = false;
+    std::atomic<int> process{-1};
+    std::atomic<bool> has_ended{false};
     std::string why;  // and that is what its envs have failed of
     // ---- The leader's.
     std::uint64_t finished_before = 0;  // it took the place of another one

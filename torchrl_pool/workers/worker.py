@@ -49,7 +49,6 @@ class Attachment:
         entries: of the pool's envs, a flag for lost ones among them where they are replaced.
         max_episode_steps: after which an episode is truncated; 0: never.
         replaces_lost: whether envs are made anew in the place of those that were lost with another process.
-        is_new: whether this worker is the first of its number.
     """
 
     worker: int
@@ -57,7 +56,6 @@ class Attachment:
     entries: tuple[Entry, ...]
     max_episode_steps: int
     replaces_lost: bool
-    is_new: bool
 
 
 class RequestFailure(Exception):

@@ -100,27 +100,26 @@ class WorkerSet:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
         if self._local is not None:
-            self._local.attach(self._attachment(0, True), self._arena)
+            self._local.attach(self._attachment(0), self._arena)
             self.processes = [-1]
             return
         while len(self._workers) < self.num_workers:
             self._workers.append(self._launch())
         self.processes = [worker.pidfd for worker in self._workers]
         for index in range(self.num_workers):
-            self._attach(index, True)
+            self._attach(index)
 
-    def _attach(self, index: int, is_new: bool) -> None:
-        self._send(index, "attach", (self._attachment(index, is_new),))
+    def _attach(self, index: int) -> None:
+        self._send(index, "attach", (self._attachment(index),))
         self._result(index, -1)
 
-    def _attachment(self, index: int, is_new: bool) -> Attachment:
+    def _attachment(self, index: int) -> Attachment:
         return Attachment(
             index,
             tuple(self.first_env),
             tuple(self.entries),
             self._max_episode_steps,
             self.respawns,
-            is_new,
         )
 
     # ---- what the executor asks for --------------------------------------------------------------------
@@ -139,7 +138,7 @@ class WorkerSet:
         with self._locks[index]:
             self._workers[index].close()
             self._workers[index] = worker = self._launch()
-            self._attach(index, False)
+            self._attach(index)
             return worker.pidfd
 
     def replace(self, pool: _core.Pool, index: int) -> None:
@@ -148,7 +147,7 @@ class WorkerSet:
             self._workers[index].close()
             self._workers[index] = worker = self._launch()
             pool.replace_worker(index, worker.pidfd)
-            self._attach(index, False)
+            self._attach(index)
 
     def save(self, env: int) -> bytes:
         state: bytes = self.ask(self.worker_of(env), "save", env)
