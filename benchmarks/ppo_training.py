@@ -34,14 +34,16 @@ Sample = dict[str, float]  # seconds of collecting and of training
 def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
-    from torchrl_pool.examples.ppo import Training, config_of, make_parser
+    from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
     from torchrl_pool.examples.ppo_settings import Config
 
     torch.set_num_threads(threads)
-    config: Config = config_of(make_parser().parse_args(["--preset", "sb3-mujoco", "--task", task]))
+    config: Config = PROGRAM.config_of(
+        PROGRAM.parser().parse_args(["--preset", "sb3-mujoco", "--task", task])
+    )
     assert (config.frames_per_batch, config.minibatch_size, config.epochs) == (FRAMES, MINIBATCH, EPOCHS)
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(config, Path(folder), compile=compile)
+        training = PPOTraining(config, Path(folder), compile=compile)
         training.iterate()  # the clock leaves it out
         before = training.clock.timings()
         while True:

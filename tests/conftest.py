@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tensordict.nn.probabilistic import interaction_type
 
 pytest.register_assert_rewrite("comparing")
 
@@ -13,6 +14,22 @@ def pytest_configure(config):
         "ignore:.*WeightUpdaterBase is deprecated:DeprecationWarning",  # at torchrl's own import
     ):
         config.addinivalue_line("filterwarnings", warning)
+
+
+@pytest.fixture(autouse=True)
+def _torch_threads_as_before():
+    """Training programs set their number."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _exploration_type_as_before():
+    """It is the whole process's, and the next test's draws would be others."""
+    before = interaction_type()
+    yield
+    assert interaction_type() is before
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import FiniteTensorDictCheck, TransformedEnv
+from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import PoolCollector, PoolEnv
 from torchrl_pool.collecting import collector as collector_module
@@ -77,6 +78,18 @@ def test_options_of_collector(options):
     assert_equal_batches(got, expected)
 
 
+@pytest.mark.parametrize("use_buffers", [None, False, True])
+@pytest.mark.parametrize("kind", [None, ExplorationType.RANDOM, ExplorationType.DETERMINISTIC], ids=str)
+@pytest.mark.parametrize("random_frames", [0, FRAMES + 2 * N])
+def test_draws_at_construction_are_those_of_collector(use_buffers, kind, random_frames):
+    options = {"use_buffers": use_buffers, "init_random_frames": random_frames}
+    with set_exploration_type(kind):
+        got, expected = (
+            collect(cls, "CartPole-v1", categorical_actor, **options) for cls in (PoolCollector, Collector)
+        )
+    assert_equal_batches(got, expected)
+
+
 def test_info_entries_stand_for_transforms():
     info = {"info_keys": ("step_count", "episode_reward", "is_init")}
     got, expected = (
@@ -86,24 +99,22 @@ def test_info_entries_stand_for_transforms():
     assert got[0]["next", "step_count"].max() == 11
 
 
-@pytest.mark.parametrize(
-    ("wrap", "env_options"),
-    [(lambda env: TransformedEnv(env, FiniteTensorDictCheck()), {}), (None, {"run_type_checks": True})],
-    ids=["transformed", "run_type_checks"],
-)
 @pytest.mark.parametrize("options", [{}, {"init_random_frames": FRAMES}], ids=str)
-def test_what_cannot_be_written_once_is_collected_as_by_collector(wrap, env_options, options):
+def test_what_cannot_be_written_once_is_collected_as_by_collector(options):
+    def wrap(env):
+        return TransformedEnv(env, FiniteTensorDictCheck())
+
     got, expected = (
-        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, env_options=env_options, **options)
+        collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, **options)
         for cls in (PoolCollector, Collector)
     )
     assert_equal_batches(got, expected)
-    env = PoolEnv("CartPole-v1", N, **env_options)
-    collector = PoolCollector(env if wrap is None else wrap(env), None, frames_per_batch=FRAMES)
+    env = PoolEnv("CartPole-v1", N)
+    collector = PoolCollector(wrap(env), None, frames_per_batch=FRAMES)
     assert not collector.writes_once
     collector.shutdown()
-    with pytest.raises(ValueError, match="double_buffered: expected a PoolEnv without nested entries"):
-        PoolCollector(env if wrap is None else wrap(env), None, frames_per_batch=FRAMES, double_buffered=True)
+    with pytest.raises(ValueError, match="double_buffered: expected a PoolEnv whose transforms all have"):
+        PoolCollector(wrap(env), None, frames_per_batch=FRAMES, double_buffered=True)
 
 
 @pytest.mark.parametrize("extend_buffer", [True, False])

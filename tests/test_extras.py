@@ -9,22 +9,13 @@ import sys
 
 import pytest
 from environments import CHECKOUT, installed_environment, linked_environment, run
+from markdown import code_blocks
 
-RAY = """
-from torchrl.collectors.distributed import RayCollector
-from torchrl_pool import PoolEnv
-
-if __name__ == "__main__":
-    collector = RayCollector(
-        [lambda: PoolEnv("CartPole-v1", 4)],
-        frames_per_batch=40,
-        total_frames=80,
-        ray_init_config={"num_cpus": 1, "include_dashboard": False},
-        remote_configs={"num_cpus": 1, "num_gpus": 0},
-    )
-    print([tuple(batch.shape) for batch in collector])
-    collector.shutdown()
-"""
+(RAY,) = [
+    program
+    for program in code_blocks(CHECKOUT / "docs" / "recipes" / "many_processes.md", "python")
+    if "RayCollector" in program
+]
 ROLLOUTS = """
 from torchrl_pool import PoolEnv
 for task in ("CartPole-v1", "Taxi-v4", "HalfCheetah-v5", "ALE/Pong-v5"):
@@ -47,6 +38,20 @@ def use_bench(python, folder):
     left_out = [line for line in out.splitlines() if "not installed" in line]
     assert not [line for line in left_out if not line.startswith("  envpool: ")]
     return left_out
+
+
+def use_docs(python, folder):
+    run(
+        python.parent / "mkdocs",
+        "build",
+        "-q",
+        "-f",
+        CHECKOUT / ".mkdocs.yml",
+        "-d",
+        folder / "site",
+        cwd=folder,
+    )
+    assert "<title>" in (folder / "site" / "index.html").read_text()
 
 
 def use_examples(python, folder):
@@ -78,11 +83,12 @@ USES = {
     "": use_no_extra,
     "bench": use_bench,
     "dev": use_dev,
+    "docs": use_docs,
     "examples": use_examples,
     "ray": use_ray,
     "test": use_test,
 }
-WITHOUT_CHECKOUT = [extra for extra in USES if extra not in ("dev", "test")]
+WITHOUT_CHECKOUT = [extra for extra in USES if extra not in ("dev", "docs", "test")]
 
 
 def test_every_extra_is_used_here():

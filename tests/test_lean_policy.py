@@ -1,5 +1,7 @@
 """Policies that are taken apart, against the same policies whole."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from collecting import FRAMES, categorical_actor
@@ -17,7 +19,7 @@ from torch import nn
 from torch.distributions import Categorical, Independent, Normal
 from torchrl.data import Bounded, OneHot
 from torchrl.data import Categorical as Numbers
-from torchrl.envs.utils import ExplorationType, set_exploration_type
+from torchrl.envs.utils import ExplorationType, exploration_type, set_exploration_type
 from torchrl.modules import (
     Actor,
     ActorValueOperator,
@@ -41,7 +43,7 @@ from torchrl.modules import (
 )
 
 from torchrl_pool import PoolCollector, PoolEnv, explain
-from torchrl_pool.collecting.lean_policy import parts_of, take_apart
+from torchrl_pool.collecting.lean_policy import exploring, parts_of, take_apart
 
 RANDOM, DETERMINISTIC = ExplorationType.RANDOM, ExplorationType.DETERMINISTIC
 SIZE, ACTIONS = 5, 3
@@ -244,6 +246,59 @@ def test_gives_what_the_policy_gives(name, exploration, device):
             assert torch.equal(torch.rand(()), drawn), "the generator is in another state"
 
 
+@pytest.mark.parametrize("kind", [Normal, IndependentNormal, TanhNormal, Categorical, OneHotCategorical])
+@torch.no_grad()
+def test_draws_with_the_policys_own_generator(kind):
+    policy, root = (discrete if "Categorical" in kind.__name__ else continuous)(kind), a_root()
+    own = policy.module[-1]._generator = torch.Generator()
+    with set_exploration_type(RANDOM):
+        lean = take_apart(policy)
+        assert lean is not None, parts_of(policy)
+        for seed in range(3):
+            before = torch.get_rng_state()
+            own.manual_seed(seed)
+            expected, state = policy(root.clone()), own.get_state()
+            own.manual_seed(seed)
+            assert_same(lean(root.clone()), expected)
+            assert torch.equal(own.get_state(), state)
+            assert torch.equal(torch.get_rng_state(), before)
+
+
+@torch.no_grad()
+def test_a_thread_draws_as_it_was_told_whatever_others_have_set():
+    policy, root, before = continuous(Normal), a_root(), exploration_type()
+    with exploring(RANDOM), set_exploration_type(DETERMINISTIC):  # another thread's, begun a little later
+        drawn = [take_apart(policy)(root.clone())["action"] for _ in range(2)]
+        assert not torch.equal(*drawn)
+    assert exploration_type() is before
+    with set_exploration_type(DETERMINISTIC):
+        drawn = [take_apart(policy)(root.clone())["action"] for _ in range(2)]
+    assert torch.equal(*drawn)
+
+
+def test_threads_that_end_in_any_order_leave_the_type_as_they_found_it():
+    before = exploration_type()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        first, second, third = exploring(RANDOM), exploring(DETERMINISTIC), exploring(RANDOM)
+        begin(one, first)
+        begin(other, second)
+        end(one, first)
+        assert exploration_type() is DETERMINISTIC
+        begin(one, third)
+        end(one, third)
+        assert exploration_type() is DETERMINISTIC
+        end(other, second)
+    assert exploration_type() is before
+
+
+def begin(thread, context):
+    thread.submit(context.__enter__).result()
+
+
+def end(thread, context):
+    thread.submit(context.__exit__, None, None, None).result()
+
+
 def hooked():
     policy = continuous(TanhNormal)
     policy.module[0].register_forward_hook(lambda module, args, result: None)
@@ -272,9 +327,9 @@ def replaced():
     return policy
 
 
-def with_generator():
+def with_generator_entry():
     policy = discrete(Categorical)
-    policy.module[-1]._generator = torch.Generator()
+    policy.module[-1]._generator_key = "generator"
     return policy
 
 
@@ -291,7 +346,7 @@ WHOLE = {
         "class is not known",
     ),
     "a forward that was replaced": (replaced, "a way of its own"),
-    "a generator of its own": (with_generator, "generator"),
+    "a generator that is an entry": (with_generator_entry, "generator"),
     "several samples": (
         lambda: ProbabilisticTensorDictModule(
             ["loc", "scale"], ["action"], distribution_class=Normal, num_samples=3

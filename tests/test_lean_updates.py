@@ -89,14 +89,6 @@ def batch_of(actor):
     return batch
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["apart", "trunk"])
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)

@@ -189,3 +189,30 @@ def test_further_transforms_on_top():
 def test_unknown_key_is_refused():
     with pytest.raises(ValueError, match="step_count"):
         PoolEnv("CartPole-v1", N, info_keys=("step_counts",))
+
+
+@pytest.mark.parametrize("task", ["Pendulum-v1", "Hopper-v5", "CartPole-v1"])
+def test_the_exact_reward_is_rounded_to_the_reward(task, make_pool):
+    pool = make_pool(task, N, info_keys=["exact_reward"], max_episode_steps=7, seed=0)
+    root = pool.reset()
+    assert root["exact_reward"].dtype is torch.float64
+    for _ in range(20):
+        root["action"] = pool.rand_action()["action"]
+        data, root = pool.step_and_maybe_reset(root)
+        after = data["next"]
+        assert torch.equal(after["exact_reward"].float(), after["reward"])
+        assert (root["exact_reward"][after["done"]] == 0).all()
+    exact = torch.equal(after["exact_reward"], after["reward"].double())
+    assert exact == (task == "CartPole-v1")
+
+
+def test_the_exact_reward_of_envs_of_python(make_pool):
+    keys = ["exact_reward"]
+    python = make_pool("gymnasium:Pendulum-v1", 2, info_keys=keys, num_workers=1, seed=0)
+    pool = make_pool("Pendulum-v1", 2, info_keys=keys, seed=0)
+    root, other = python.reset(), pool.reset()
+    for _ in range(5):
+        other["action"] = root["action"] = pool.rand_action()["action"]
+        after, due = python.step(root)["next"], pool.step(other)["next"]
+        assert torch.equal(after["exact_reward"], due["exact_reward"])
+        root, other = after.clone(), due.clone()

@@ -12,23 +12,22 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 from torchrl_pool import task_info
-from torchrl_pool.examples import ppo
-from torchrl_pool.examples.ppo import Training, config_of, main, make_parser
+from torchrl_pool.examples.envs import normaliser_of
+from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
 from torchrl_pool.examples.ppo_settings import PRESETS, Config
-from torchrl_pool.examples.training_run import record_video
+from torchrl_pool.examples.training_run import (
+    StopRequest,
+    evaluate,
+    load_checkpoint,
+    record_video,
+    save_checkpoint,
+)
 
 SMALL = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2", "--quiet"]
 
 
-@pytest.fixture(autouse=True)
-def _threads_as_before():
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 def run(folder, *arguments, small=True):
-    assert main([*(SMALL if small else ["--quiet"]), "--output", str(folder), *arguments]) == 0
+    assert PROGRAM.main([*(SMALL if small else ["--quiet"]), "--output", str(folder), *arguments]) == 0
 
 
 def weights_of(folder, seed=0, task="CartPole-v1"):
@@ -69,17 +68,17 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, more):
     arguments = ["--task", task, "--preset", preset, "--total-frames", "1024", "--evaluate", "0", *more]
     run(tmp_path / "whole", *arguments)
-    config = config_of(make_parser().parse_args([*SMALL, *arguments]))
+    config = PROGRAM.config_of(PROGRAM.parser().parse_args([*SMALL, *arguments]))
     folder = tmp_path / "parts" / f"ppo-{task}-0"
     folder.mkdir(parents=True)
     torch.set_num_threads(1)
-    first = Training(config, folder)
+    first = PPOTraining(config, folder)
     for _ in range(3):
         first.iterate()
-    ppo.save_checkpoint(folder / "checkpoint.pt", first.state_dict())
+    save_checkpoint(folder / "checkpoint.pt", first.state_dict())
     first.close()
     torch.rand(5)  # the state of the generator comes from the checkpoint
-    assert main(["--quiet", "--evaluate", "0", "--resume", str(folder / "checkpoint.pt")]) == 0
+    assert PROGRAM.main(["--quiet", "--evaluate", "0", "--resume", str(folder / "checkpoint.pt")]) == 0
     assert torch.equal(weights_of(tmp_path / "whole", 0, task), weights_of(tmp_path / "parts", 0, task))
     clock = {"seconds", "steps_per_second"}
     whole, parts = curve_of(tmp_path / "whole", 0, task), curve_of(tmp_path / "parts", 0, task)
@@ -99,7 +98,7 @@ def ctrl_c():
 
 
 def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch, ctrl_c):
-    iterate = Training.iterate
+    iterate = PPOTraining.iterate
 
     def iterate_and_press(training):
         if training.iteration == 2:
@@ -107,18 +106,18 @@ def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch, 
         iterate(training)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "iterate", iterate_and_press)
+        patch.setattr(PPOTraining, "iterate", iterate_and_press)
         run(tmp_path, "--total-frames", "1024")
     assert "Stopped; go on with --resume" in capsys.readouterr().out
     checkpoint = tmp_path / "ppo-CartPole-v1-0" / "checkpoint.pt"
-    assert ppo.load_checkpoint(checkpoint)["iteration"] == 3  # the one that went on is whole
-    assert main(["--quiet", "--resume", str(checkpoint), "--evaluate", "0"]) == 0
+    assert load_checkpoint(checkpoint)["iteration"] == 3  # the one that went on is whole
+    assert PROGRAM.main(["--quiet", "--resume", str(checkpoint), "--evaluate", "0"]) == 0
     assert [int(row["frames"]) for row in curve_of(tmp_path)] == [128 * (i + 1) for i in range(8)]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_second_ctrl_c_stops_at_once(ctrl_c):
-    with ppo.StopRequest() as stop:
+    with StopRequest() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.made
         with pytest.raises(KeyboardInterrupt):
@@ -157,7 +156,7 @@ def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
 
 def test_a_video_shows_an_episode(tmp_path):
     imageio = pytest.importorskip("imageio.v2")
-    training = Training(Config(num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    training = PPOTraining(Config(num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
     env = training.evaluation_env(1)
     path = record_video(env, training.actor, tmp_path / "video", max_frames=6)
     assert path.suffix in (".gif", ".mp4")
@@ -174,8 +173,8 @@ def test_presets_make_trainings(preset, tmp_path):
     task = tasks.get(preset.split("-")[-1], "CartPole-v1")
     arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "16"]
     arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "16"]
-    training = Training(config_of(make_parser().parse_args(arguments)), tmp_path)
-    assert training.collector.writes_once
+    training = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)
+    assert training.actors._collector.writes_once
     training.iterate()
     assert training.is_over
     training.close()
@@ -183,29 +182,29 @@ def test_presets_make_trainings(preset, tmp_path):
 
 @pytest.mark.parametrize("task", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4", "Pendulum-v1", "Humanoid-v5"])
 def test_other_spaces(task, tmp_path):
-    training = Training(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)
+    training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)
     training.iterate()
     training.close()
 
 
 def test_a_frozen_normaliser_learns_nothing_in_evaluation(tmp_path):
     config = Config("InvertedPendulum-v5", frames_per_batch=64, num_envs=4, normalize_observations=True)
-    training = Training(config, tmp_path)
+    training = PPOTraining(config, tmp_path)
     training.iterate()
-    normaliser = ppo.normaliser_of(training.env)
+    normaliser = normaliser_of(training.env)
     before = normaliser.loc["observation"].clone()
     env = training.evaluation_env(3)
-    returns = ppo.evaluate(env, training.actor)
+    returns = evaluate(env, training.actor)
     assert len(returns) == 3
     assert torch.equal(normaliser.loc["observation"], before)
-    assert torch.equal(ppo.normaliser_of(env).loc["observation"], before)
+    assert torch.equal(normaliser_of(env).loc["observation"], before)
     env.close()
     training.close()
 
 
 def test_the_default_preset_is_the_tasks():
     def of(*arguments):
-        return config_of(make_parser().parse_args([*arguments]))
+        return PROGRAM.config_of(PROGRAM.parser().parse_args([*arguments]))
 
     assert of().task == "CartPole-v1"
     assert of("--task", "Ant-v5") == Config(**{"task": "Ant-v5", **PRESETS["cleanrl-mujoco"][1]})
@@ -216,7 +215,7 @@ def test_the_default_preset_is_the_tasks():
 
 def test_help_names_every_setting_and_preset(capsys):
     with pytest.raises(SystemExit) as exit_info:
-        main(["--help"])
+        PROGRAM.main(["--help"])
     assert exit_info.value.code == 0
     shown = capsys.readouterr().out
     for name in [*Config.__dataclass_fields__, "preset", "seeds", "resume", "timings", "video"]:
@@ -237,6 +236,6 @@ def test_help_names_every_setting_and_preset(capsys):
 )
 def test_wrong_options(arguments, message, capsys):
     with pytest.raises(SystemExit) as exit_info:
-        main(arguments)
+        PROGRAM.main(arguments)
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from torchrl_pool.examples.quickstart import Config, Result, main, plot, train
 
 SHORT = Config(total_frames=10_000)
 SHORT_FRAMES = [2048, 4096, 6144, 8192, 10240]  # whole batches
-
-
-@pytest.fixture(autouse=True)
-def _threads_as_before() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

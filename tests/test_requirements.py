@@ -9,19 +9,21 @@ import pytest
 from packaging.requirements import Requirement
 
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text()
-# One for each release of MuJoCo.
+# With MuJoCo 3.17, without Atari, with MuJoCo 4, with MuJoCo 4 and without Atari.
 LISTS = [
     ast.literal_eval(found) for found in re.findall(r"^(?:.*\.)?result = (\[.*\])", PYPROJECT, re.MULTILINE)
 ]
 
 
-def test_lists_differ_in_mujoco_alone():
-    one, other = ([r for r in requirements if not r.startswith("mujoco")] for requirements in LISTS)
-    assert one == other
+def test_lists_differ_in_simulators_alone():
+    usual, without_atari, other_mujoco, neither = LISTS
+    assert without_atari == [r for r in usual if not r.startswith("ale-py")]
+    assert neither == [r for r in other_mujoco if not r.startswith("ale-py")]
+    assert other_mujoco == [r.replace("mujoco==3.17.0", "mujoco==4.0.0") for r in usual]
 
 
 @pytest.mark.parametrize("name", ["torchrl", "tensordict"])
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", range(4))
 def test_a_later_minor_release_is_not_admitted_unseen(which, name):
     (admitted,) = (r.specifier for r in map(Requirement, LISTS[which]) if r.name == name)
     tested = version(name)

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from torchrl_pool._core import Rng
+from torchrl_pool._core import LegacyRng, Rng
 
 SEEDS = [
     0,
@@ -224,3 +224,22 @@ def test_bad_arguments_are_refused():
         with pytest.raises(TypeError):
             Rng(seed_words)
     assert rng.random() == np.random.Generator(np.random.PCG64(0)).random()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 42, 2**31, 2**32 - 1, [1], [0, 0], [1, 2, 3], list(range(700))])
+def test_legacy_stream(seed):
+    """A number, or an array of words; a single word stands for the number."""
+    ours = LegacyRng(seed if isinstance(seed, list) else [seed])
+    numpys = np.random.RandomState(seed[0] if seed == [1] else seed)
+    draws = {
+        "random": lambda: (ours.random(), numpys.random_sample()),
+        "uniform": lambda: (ours.uniform(-0.3, 2), numpys.uniform(-0.3, 2)),
+        "normal": lambda: (ours.standard_normal(), numpys.randn()),
+        "integer": lambda: (ours.integer(5), numpys.randint(5)),
+        "one": lambda: (ours.integer(1), numpys.randint(1)),
+        "large": lambda: (ours.integer(2**32 - 2), numpys.randint(2**32 - 2)),
+    }
+    names = random.Random(0).choices(sorted(draws), k=3000)
+    for name in names:
+        one, other = draws[name]()
+        assert one == other, name

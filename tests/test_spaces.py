@@ -7,10 +7,13 @@ import torch
 from building import build_plugin
 from comparing import assert_steps_equal
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import SyncVectorEnv
 from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot
 from torchrl.envs import GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, load_plugin
+from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.testing import assert_same_trajectories, check_plugin
 
 N = 3
@@ -182,3 +185,27 @@ def test_actions_of_agents_are_checked_one_by_one():
     root["agents", "action"][0, 1] = 0
     with pytest.raises(ValueError, match="'agents/action' of env 0, element 1: expected a one-hot vector"):
         one_hot.step(root)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("task", TWINS)
+def test_as_a_vector_env_equals_its_twins(task, mode):
+    pool = PoolVectorEnv(task, N, autoreset_mode=mode)
+    twins = SyncVectorEnv([TWINS[task]] * N, autoreset_mode=mode)
+    assert pool.observation_space == twins.observation_space
+    assert pool.single_observation_space == twins.single_observation_space
+    assert pool.action_space == twins.action_space
+    assert data_equivalence(pool.reset(seed=3)[0], twins.reset(seed=3)[0], exact=True)
+    pool.action_space.seed(0)
+    for _ in range(20):
+        actions = pool.action_space.sample()
+        for actual, expected in zip(pool.step(actions)[:4], twins.step(actions)[:4], strict=True):
+            assert data_equivalence(actual, expected, exact=True)
+    pool.close()
+
+
+def test_as_a_vector_env_agents_are_refused():
+    with pytest.raises(
+        TypeError, match=r"expected one reward for each env, got rewards of shapes \[\[3, 1\]\]"
+    ):
+        PoolVectorEnv("Agents-v0", N)

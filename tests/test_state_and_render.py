@@ -4,8 +4,9 @@ from own_tasks import OWN_TASKS
 
 from torchrl_pool import PoolEnv, list_tasks
 
-# Of the Atari games, which are one program with many cartridges, one.
-TASKS = [task for task in OWN_TASKS if not task.startswith("ALE/")] + ["ALE/Pong-v5"]
+# Of the Atari games, which are one program with many cartridges, one; of each domain of dm_control, one.
+DOMAINS = {task.split("-")[0]: task for task in OWN_TASKS if task.startswith("dm_control/")}
+TASKS = [task for task in OWN_TASKS if "/" not in task] + [*DOMAINS.values(), "ALE/Pong-v5"]
 
 
 def steps(env, root, actions):

@@ -35,7 +35,12 @@ def test_ids_of_other_versions_and_libraries(task, suggested):
 
 @pytest.mark.parametrize(
     ("task", "suggested"),
-    [("CartPol-v1", "CartPole-v1"), ("cheetah", "HalfCheetah-v5"), ("Cliff-v1", "CliffWalking-v1")],
+    [
+        ("CartPol-v1", "CartPole-v1"),
+        ("cheetah", "HalfCheetah-v5"),
+        ("Cliff-v1", "CliffWalking-v1"),
+        ("CheetahRun-v1", "dm_control/cheetah-run-v0"),
+    ],
 )
 def test_misspelt_and_shortened_names(task, suggested):
     assert answer(task).startswith(f"did you mean '{suggested}'")
@@ -48,7 +53,7 @@ def test_of_box2d_nothing_is_suggested(task):
     assert answer(task) == "Box2D's tasks are not among those here; see list_tasks()"
 
 
-@pytest.mark.parametrize("task", ["", "/", "-v5", "a\nb", "zzzz", "CheetahRun-v1"])
+@pytest.mark.parametrize("task", ["", "/", "-v5", "a\nb", "zzzz", "AcmeTask-v1"])
 def test_where_nothing_is_similar_nothing_is_suggested(task):
     assert answer(task) == "see list_tasks()"
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchrl_pool.collecting import PoolCollector
     from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
     from torchrl_pool.explaining import explain
+    from torchrl_pool.mujoco import MujocoPool, MujocoTask
     from torchrl_pool.plugins import (
         OptionInfo,
         TaskInfo,
@@ -34,6 +35,8 @@ __version__ = "0.1.0"
 __all__ = [
     "EnvFailure",
     "FusedEnv",
+    "MujocoPool",
+    "MujocoTask",
     "MultiThreadedEnv",
     "OptionInfo",
     "PoolCollector",
@@ -54,6 +57,7 @@ _PLACES = {
     "collecting": ["PoolCollector"],
     "env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
     "explaining": ["explain"],
+    "mujoco": ["MujocoPool", "MujocoTask"],
     "plugins": [
         "OptionInfo",
         "TaskInfo",

@@ -34,6 +34,24 @@ void InitRng(py::module_& m) {
       .def("standard_normal", &Rng::StandardNormal)
       .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"))
       .def("next_uint32", &Rng::NextUint32);
+
+  py::class_<LegacyRng>(m, "LegacyRng", "numpy.random.RandomState(words), rebuilt in C++.")
+      .def(py::init([](const std::vector<std::uint32_t>& words) {
+             if (words.empty()) throw py::value_error("expected at least one word of entropy");
+             return LegacyRng(Entropy{words.data(), words.size()});
+           }),
+           py::arg("words"))
+      .def("random", &LegacyRng::Random)
+      .def("uniform", &LegacyRng::Uniform, py::arg("low"), py::arg("high"))
+      .def(
+          "integer",
+          [](LegacyRng& rng, std::uint32_t count) {
+            if (count < 1) throw py::value_error("expected a count of at least 1");
+            return rng.Integer(count);
+          },
+          py::arg("count"))
+      .def("standard_normal", &LegacyRng::StandardNormal)
+      .def("next_uint32", &LegacyRng::NextUint32);
 }
 
 }  // namespace torchrl_pool::bindings

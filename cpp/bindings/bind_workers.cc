@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "arena.h"
@@ -119,6 +120,12 @@ void Write(const Field& field, std::byte* to, py::handle value) {
   WriteArray(field, to, py::module_::import("numpy").attr("asarray")(value, field.dtype).cast<py::array>());
 }
 
+// Of a reward, as the env gave it; NaN where that is no plain number.
+double NumberOf(py::handle value) {
+  const bool is_plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
+  return is_plain ? PyFloat_AsDouble(value.ptr()) : std::numeric_limits<double>::quiet_NaN();
+}
+
 constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
 
 // A worker's end for Python: what an env returns goes to its rows.
@@ -187,7 +194,7 @@ class Port {
     }
     std::int64_t& elapsed = elapsed_[env - port_.first_env()];
     truncated |= ++elapsed >= max_episode_steps_ && max_episode_steps_ > 0;
-    port_.Stepped(env, terminated, truncated);
+    port_.Stepped(env, NumberOf(reward), terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) port_.Finish();
     return is_reset;
@@ -212,7 +219,7 @@ class Port {
       std::memset(row, 0, fields_[i].bytes);
       if (i == flag_) *row = std::byte{1};
     }
-    port_.Stepped(env, false, true);
+    port_.Stepped(env, 0.0, false, true);
     if (!may_reset) port_.Finish();
     return may_reset;
   }

@@ -80,6 +80,7 @@ struct alignas(kCacheLine) EnvCell {
   State step = kNone;  // of the rows of a step
   State root = kNone;  // of the rows of a reset
   bool terminated = false, truncated = false;
+  double reward = 0;            // of a step, where there is one for the whole env; else NaN
   std::uint32_t num_words = 0;  // of the seed; 0: none
   std::uint32_t words[kMaxWords] = {};
   std::uint32_t message_bytes = 0;  // why it has failed

@@ -37,7 +37,8 @@ std::mutex& LearningMutex() {
 
 bool BatchRows::Begins(std::size_t i) const {
   const std::uint32_t env = envs_[i];
-  return takes_root_ ? *out_.Row(done_, env) != std::byte{0} : std::ranges::binary_search(begun_, env);
+  return takes_root_ ? *out_.Row(done_, env) != std::byte{0}
+                     : std::binary_search(begun_.begin(), begun_.end(), env);
 }
 
 const std::byte* BatchRows::Row(ValueIndex column, std::size_t i) const {

@@ -20,6 +20,7 @@ bool IsFloat(trp_dtype dtype) { return dtype == TRP_FLOAT32 || dtype == TRP_FLOA
 
 constexpr char kStepCount[] = "step_count";
 constexpr char kIsInit[] = "is_init";
+constexpr char kExactReward[] = "exact_reward";
 constexpr char kPixels[] = "pixels";
 
 // "agents/reward" -> "agents/episode_reward"
@@ -40,6 +41,17 @@ std::size_t Reserve(std::size_t* total, std::size_t bytes, std::size_t alignment
   return offset;
 }
 
+// One number for the whole env, as Gymnasium has it.
+bool HasOneReward(const Config& config) {
+  std::size_t rewards = 0, numbers = 0;
+  for (const Spec& spec : config.specs()) {
+    if (spec.role != TRP_REWARD) continue;
+    ++rewards;
+    numbers += spec.dtype == TRP_FLOAT32 ? spec.size() : 0;
+  }
+  return rewards == 1 && numbers == 1;
+}
+
 [[noreturn]] void RefuseInfoKey(const Config& config, const std::string& key) {
   std::string known;
   for (const auto& native : NativeKeys(config)) known += (known.empty() ? "" : ", ") + native;
@@ -54,6 +66,7 @@ std::size_t Reserve(std::size_t* total, std::size_t bytes, std::size_t alignment
 
 std::vector<std::string> NativeKeys(const Config& config) {
   std::vector<std::string> keys = {kStepCount, kIsInit};
+  if (HasOneReward(config)) keys.push_back(kExactReward);
   for (const Spec& spec : config.specs()) {
     if (spec.role == TRP_REWARD) keys.push_back(EpisodeKey(spec.name));
   }
@@ -154,11 +167,20 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
   std::size_t output = 0;
   for (const Spec& spec : config.specs()) {
     if (spec.role == TRP_ACTION) continue;
+    if (spec.role == TRP_REWARD && HasOneReward(config) && wanted(kExactReward)) {
+      const char* help = "reward before it is rounded to float32";
+      const Spec exact{kExactReward, help, TRP_INFO, TRP_FLOAT64, {1}, {}, {}, {}};
+      AddStage<ExactReward>(output, AddColumn(exact));
+    }
     if (spec.role == TRP_REWARD && wanted(EpisodeKey(spec.name))) {
       const std::string key = EpisodeKey(spec.name);
       const char* help = "sum of rewards since the last reset";
-      const std::size_t column = AddColumn({key, help, TRP_INFO, TRP_FLOAT32, spec.shape, {}, {}, {}});
-      AddStage<EpisodeReward>(output, column, key, spec.size());
+      const std::size_t column = AddColumn({key, help, TRP_INFO, spec.dtype, spec.shape, {}, {}, {}});
+      if (spec.dtype == TRP_FLOAT64) {
+        AddStage<EpisodeReward<double>>(output, column, key, spec.size());
+      } else {
+        AddStage<EpisodeReward<float>>(output, column, key, spec.size());
+      }
     }
     ++output;
   }

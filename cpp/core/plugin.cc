@@ -288,8 +288,8 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
           fail(name + "has numbers of categories that do not repeat along its last dimension");
       }
     }
-    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32) {
-      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": rewards must be float32");
+    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32 && copy.dtype != TRP_FLOAT64) {
+      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": rewards must be float32 or float64");
     }
     if (copy.role == TRP_DONE && copy.dtype != TRP_BOOL) {
       throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": done flags must be bool");

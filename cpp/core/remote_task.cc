@@ -41,6 +41,7 @@ int Step(trp_env* env, const void* const*, void* const* outputs, trp_step_result
   RemoteEnv& remote = Remote(env);
   if (!Take(remote, &EnvCell::step, remote.last)) return Fail(remote, error);
   const EnvCell& cell = remote.arena->cell(remote.env);
+  result->reward = cell.reward;
   result->terminated = cell.terminated;
   result->truncated = cell.truncated;
   const auto& bytes = remote.arena->shape().output_bytes;

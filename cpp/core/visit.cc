@@ -1,6 +1,7 @@
 #include "visit.h"
 
 #include <cstring>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -8,6 +9,11 @@
 #include "stages/one_hot.h"
 
 namespace torchrl_pool::core {
+namespace {
+
+constexpr double kUntoldReward = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
 
 void ActionRows::Bind(const Layout& layout, const Batch& batch, std::byte* scratch) {
   std::byte* const* base = batch.base.data();
@@ -94,7 +100,7 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
   if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
   WriteFlags(rows, false, false);
-  if (!RunStages(slot, rows)) return false;
+  if (!RunStages(slot, rows, kUntoldReward)) return false;
   if (ticket_.chain) {
     const Batch& batch = &rows == &scratch_.out ? ticket_.out : ticket_.root;
     ticket_.chain->Run(ticket_, batch, 0, Chain::When::kReset, row);
@@ -120,7 +126,7 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
 bool Visitor::StepOnce(EnvSlot& slot, bool* done) {
   scratch_.step = slot.elapsed_steps + 1;
   OutputRows& rows = scratch_.out;
-  trp_step_result result{};
+  trp_step_result result{.terminated = 0, .truncated = 0, .reward = kUntoldReward};
   const int status =
       slot.task->step(slot.env, scratch_.actions.decoded.at(), rows.targets.at(), &result, &scratch_.error);
   if (status != TRP_OK) return false;
@@ -129,7 +135,7 @@ bool Visitor::StepOnce(EnvSlot& slot, bool* done) {
   const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
   *done = terminated || truncated;
   WriteFlags(rows, terminated, truncated);
-  return RunStages(slot, rows);
+  return RunStages(slot, rows, result.reward);
 }
 
 // The rest of a step whose first time is over.
@@ -171,9 +177,9 @@ void Visitor::WriteFlags(const OutputRows& rows, bool terminated, bool truncated
   if (std::byte* to = columns[layout_.done]) *to = std::byte{terminated || truncated};
 }
 
-bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows) {
+bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows, double reward) {
   if (layout_.stages.empty()) return true;
-  const StageRow row{rows.columns.at(), rows.targets.at(), slot.state,     slot.elapsed_steps,
+  const StageRow row{rows.columns.at(), rows.targets.at(), slot.state,     slot.elapsed_steps, reward,
                      slot.task,         slot.env,          &scratch_.error};
   for (const auto& stage : layout_.stages) {
     if (!stage->Run(row)) return false;

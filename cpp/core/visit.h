@@ -84,7 +84,7 @@ class Visitor {
   bool StepOnce(EnvSlot& slot, bool* done);
   bool Repeat(EnvSlot& slot, std::uint32_t row, bool* done);
   void DecodeActions();
-  bool RunStages(EnvSlot& slot, const OutputRows& rows);
+  bool RunStages(EnvSlot& slot, const OutputRows& rows, double reward);
   void WriteFlags(const OutputRows& rows, bool terminated, bool truncated);
   Result Fail(const Batch& batch, std::uint32_t row);
   void Clear(const Batch& batch, std::uint32_t row);

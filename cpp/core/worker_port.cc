@@ -47,8 +47,9 @@ std::span<const std::uint32_t> WorkerPort::SeedOf(std::uint32_t env) const {
   return {cell.words, cell.num_words};
 }
 
-void WorkerPort::Stepped(std::uint32_t env, bool terminated, bool truncated) {
+void WorkerPort::Stepped(std::uint32_t env, double reward, bool terminated, bool truncated) {
   EnvCell& cell = arena_->cell(env);
+  cell.reward = reward;
   cell.terminated = terminated;
   cell.truncated = truncated;
   cell.step = EnvCell::kOk;

@@ -37,7 +37,7 @@ class WorkerPort {
 
   // ---- Results. Rows have been written before.
 
-  void Stepped(std::uint32_t env, bool terminated, bool truncated);
+  void Stepped(std::uint32_t env, double reward, bool terminated, bool truncated);
   void WasReset(std::uint32_t env) { arena_->cell(env).root = EnvCell::kOk; }
   // What failed is the reset, if the env has stepped.
   void Failed(std::uint32_t env, std::string_view message);

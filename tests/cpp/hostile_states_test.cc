@@ -162,6 +162,17 @@ TEST(StatesOfToyTexts) { CheckFamily("libtorchrl_pool_toy_text", kEveryPlace); }
 #ifdef MUJOCO_PLUGIN
 TEST(StatesOfMujoco) { CheckFamily(MUJOCO_PLUGIN, 100); }
 #endif
+#ifdef DM_CONTROL_PLUGIN
+// Those that change their models, and one that does not.
+TEST(StatesOfDmControl) {
+  Load(DM_CONTROL_PLUGIN);
+  for (const char* task :
+       {"cheetah-run", "finger-turn_easy", "fish-swim", "lqr-lqr_2_1", "manipulator-insert_peg",
+        "point_mass-hard", "quadruped-escape", "reacher-hard", "swimmer-swimmer6"}) {
+    CheckTask(DM_CONTROL_PLUGIN, "dm_control/" + std::string(task) + "-v0", 60);
+  }
+}
+#endif
 #ifdef ATARI_PLUGIN
 // One game for each kind of cartridge.
 TEST(StatesOfAtariGames) {

@@ -50,7 +50,7 @@ TEST(ColumnsKnowTheirSizes) {
 
 TEST(InfoKeysSelectColumns) {
   CHECK_EQ(NativeKeys(*CounterConfig()),
-           (std::vector<std::string>{"step_count", "is_init", "episode_reward"}));
+           (std::vector<std::string>{"step_count", "is_init", "exact_reward", "episode_reward"}));
   CHECK_EQ(NativeKeys(*KindsConfig()),
            (std::vector<std::string>{"step_count", "is_init", "agents/episode_reward"}));
   const Layout layout(*KindsConfig(),

@@ -50,6 +50,7 @@ constexpr Case kCases[] = {
     {"OddChoices-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 2, kTwoByTwo, 4, kOdd), kReward}},
     {"Category-v0", {Spec("x", TRP_OBSERVATION, TRP_INT64, 1, kTwo, 2, kUnlike), kReward}},
     {"DoubleReward-v0", {kGood, Spec("reward", TRP_REWARD, TRP_FLOAT64, 0, nullptr)}},
+    {"IntReward-v0", {kGood, Spec("reward", TRP_REWARD, TRP_INT64, 0, nullptr)}},
     {"IntDone-v0", {Spec("x", TRP_DONE, TRP_INT64, 0, nullptr), kReward}},
     {"SameNames-v0", {Spec("reward", TRP_OBSERVATION, TRP_FLOAT32, 1, kTwo), kReward}},
     {"ReservedName-v0", {Spec("terminated", TRP_OBSERVATION, TRP_BOOL, 1, kTwo), kReward}},

@@ -23,13 +23,14 @@ class OneRow {
   bool Run(const Stage& stage, std::int64_t elapsed_steps = 1, bool is_wanted = true) {
     std::byte* columns[] = {is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr};
     void* outputs[] = {written.data()};
-    return stage.Run(
-        {columns, outputs, reinterpret_cast<std::byte*>(state), elapsed_steps, nullptr, nullptr, &error});
+    auto* const bytes = reinterpret_cast<std::byte*>(state);
+    return stage.Run({columns, outputs, bytes, elapsed_steps, reward, nullptr, nullptr, &error});
   }
 
   std::vector<Written> written;
   std::vector<Seen> seen;
   float state[4] = {};
+  double reward = std::numeric_limits<double>::quiet_NaN();
   trp_error error{};
 };
 
@@ -70,9 +71,21 @@ TEST(RefusesNan) {
   CHECK(row.Run(RefuseNan<double>(0, "position", 2, false)));
 }
 
+TEST(TellsRewardsAsTheyWere) {
+  OneRow<float, double> row({0.1f}, 1);
+  const ExactReward stage(0, 0);
+  CHECK(row.Run(stage));
+  CHECK_EQ(row.seen[0], static_cast<double>(0.1f));  // the env has told nothing more
+  row.reward = 0.1;
+  CHECK(row.Run(stage));
+  CHECK_EQ(row.seen[0], 0.1);
+  CHECK(row.Run(stage, 0));
+  CHECK_EQ(row.seen[0], 0.0);  // of a reset
+}
+
 TEST(CountsAndSums) {
   OneRow<float, float> row({0.5f, 2}, 2);
-  const EpisodeReward sum(0, 0, "episode_reward", 2);
+  const EpisodeReward<float> sum(0, 0, "episode_reward", 2);
   row.state[0] = 9;  // of the last episode
   CHECK(row.Run(sum, 0));
   CHECK_EQ(row.seen, (std::vector<float>{0, 0}));

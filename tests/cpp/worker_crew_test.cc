@@ -64,7 +64,7 @@ class CountingWorker {
       }
       *reinterpret_cast<std::int64_t*>(arena.OutputRow(0, env)) = ++count;
       *reinterpret_cast<float*>(arena.OutputRow(1, env)) = static_cast<float>(count);
-      port_.Stepped(env, count == kEpisode, false);
+      port_.Stepped(env, static_cast<double>(count), count == kEpisode, false);
       if (request.op == Op::kStep || count < kEpisode) return port_.Finish();
     }
     count = 0;

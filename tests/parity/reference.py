@@ -6,12 +6,17 @@ import gymnasium
 import numpy as np
 import torch
 
-from torchrl_pool import task_info
+from torchrl_pool import list_tasks, task_info
 
 # Set TORCHRL_POOL_LONG_TESTS=1 for comparisons over several times as many steps.
 LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
 N = 3  # envs that are compared at a time, unless a test says otherwise
+
+
+def gymnasium_tasks(family=None):
+    """Those of our tasks that Gymnasium has too, but for Atari games."""
+    return [task for task in list_tasks(family) if task in gymnasium.registry and not task.startswith("ALE/")]
 
 
 def gymnasium_env(task, **kwargs):

@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from reference import N, gymnasium_env
+from reference import N, gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
-from torchrl_pool import list_tasks, task_info
+from torchrl_pool import task_info
 
-TASKS = [task for task in list_tasks() if task_info(task).reset_options]
+TASKS = [task for task in gymnasium_tasks() if task_info(task).reset_options]
 CHOICES = {
     "CartPole-v0": [{"low": -0.2, "high": 0.1}, {"high": 0.02}, {"low": 0.03}],
     "CartPole-v1": [{"low": -0.2, "high": 0.1}, {"high": 0.02}, {"low": 0.03, "high": 0.03}],
@@ -24,7 +24,7 @@ CHOICES = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:gymnasium", "ignore:.*:UserWarning")
 
 
-@pytest.mark.parametrize("task", [task for task in list_tasks() if not task.startswith("ALE/")])
+@pytest.mark.parametrize("task", gymnasium_tasks())
 def test_every_task_has_those_that_gymnasium_reads(task):
     """As far as its sources show: the names that a reset looks for."""
     env_class = type(gymnasium_env(task).unwrapped)

@@ -4,16 +4,15 @@ import ale_py
 import gymnasium
 import numpy as np
 import pytest
-from reference import gymnasium_env
+from reference import gymnasium_env, gymnasium_tasks
 
-from torchrl_pool import list_tasks
 from torchrl_pool.plugins.registry import open_config
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
 
 # Of the Atari games, which are one program with many cartridges, one.
-TASKS = [task for task in list_tasks() if not task.startswith("ALE/")] + ["ALE/Pong-v5"]
+TASKS = [*gymnasium_tasks(), "ALE/Pong-v5"]
 OWN = {"ALE/Pong-v5": {"life_lost", "raw_reward", "ram"}}  # which Gymnasium has not
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:gymnasium", "ignore:.*:UserWarning")

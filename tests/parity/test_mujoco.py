@@ -9,14 +9,14 @@ import pytest
 import torch
 from comparing import assert_same, assert_steps_equal
 from gymnasium.envs.mujoco import MujocoEnv
-from reference import LONG, N, Reference, assert_registered_as_in_gymnasium, gymnasium_env
+from reference import LONG, N, Reference, assert_registered_as_in_gymnasium, gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import list_tasks, task_info
+from torchrl_pool import task_info
 from torchrl_pool.plugins.registry import open_config
 
-TASKS = list_tasks("mujoco")
+TASKS = gymnasium_tasks("mujoco")
 
 # Gymnasium says so of every id whose number is not the highest, and of MuJoCo's own older XML attributes.
 pytestmark = pytest.mark.filterwarnings(

@@ -1,4 +1,9 @@
-"""Common pipelines, fused, against TorchRL's own way of running them, through every door of an env."""
+"""Common pipelines, fused, against TorchRL's own way of running them, through every door of an env.
+
+``TORCHRL_POOL_LONG_TESTS=1``: over a thousand steps each, a hundred of Atari's.
+"""
+
+import os
 
 import pytest
 import torch
@@ -12,7 +17,13 @@ import torchrl_pool
 from torchrl_pool import PoolCollector
 
 N = 3
-STEPS = {"classic": 24, "mujoco": 24, "atari": 12, "agents": 16}
+LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
+# All of them are kept until they are compared: of pictures that are gigabytes.
+STEPS = (
+    {"classic": 1000, "mujoco": 1000, "atari": 100, "agents": 1000}
+    if LONG
+    else {"classic": 24, "mujoco": 24, "atari": 12, "agents": 16}
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*VecNorm")
 pipelines = pytest.mark.parametrize("case", CASES, ids=" ".join)

@@ -13,15 +13,16 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torchrl.envs import EnvBase, GymWrapper, ParallelEnv
+from torchrl.envs import DMControlEnv, EnvBase, GymWrapper, ParallelEnv
 
 from torchrl_pool import _core
-from torchrl_pool.bench.gymnasium_env import Unavailable, check_gymnasium_has, gymnasium_env
+from torchrl_pool.bench.gymnasium_env import Unavailable, check_gymnasium_has, gymnasium_env, require
 from torchrl_pool.bench.peer_process import PEERS, PeerProcess
 from torchrl_pool.bench.simulator import atari_game, simulator_processes
 from torchrl_pool.bench.steppers import AsyncStepper, Stepper
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import full_action_spec, key_of
+from torchrl_pool.plugins.names import envpool_id, suite_names
 from torchrl_pool.plugins.registry import open_config, task_info
 
 POOL = "torchrl_pool"
@@ -143,7 +144,7 @@ def _envpool_process(setup: Setup, batch_size: int) -> Contender:
             "EnvPool is not installed: pip install envpool, here or in an environment of its own, whose "
             "interpreter --envpool-python then names"
         )
-    task = setup.task.removeprefix("ALE/")
+    task = envpool_id(setup.task)
     # -W: Gymnasium warns about EnvPool's spaces.
     command = [python or sys.executable, "-Wignore", str(PEERS / "envpool_steps.py"), task]
     try:
@@ -210,7 +211,10 @@ def _vector(env: Any, num_envs: int) -> Contender:
 
 
 def _torchrl(setup: Setup) -> Contender:
-    check_gymnasium_has(setup.task)
+    if task_info(setup.task).family == "dm_control":
+        require("dm_control")
+    else:
+        check_gymnasium_has(setup.task)
     if setup.num_envs == 1:
         return _stepped(torchrl_env(setup.task), 1)
     _check_processes(setup)
@@ -219,7 +223,9 @@ def _torchrl(setup: Setup) -> Contender:
 
 
 def torchrl_env(task: str) -> EnvBase:
-    """TorchRL's env around the Gymnasium env that a task reproduces."""
+    """TorchRL's env around the env that a task reproduces."""
+    if task_info(task).family == "dm_control":
+        return DMControlEnv(*suite_names(task))
     return GymWrapper(gymnasium_env(task))
 
 
@@ -249,7 +255,7 @@ CONTENDERS: dict[str, tuple[Callable[[Setup], Contender], str]] = {
     "envpool-async": (_envpool_async, "EnvPool's recv and send: half of the envs at a time"),
     "gymnasium": (_gymnasium, "Gymnasium's env, or a loop over them (SyncVectorEnv)"),
     "gymnasium-async": (_gymnasium_async, "a process for each of Gymnasium's envs (AsyncVectorEnv)"),
-    "torchrl": (_torchrl, "TorchRL's GymEnv, or a process for each (ParallelEnv)"),
+    "torchrl": (_torchrl, "TorchRL's GymEnv or DMControlEnv, or a process for each (ParallelEnv)"),
     "ale": (_ale, "ale-py's AtariVectorEnv"),
 }
 PEERS_BY_DEFAULT = ("raw", "simulator", "envpool", "gymnasium", "torchrl", "ale")

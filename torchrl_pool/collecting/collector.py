@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
-from torchrl.envs.utils import set_exploration_type
 
 from torchrl_pool.collecting.added_entries import (
     added_entries,
@@ -20,13 +19,13 @@ from torchrl_pool.collecting.added_entries import (
     with_what_the_policy_reads,
 )
 from torchrl_pool.collecting.groups import Groups
-from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, parts_of, take_apart
+from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, exploring, parts_of, take_apart
 from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
-from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, rows_of
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, in_next, rows_of
 from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.specs import Key, check_dtypes
 from torchrl_pool.transforms.collected import FusedPool
 from torchrl_pool.transforms.fused_env import FusedEnv
 
@@ -39,11 +38,11 @@ class PoolCollector(StoringCollector):
     into the ``[N, T]`` batch that will be yielded, and copy there what the policy has written. Each batch is
     fresh memory and belongs to the consumer.
 
-    An env with transforms, with nested entries or with ``run_type_checks``, and a replay buffer that is
-    filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it: :attr:`writes_once`
-    tells which it is. StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
-    :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
-    is written in place, too.
+    An env with transforms that are not all native (see :func:`~torchrl_pool.explain`), and a replay buffer
+    that is filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it:
+    :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no transform, see
+    ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of
+    policy versions add is written in place, too. ``run_type_checks`` are made once for each batch.
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
@@ -85,8 +84,9 @@ class PoolCollector(StoringCollector):
             where batches are collected in the background.
         pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
             where a batch goes in one piece.
-        **kwargs: those of ``Collector``. ``return_same_td`` and ``use_buffers`` have no effect: no batch is
-            ever written again.
+        use_buffers: ``False``: the policy is not called at construction, as in ``Collector``, where it may
+            draw. No batch is ever written again, whatever ``use_buffers`` and ``return_same_td`` are.
+        **kwargs: those of ``Collector``.
 
     Raises:
         ValueError: ``double_buffered`` with an env of which rollouts cannot be written once, or with more
@@ -118,7 +118,7 @@ class PoolCollector(StoringCollector):
         use_buffers: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        del return_same_td, use_buffers
+        del return_same_td
         self._groups = Groups(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)
@@ -134,6 +134,7 @@ class PoolCollector(StoringCollector):
             frames_per_batch=frames_per_batch,
             total_frames=total_frames,
             track_policy_version=track_policy_version,
+            use_buffers=use_buffers,
             **kwargs,
         )
         if self.writes_once or not self.init_random_frames:
@@ -149,8 +150,6 @@ class PoolCollector(StoringCollector):
         env = self._pool_env
         return (
             env is not None
-            and not env._nested
-            and not env._run_type_checks
             and env._post_step_mdp_hooks is None
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
@@ -171,7 +170,7 @@ class PoolCollector(StoringCollector):
             return [Part(whole, None, "batches are collected as by TorchRL's Collector")]
         if self.cudagraphed_policy:
             return [Part(whole, None, "it is captured by a CUDA graph")]
-        with set_exploration_type(self.exploration_type):
+        with exploring(self.exploration_type):
             return parts_of(policy)
 
     def _lean_policy(self) -> LeanPolicy | None:
@@ -230,11 +229,13 @@ class PoolCollector(StoringCollector):
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         env = self._pool_env
         assert env is not None
-        outputs = rows_of(TensorDict(env._allocator.step_templates, env.batch_size))
+        outputs: dict[Key, Row] = {
+            key: (written.shape[1:], written.dtype) for key, written in env._allocator.step_templates.items()
+        }
         filled_in: dict[Key, Row] = {
             ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
         }
-        elsewhere = {*(("next", key) for key in outputs), *filled_in, *self._compact_next_keys}
+        elsewhere = {*map(in_next, outputs), *filled_in, *self._compact_next_keys}
         pin_memory = self._pin_memory
         if pin_memory is None:
             pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
@@ -260,8 +261,8 @@ class PoolCollector(StoringCollector):
             groups.decide(1)
         if groups.number > 1 and not self.writes_once:
             raise ValueError(
-                "double_buffered: expected a PoolEnv without nested entries and run_type_checks, whose "
-                f"transforms all have a native form (see explain), got {self.env!r}"
+                "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
+                f"got {self.env!r}"
             )
         if groups.number > self.n_env:
             raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
@@ -316,7 +317,11 @@ class PoolCollector(StoringCollector):
         """
         self._follow_transforms()
         if not self.writes_once:
-            return super().rollout()
+            with exploring(self.exploration_type):
+                return super().rollout()
+        if self.env.run_type_checks:
+            assert self._pool_env is not None
+            check_dtypes(self.env, self._pool_env._allocator.step_templates)
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         if self.reset_at_each_iter:
@@ -330,7 +335,7 @@ class PoolCollector(StoringCollector):
         if threads is None:
             threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._groups.number)
         start = time.perf_counter()
-        with set_exploration_type(self.exploration_type), computing_with(threads):
+        with exploring(self.exploration_type), computing_with(threads):
             rollout = Rollout(self, self._groups.number)
             batch = rollout.run()
         self._groups.note(time.perf_counter() - start)

@@ -15,7 +15,7 @@ from torchrl_pool import _core
 from torchrl_pool.collecting.added_entries import AddedEntry
 from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
 from torchrl_pool.collecting.lean_policy import LeanPolicy
-from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage
+from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage, in_next
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
@@ -79,6 +79,8 @@ class Rollout:
         self._not_carried = frozenset() if lean is None else lean.overwrites
         # A policy that gets the whole root may read the trajectories' ids.
         self._ids_at_each_step = lean is None or _IDS in lean.in_keys
+        # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many.
+        self._ends = [in_next(key) for key in collector.env.done_keys if isinstance(key, tuple)]
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
@@ -249,10 +251,11 @@ class Rollout:
         if collector._carrier_has_no_device:
             carrier._device = None
         if trajectories is not None:
-            if done is not None and self._ids_at_each_step:
+            ended = self._ended(batch, (group.envs, step)) if self._ends else done
+            if self._ids_at_each_step and ended is not None and (number := int(ended.sum())):
                 ids = trajectories.get("traj_ids")
-                new = collector._traj_pool.get_traj_and_increment(resets, device=ids.device)
-                ids = ids.masked_scatter(done.to(ids.device), new)
+                new = collector._traj_pool.get_traj_and_increment(number, device=ids.device)
+                ids = ids.masked_scatter(ended.to(ids.device), new)
                 trajectories = env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
@@ -271,10 +274,20 @@ class Rollout:
             batch.clear_from(made)
         return batch
 
+    def _ended(self, batch: RolloutBatch, steps: tuple[slice, int | slice]) -> torch.Tensor:
+        """Which envs' trajectories end at these steps: ``[n]`` or ``[n, t]``."""
+        first, *others = (
+            batch.tensors[key][steps].flatten(1 + isinstance(steps[1], slice)).any(-1)
+            for key in (("next", "done"), *self._ends)
+        )
+        for one in others:
+            first |= one
+        return first
+
     def _number_trajectories(self, batch: RolloutBatch, made: int) -> None:
         """Gives all steps the ids that they would have been given one after the other."""
         ids = batch.tensors[_IDS]  # that of the first step everywhere
-        done = batch.tensors["next", "done"][:, :made].flatten(1)
+        done = self._ended(batch, (slice(None), slice(made)))
         begun = int(done.sum())
         if begun == 0:
             return

@@ -107,8 +107,8 @@ class RolloutRows:
         """
         storage = self._storage
         return [
-            base + step * size if size else root[key[1]].data_ptr()
-            for base, size, key in zip(self._outputs, storage.output_bytes, storage.outputs, strict=True)
+            base + step * size if size else root[key].data_ptr()
+            for base, size, key in zip(self._outputs, storage.output_bytes, storage.output_keys, strict=True)
         ]
 
     def recorded(self, step: int) -> list[int]:
@@ -182,8 +182,9 @@ class RolloutStorage:
         self.left_out = left_out
         self.differentiable = differentiable
         self._recycler = Recycler()
-        self.outputs = [_in_next(key) for key in outputs]
-        self.written = {_in_next(key): row for key, row in outputs.items() if _in_next(key) not in left_out}
+        self.output_keys = list(outputs)
+        self.outputs = [in_next(key) for key in outputs]
+        self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in left_out}
         self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         self.recorded = dict(recorded)
         self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
@@ -234,5 +235,6 @@ def _row_bytes(row: Row) -> int:
     return shape.numel() * dtype.itemsize
 
 
-def _in_next(key: Key) -> Key:
+def in_next(key: Key) -> Key:
+    """The key of what a step writes, in a batch."""
     return ("next", key) if isinstance(key, str) else ("next", *key)

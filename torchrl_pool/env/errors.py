@@ -23,6 +23,22 @@ class EnvFailure(RuntimeError):
             have; until then a ``"_step"`` or ``"_reset"`` mask leaves them out.
         tensordict: what the call would have returned for all envs (the ``"next"`` entries of a step, the root
             entries of a reset), with zeros in the rows of the failed ones; ``None`` if nothing was computed.
+
+    Examples:
+        >>> import gymnasium
+        >>> from torchrl_pool import EnvFailure, PoolEnv
+        >>> class Fragile(gymnasium.Wrapper):
+        ...     def step(self, action):
+        ...         raise RuntimeError("it broke")
+        >>> def make_env(fragile):
+        ...     env = gymnasium.make("CartPole-v1")
+        ...     return Fragile(env) if fragile else env
+        >>> env = PoolEnv([lambda i=i: make_env(i == 2) for i in range(4)], num_envs=4, num_workers=0)
+        >>> try:
+        ...     data = env.rollout(10)
+        ... except EnvFailure as failure:
+        ...     print(failure.env_index, failure.steps)
+        [2] [1]
     """
 
     def __init__(

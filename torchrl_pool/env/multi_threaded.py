@@ -9,6 +9,7 @@ import torch
 
 from torchrl_pool import _core
 from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.plugins.names import id_of_envpools
 
 
 class MultiThreadedEnv(PoolEnv):
@@ -22,7 +23,7 @@ class MultiThreadedEnv(PoolEnv):
 
     Args:
         num_workers: number of envs.
-        env_name: the id of a task.
+        env_name: the id of a task, or EnvPool's id of one of dm_control's, such as ``"CheetahRun-v1"``.
 
     Keyword Args:
         create_env_kwargs: ``seed``, ``num_threads``, ``max_episode_steps`` and the task's own options.
@@ -34,6 +35,11 @@ class MultiThreadedEnv(PoolEnv):
         device: as in :class:`~torchrl_pool.PoolEnv`; default ``"cpu"``, as there.
         allow_done_after_reset: see :class:`~torchrl.envs.EnvBase`.
         **kwargs: further keyword arguments of :class:`~torchrl_pool.PoolEnv`.
+
+    Examples:
+        >>> from torchrl_pool import MultiThreadedEnv
+        >>> MultiThreadedEnv(4, "Pendulum-v1", create_env_kwargs={"g": 3.7}).rollout(3).shape
+        torch.Size([4, 3])
     """
 
     def __init__(
@@ -50,7 +56,7 @@ class MultiThreadedEnv(PoolEnv):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            env_name,
+            id_of_envpools(env_name),
             num_workers,
             device=device,
             categorical_action_encoding=categorical_action_encoding,

@@ -19,15 +19,25 @@ from torchrl_pool.env.python_source import PythonSource, is_python
 from torchrl_pool.env.reset_arguments import Options as ResetOptions
 from torchrl_pool.env.simulators import SimulatorMethods
 from torchrl_pool.env.source import TASK_DEFAULT, PluginSource, Source
-from torchrl_pool.env.specs import Key, action_shape, full_action_spec, full_output_spec, key_of, torch_dtype
+from torchrl_pool.env.specs import (
+    Key,
+    action_shape,
+    check_dtypes,
+    full_action_spec,
+    full_output_spec,
+    key_of,
+    torch_dtype,
+)
+from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import load_plugin
+from torchrl_pool.plugins.names import task_ids
 
-# The id of a task, or what makes an env of Python.
-Task: TypeAlias = "str | Callable[[], Any]"
+# The id of a task, dm_control's name of one, or what makes an env of Python.
+Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
-class PoolEnv(AsyncMethods, SimulatorMethods):
+class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
     Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives, bit for bit, in rollouts,
@@ -40,7 +50,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
 
     Args:
         task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
-            entries must agree in name, shape and dtype. Or a callable that makes an env of Gymnasium, TorchRL
+            entries must agree in name, shape and dtype. dm_control's pairs, such as ``("cheetah", "run")``,
+            stand for ids. Or a callable that makes an env of Gymnasium, TorchRL
             or PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``.
             Then the first env is made at once, to see its specs.
         num_envs: number of simulators; the batch size is ``[num_envs]``.
@@ -63,8 +74,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
             or what a Gymnasium env's info dicts hold (``/`` separates nested levels; each env is then reset
             once and takes a step as it is made, to see what lies there), and for every task ``step_count``
-            (int64 ``[N, 1]``), ``episode_reward`` (float32 ``[N, 1]``) and ``is_init`` (bool ``[N, 1]``),
-            which equal what TorchRL's StepCounter, RewardSum and InitTracker write.
+            (int64 ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
+            ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
+            env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is that before it is rounded.
         from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
             in :class:`~torchrl.envs.GymEnv`.
         pixels_only: with ``from_pixels``, leaves out the task's own observations.
@@ -127,6 +139,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
             k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
         }
         self._arguments.update(task_options)
+        task = task_ids(task)
         num_envs = check_int("num_envs", num_envs, minimum=1)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
@@ -216,9 +229,12 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         ]
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
-        self._nested = any(isinstance(key, tuple) for key in keys)
-        self._next_root = NextRoot(self._outputs, [key for key, _, _ in self._action_layout])
+        actions = [key for key, _, _ in self._action_layout]
+        self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
+        in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
+        self._next_root = NextRoot(keys, in_root, actions)
         self._use_device()
+        self._be_traceable()
 
     def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
         self.action_spec = full_action_spec(
@@ -285,6 +301,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
             TypeError: an option that the task does not have, or a value of another type.
             ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
         """
+        if torch.compiler.is_compiling() and not (kwargs or seed is not None or options or list_of_kwargs):
+            return self._traced_reset(tensordict)
         if kwargs:
             raise TypeError(
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
@@ -309,6 +327,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
     # ---- step ------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return self._traced_step(tensordict)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
@@ -332,6 +352,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         entry, which holds the true last observation of an episode that ended, and the root for the next step,
         which holds the first observation of the new one. Where no episode ended the two share tensors.
         """
+        if torch.compiler.is_compiling():
+            return self._traced_step_and_reset(tensordict)
         if tensordict.device != self._device:
             tensordict = tensordict.to(self._device)
         entries = getattr(tensordict, "_tensordict", None)
@@ -339,13 +361,14 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
             type(tensordict) is not TensorDict
             or entries is None
             or "_step" in entries
-            or self._nested
-            or self._run_type_checks
+            or not self._next_root.can_carry(entries, self._batch_size)
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
         if tensordict.batch_size != self._batch_size:
             self._assert_tensordict_shape(tensordict)
+        if self._run_type_checks:
+            check_dtypes(self, self._allocator.step_templates)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()
@@ -395,6 +418,13 @@ class PoolEnv(AsyncMethods, SimulatorMethods):
         """
         ready += self._unsafe(values, names), self._unsafe(self._next_root.continued(entries, values), names)
         self._allocator.prepare_step()
+
+    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
+        if torch.compiler.is_compiling():
+            return self._traced_step_and_reset(tensordict)
+        stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
+        return stepped
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""

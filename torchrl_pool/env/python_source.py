@@ -62,7 +62,7 @@ class PythonSource:
                 "respawn, step_timeout: envs of this process cannot be given up (num_workers is 0)"
             )
         count = _core.available_cpus() if num_workers is None else num_workers
-        native = {"step_count", "episode_reward", "is_init"}
+        native = {"step_count", "exact_reward", "episode_reward", "is_init"}
         limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else max_episode_steps
         with failures():
             self.workers = WorkerSet(

@@ -77,5 +77,12 @@ class SingleEnv(EnvBase):
 
 
 def single_envs(pool: PoolEnv) -> list[Callable[[], SingleEnv]]:
-    """For each env of the pool a callable that gives it as an env of its own."""
+    """For each env of the pool a callable that gives it as an env of its own.
+
+    Examples:
+        >>> from torchrl_pool import PoolEnv, single_envs
+        >>> first, second = (make() for make in single_envs(PoolEnv("CartPole-v1", num_envs=2)))
+        >>> first.rollout(3).shape
+        torch.Size([3])
+    """
     return [partial(SingleEnv, pool, i) for i in range(pool.num_envs)]

@@ -17,6 +17,7 @@ from torchrl.data import (
     TensorSpec,
     Unbounded,
 )
+from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 
@@ -145,3 +146,18 @@ def _composite(
             else known.expand(num_envs, *known.shape).to(device or known.device)
         )
     return composite
+
+
+def check_dtypes(env: EnvBase, written: Mapping[Key, torch.Tensor]) -> None:
+    """What ``run_type_checks`` makes sure of at each step: that the env writes what its specs say.
+
+    Raises:
+        TypeError: an entry has another dtype than its spec, which somebody has changed.
+    """
+    for key, spec in env.full_observation_spec.items(True, True):
+        if key in written:
+            spec.type_check(written[key], key)
+    for kind, specs in (("reward", env.full_reward_spec), ("done", env.full_done_spec)):
+        for key, spec in specs.items(True, True):
+            if key in written and written[key].dtype is not spec.dtype:
+                raise TypeError(f"expected {kind}.dtype to be {spec.dtype}, got {written[key].dtype}")

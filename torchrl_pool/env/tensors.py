@@ -22,7 +22,7 @@ class TensorMethods(EnvBase):
     num_threads: int
     _outputs: Sequence[_core.Spec]
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]
-    _nested: bool  # whether an output lies in a tensordict of its own
+    _nested: bool  # whether an output or action lies in a tensordict of its own
     _next_root: NextRoot
     _pin_memory_wish: bool | None
 
@@ -36,6 +36,8 @@ class TensorMethods(EnvBase):
         self._on_cpu = self.device is None or self.device.type == "cpu"
         self._overlaps = self._on_cpu and self.num_threads > 1
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
+        self.step_keys = list(self._allocator.step_templates)
+        self.root_keys = [key for key in self.step_keys if key not in self._allocator.reward_keys]
 
     def _check_actions(
         self, tensordict: TensorDictBase, num_rows: int | None = None
@@ -80,10 +82,35 @@ class TensorMethods(EnvBase):
     ) -> TensorDict:
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
-        if self._nested:
-            return TensorDict(values, batch_size=batch_size, device=self.device, names=names)
-        tensordict = TensorDict._new_unsafe(None, batch_size, names=names)
-        # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
-        tensordict._device = self._device
+        return unsafe_tensordict(values, batch_size, self._device, names, nested=self._nested)
+
+
+def unsafe_tensordict(
+    values: dict[Key, Any],
+    batch_size: torch.Size,
+    device: torch.device | None,
+    names: list[str] | None = None,
+    *,
+    nested: bool,
+) -> TensorDict:
+    """A tensordict of entries that are known to fit, some of which may lie in tensordicts of their own."""
+    tensordict = TensorDict._new_unsafe(None, batch_size, names=names)
+    # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
+    tensordict._device = device
+    if not nested:
         tensordict._tensordict.update(values)
         return tensordict
+    own: dict[Key, TensorDict] = {}  # by key; those of the values are somebody else's
+    for key, value in values.items():
+        into, path = tensordict, ((key,) if isinstance(key, str) else key)
+        for depth in range(1, len(path)):
+            below = own.get(path[:depth])
+            if below is None:
+                found = into._tensordict.get(path[depth - 1])
+                below = unsafe_tensordict({}, batch_size, device, names, nested=False)
+                if found is not None:
+                    below._tensordict.update(found.items())
+                own[path[:depth]] = into._tensordict[path[depth - 1]] = below
+            into = below
+        into._tensordict[path[-1]] = value
+    return tensordict

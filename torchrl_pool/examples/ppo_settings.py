@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Any
 
-
-def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of the configuration with its line in ``--help``."""
-    return field(default=default, metadata={"help": help, **more})
+from torchrl_pool.examples.actor_training import ActorSettings
+from torchrl_pool.examples.settings import option
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(ActorSettings):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("CartPole-v1", "a task's id, see python -m torchrl_pool list")
-    seed: int = option(0, "of networks, actions and simulators")
-    total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches")
-    num_envs: int = option(8, "simulators in the pool")
     frames_per_batch: int = option(2048, "env steps of all envs between two rounds of updates")
     minibatch_size: int = option(64, "env steps that an update learns from")
     epochs: int = option(10, "times that each step is learned from")
@@ -35,13 +30,50 @@ class Config:
     value_coef: float = option(0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)")
     entropy_coef: float = option(0.0, "of the policy's entropy")
     max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not")
-    normalize_observations: bool = option(False, "by their running mean and deviation, clipped to 10")
     normalize_rewards: bool = option(False, "by the deviation of discounted returns, clipped to 10")
-    sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
-    episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
     policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"))
     hidden: str = option("64,64", "units of the hidden layers of actor and critic")
-    sticky_actions: float = option(0.0, "probability that a game repeats the last action (Atari)")
+    recurrent: str = option("none", "what actor and critic remember with", choices=("none", "lstm", "gru"))
+    hidden_size: int = option(64, "units of that memory")
+    sequence_length: int = option(
+        0, "steps that it is learned through; the states before are data; 0: a whole batch"
+    )
+
+    @property
+    def clips_actions(self) -> bool:
+        return self.policy == "normal"
+
+    @property
+    def num_updates(self) -> int:
+        return math.ceil(self.total_frames / self.minibatch_size) * self.epochs
+
+    @property
+    def steps(self) -> int:
+        """Steps of each env in a batch."""
+        return math.ceil(self.frames_per_batch / self.num_envs)
+
+    @property
+    def steps_in_a_row(self) -> int:
+        """Steps that are learned from in their order: one, without a memory."""
+        return (self.sequence_length or self.steps) if self.recurrent != "none" else 1
+
+    def check(self) -> None:
+        super().check()
+        self.check_positive("frames_per_batch", "minibatch_size", "epochs", "hidden_size")
+        if self.sequence_length < 0 or self.steps % self.steps_in_a_row:
+            raise ValueError(
+                f"--sequence-length: expected a divisor of the {self.steps} steps of an env in a batch, "
+                f"got {self.sequence_length}"
+            )
+        if self.minibatch_size < self.steps_in_a_row:
+            raise ValueError(
+                f"--minibatch-size: expected at least one sequence of {self.steps_in_a_row} steps "
+                f"(--sequence-length), got {self.minibatch_size}"
+            )
+        if self.entropy_coef and self.policy == "tanh-normal":
+            raise ValueError(
+                "--entropy-coef: expected 0 with --policy tanh-normal, whose entropy has no formula"
+            )
 
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -172,15 +204,9 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-FOR_FAMILY = {"mujoco": "cleanrl-mujoco", "atari": "cleanrl-atari", "toy_text": "cleanrl-classic"}
-
-
-def check(config: Config) -> None:
-    """Refuses settings that cannot be, before anything is built."""
-    for name in ("total_frames", "num_envs", "frames_per_batch", "minibatch_size", "epochs"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')}: expected at least 1, got {getattr(config, name)}")
-    if config.seed < 0:
-        raise ValueError(f"--seed: expected at least 0, got {config.seed}")
-    if config.entropy_coef and config.policy == "tanh-normal":
-        raise ValueError("--entropy-coef: expected 0 with --policy tanh-normal, whose entropy has no formula")
+FOR_FAMILY = {
+    "mujoco": "cleanrl-mujoco",
+    "dm_control": "cleanrl-mujoco",
+    "atari": "cleanrl-atari",
+    "toy_text": "cleanrl-classic",
+}

@@ -9,18 +9,15 @@ import os
 import signal
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
@@ -134,7 +131,7 @@ class Curve:
 
     def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
         self.rows = list(rows)
-        self._path = folder / "curve.csv"
+        self.folder, self._path = folder, folder / "curve.csv"
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._lengths: deque[float] = deque(maxlen=WINDOW)
         self._board: Any = None
@@ -151,6 +148,10 @@ class Curve:
         done = after.get("done").transpose(0, 1)  # in the order of time
         self._returns.extend(after.get("episode_reward").transpose(0, 1)[done].tolist())
         self._lengths.extend(after.get("step_count").transpose(0, 1)[done].tolist())
+
+    def follow(self, other: Curve) -> None:
+        """Tells from now on of the episodes that another curve takes note of."""
+        self._returns, self._lengths = other._returns, other._lengths
 
     @property
     def mean_return(self) -> float:
@@ -213,6 +214,22 @@ def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
     axes.set_ylabel(f"Mean return of the last {WINDOW} episodes")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="png")
+
+
+def plot_lags(lags: Mapping[str, Counter[int]], path: Path) -> None:
+    """Draws how many updates old the weights were that chose the steps, for each name side by side."""
+    figure = Figure(figsize=(2 + 2.5 * len(lags), 3), dpi=120, layout="constrained")
+    plots = figure.subplots(1, len(lags), sharey=True, squeeze=False)[0]
+    for axes, (name, counts) in zip(plots, lags.items(), strict=True):
+        total = max(sum(counts.values()), 1)
+        axes.bar(list(counts), [count / total for count in counts.values()], color="tab:blue", width=0.8)
+        axes.set_title(name)
+        axes.set_xlabel("updates behind")
+        axes.set_xlim(-0.6, max([4, *counts]) + 0.6)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.spines[["top", "right"]].set_visible(False)
+    plots[0].set_ylabel("share of steps")
     figure.savefig(path, format="png")
 
 
@@ -324,58 +341,3 @@ def record_video(
         path = path.with_suffix(".gif")
         imageio.mimsave(path, pictures, duration=1000 / frames_per_second, loop=0)
     return path
-
-
-# ---- networks
-
-
-class ToFloat(nn.Module):
-    """Observations as a network wants them: numbers of states one-hot, pictures in [0, 1].
-
-    Args:
-        states: how many values each number of an observation can have; none: it is a picture.
-    """
-
-    def __init__(self, states: Sequence[int] = ()) -> None:
-        super().__init__()
-        self.states = list(states)
-
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        if not self.states:
-            return observation.float() / 255.0
-        if len(self.states) == 1:
-            return nn.functional.one_hot(observation, self.states[0]).float()
-        numbers = zip(observation.unbind(-1), self.states, strict=True)
-        return torch.cat([nn.functional.one_hot(one, count) for one, count in numbers], -1).float()
-
-
-def orthogonal(layer: nn.Module, gain: float) -> nn.Module:
-    """Gives a layer orthogonal weights and no bias (Saxe et al. 2014)."""
-    nn.init.orthogonal_(layer.weight, gain)  # type: ignore[arg-type]
-    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-    return layer
-
-
-def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> nn.Sequential:
-    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs, the last one with its own gain."""
-    layers: list[nn.Module] = []
-    for in_features, out_features in pairwise(sizes[:-1]):
-        layers += [orthogonal(nn.Linear(in_features, out_features), 2**0.5), activation()]
-    return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
-
-
-def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
-    """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
-    convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
-    return nn.Sequential(
-        ToFloat(),
-        orthogonal(convolution(channels, 32, 8, stride=4), 2**0.5),
-        nn.ReLU(),
-        orthogonal(convolution(32, 64, 4, stride=2), 2**0.5),
-        nn.ReLU(),
-        orthogonal(convolution(64, 64, 3, stride=1), 2**0.5),
-        nn.ReLU(),
-        nn.Flatten(-3),
-        orthogonal(nn.Linear(64 * 7 * 7, features), 2**0.5),
-        nn.ReLU(),
-    )

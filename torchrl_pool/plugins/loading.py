@@ -37,7 +37,14 @@ _broken: list[str] = []  # what went wrong with entry points
 
 
 def get_include() -> str:
-    """The folder to put on the include path when building a plugin (``torchrl_pool/env.h`` lies below it)."""
+    """The folder to put on the include path when building a plugin (``torchrl_pool/env.h`` lies below it).
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from torchrl_pool import get_include
+        >>> Path(get_include()).name
+        'include'
+    """
     return str(_INSTALLED / "include")
 
 
@@ -56,6 +63,11 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
         FileNotFoundError: the library, or one that it needs, cannot be loaded.
         ValueError: it is no plugin, was built for another ABI version, lacks a required function, or brings a
             task id that another plugin has already.
+
+    Examples:
+        >>> from torchrl_pool import load_plugin, task_info
+        >>> "CartPole-v1" in load_plugin(task_info("CartPole-v1").plugin_path)
+        True
     """
     return register(path)
 

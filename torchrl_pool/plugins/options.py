@@ -33,6 +33,12 @@ class OptionInfo:
         minimum: least value of a number, or of each element of a list.
         maximum: greatest value, likewise.
         fixed_count: length that a list must have; -1: any.
+
+    Examples:
+        >>> from torchrl_pool import task_info
+        >>> option = task_info("Pendulum-v1").options[0]
+        >>> option.name, option.type, option.default
+        ('g', 'float', 10.0)
     """
 
     name: str

@@ -30,6 +30,12 @@ class TaskInfo:
         can_render: whether :meth:`~torchrl_pool.PoolEnv.render` works.
         can_save: whether :meth:`~torchrl_pool.PoolEnv.get_state` works.
         plugin_path: the shared library that it comes from.
+
+    Examples:
+        >>> from torchrl_pool import task_info
+        >>> info = task_info("CartPole-v1")
+        >>> info.family, info.max_episode_steps, info.reward_threshold
+        ('classic', 500, 475.0)
     """
 
     id: str
@@ -49,6 +55,11 @@ def list_tasks(family: str | None = None) -> list[str]:
 
     Raises:
         ValueError: there is no such family.
+
+    Examples:
+        >>> from torchrl_pool import list_tasks
+        >>> list_tasks("classic")[:2]
+        ['Acrobot-v1', 'CartPole-v0']
     """
     families = {plugin.family for plugin in plugins()}
     if family is not None and family not in families:
@@ -61,6 +72,11 @@ def task_info(task: str) -> TaskInfo:
 
     Raises:
         ValueError: there is no such task.
+
+    Examples:
+        >>> from torchrl_pool import task_info
+        >>> task_info("Pendulum-v1").description
+        'swing a pendulum up and hold it there'
     """
     plugin, raw = find_task(task)
     options = {
@@ -68,6 +84,11 @@ def task_info(task: str) -> TaskInfo:
         for kind in ("options", "reset_options")
     }
     return TaskInfo(**{**raw, **options}, family=plugin.family, plugin_path=plugin.path)
+
+
+def is_task(task: str) -> bool:
+    """Whether a plugin that is loaded has a task of this id."""
+    return task in _tasks(discover=False)
 
 
 def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
@@ -81,6 +102,11 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
         if task.startswith("ALE/") and not any(plugin.family == "atari" for plugin in plugins()):
             raise ValueError(
                 f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
+            )
+        if task.startswith("dm_control/") and not any(p.family == "dm_control" for p in plugins()):
+            raise ValueError(
+                f"task {task!r}: this torchrl_pool was built without dm_control's suite "
+                "(TORCHRL_POOL_DM_CONTROL=OFF, or another release of MuJoCo than 3.17.0)"
             )
         hint = suggestion(task, tasks)
         if sources := built_from(task):

@@ -35,6 +35,8 @@ def suggestion(task: str, known: Iterable[str]) -> str:
     else:
         parts = [name for name in by_name if len(asked) > 2 and asked in name]
         names = parts + difflib.get_close_matches(asked, by_name.keys() - parts, n=3, cutoff=0.7)
+        namespace = _part(task, "namespace")
+        names.sort(key=lambda name: all(_part(id, "namespace") != namespace for id in by_name[name]))
     near = [id for name in names for id in by_name[name]][:3]
     if not near:
         return "see list_tasks()"

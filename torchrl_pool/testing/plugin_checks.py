@@ -248,6 +248,11 @@ def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: An
 
     Raises:
         AssertionError: the task breaks the contract; the message names the check and the entry.
+
+    Examples:
+        >>> from torchrl_pool.testing import check_plugin
+        >>> "threads" in check_plugin("CartPole-v1", num_envs=2, steps=10)
+        True
     """
     done = []
     for name, check in CHECKS.items():

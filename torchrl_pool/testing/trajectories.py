@@ -30,8 +30,8 @@ def assert_same_trajectories(
     """Checks that a task gives the trajectories of a Gymnasium env, bit for bit, through all resets.
 
     For each seed s, env i of the pool and of the twins is reset with seed s + i; both then get the same
-    actions, and a twin whose episode ends is reset without a seed. Observations, rewards (as float32), flags
-    and infos must be equal in every bit, and observations in dtype and shape.
+    actions, and a twin whose episode ends is reset without a seed. Observations, rewards (in the task's
+    dtype), flags and infos must be equal in every bit, and observations in dtype and shape.
 
     Args:
         task: the id of a task.
@@ -54,6 +54,12 @@ def assert_same_trajectories(
 
     Raises:
         AssertionError: the two differ; the message names the seed, the step, the env and the entry.
+
+    Examples:
+        >>> import gymnasium
+        >>> from torchrl_pool.testing import assert_same_trajectories
+        >>> make_twin = lambda: gymnasium.make("CartPole-v1")
+        >>> data = assert_same_trajectories("CartPole-v1", make_twin, steps=50, seeds=[0])
     """
     options = {"categorical_action_encoding": True, "device": "cpu", **options}
     pool = PoolEnv(task, num_envs, info_keys=info_keys, **options)
@@ -115,8 +121,9 @@ class _Comparison:
         after = root["next"]
         self._compare_root(after, i, observation, info)
         for key in self._pool.reward_keys:
-            want = np.asarray(reward, np.float32).reshape(after[key][i].shape)
-            self._compare(key, i, after[key][i], want)
+            have = after[key][i]
+            want = np.asarray(reward, have.numpy().dtype).reshape(have.shape)
+            self._compare(key, i, have, want)
         for key, want in (("terminated", terminated), ("truncated", truncated)):
             self._compare(key, i, after[key][i], np.array([want], bool))
         self._where = f"root after step {t}"

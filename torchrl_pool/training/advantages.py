@@ -50,7 +50,7 @@ def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> T
     keys, after = gae.tensor_keys, batch.get("next")
     reward, done = after.get(keys.reward), after.get(keys.done)
     terminated = after.get(keys.terminated, done)
-    value, next_value = _values(gae, batch, done, chunk)
+    value, next_value = values_of(gae, batch, done, chunk)
     # [N, T] each: small tensors are what the recursion over T is made of.
     gamma, lmbda = gae.gamma.item(), gae.lmbda.item()
     delta = (reward + gamma * next_value * ~terminated - value).squeeze(-1)
@@ -82,13 +82,13 @@ def _check(gae: GAE, batch: TensorDictBase) -> None:
         raise ValueError(f"batch: expected [N, T], got {list(batch.shape)}")
 
 
-def _values(
-    gae: GAE, batch: TensorDictBase, done: torch.Tensor, chunk: int
+def values_of(
+    estimator: Any, batch: TensorDictBase, done: torch.Tensor, chunk: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The critic's values ``[N, T, 1]`` of the steps' observations, and of those that follow them."""
-    networks = networks_of(gae.value_network)
-    key = gae.tensor_keys.value
-    in_keys: list[Any] = list(gae.value_network.in_keys)
+    networks = networks_of(estimator.value_network)
+    key = estimator.tensor_keys.value
+    in_keys: list[Any] = list(estimator.value_network.in_keys)
 
     def values(source: TensorDictBase) -> torch.Tensor:
         parts = []

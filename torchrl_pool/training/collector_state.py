@@ -25,6 +25,14 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
     Raises:
         NotImplementedError: a task that cannot save its state.
         TypeError: an env that is no PoolEnv, with or without transforms.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> from torchrl_pool.training import collector_state
+        >>> collector = PoolCollector(PoolEnv("CartPole-v1", 2), frames_per_batch=8, total_frames=-1)
+        >>> batch = next(iter(collector))
+        >>> collector_state(collector)["frames"]
+        8
     """
     pool = _pool_of(collector)
     env = collector.env
@@ -48,6 +56,17 @@ def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> Non
 
     Raises:
         ValueError: the state is that of other simulators.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> from torchrl_pool.training import collector_state, load_collector_state
+        >>> one, other = (
+        ...     PoolCollector(PoolEnv("CartPole-v1", 2, seed=seed), frames_per_batch=8, total_frames=-1)
+        ...     for seed in (0, 1)
+        ... )
+        >>> load_collector_state(other, collector_state(one))
+        >>> (next(iter(one))["observation"][:, 0] == next(iter(other))["observation"][:, 0]).all().item()
+        True
     """
     pool = _pool_of(collector)
     if len(state["simulators"]) != pool.num_envs:

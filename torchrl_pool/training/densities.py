@@ -63,15 +63,31 @@ class TanhNormalDensity(NormalDensity):
     has_entropy = False  # TorchRL draws actions to estimate it
 
     def prepared(self, action: torch.Tensor, log_prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        middle, half = self._middle_and_half(action)
+        limit = 1 - torch.finfo(action.dtype).resolution  # TorchRL's, which keeps the inverse finite
+        before = ((action - middle) / half).clamp(-limit, limit).atanh()
+        return before, log_prob + self._log_slope(before, half)
+
+    def drawn(self, tensors: Tensors, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Actions ``[n, …]`` made of standard normal numbers of their shape, and log-probs ``[n]``."""
+        before = tensors[self.keys["loc"]] + tensors[self.keys["scale"]] * noise
+        middle, half = self._middle_and_half(before)
+        limit = 1 - torch.finfo(before.dtype).resolution
+        log_prob = self.log_prob(tensors, before) - self._log_slope(before, half)
+        return middle + half * before.tanh().clamp(-limit, limit), log_prob
+
+    def _middle_and_half(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         low, high = (
-            torch.as_tensor(self.kwargs.get(name, default)).to(action)
+            torch.as_tensor(self.kwargs.get(name, default)).to(like)
             for name, default in (("low", -1.0), ("high", 1.0))
         )
-        half = (high - low) / 2
-        limit = 1 - torch.finfo(action.dtype).resolution  # TorchRL's, which keeps the inverse finite
-        before = ((action - (high + low) / 2) / half).clamp(-limit, limit).atanh()
+        return (high + low) / 2, (high - low) / 2
+
+    @staticmethod
+    def _log_slope(before: torch.Tensor, half: torch.Tensor) -> torch.Tensor:
+        """The logarithm of how much actions spread, by the numbers before the tanh ``[n, …]``."""
         slope = 2 * (math.log(2) - before - torch.nn.functional.softplus(-2 * before)) + half.log()
-        return before, log_prob + slope.sum(-1)
+        return slope.sum(-1)
 
 
 class CategoricalDensity(Density):

@@ -49,3 +49,9 @@ def flatten_parameters(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
         parameter.data = data.view_as(parameter)
         parameter.grad = grad.view_as(parameter)
     return flat
+
+
+def shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
+    """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
+    norm: torch.Tensor = torch.linalg.vector_norm(gradient)
+    return (max_norm / (norm + 1e-6)).clamp_max(1.0)

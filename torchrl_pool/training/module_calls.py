@@ -8,19 +8,29 @@ from typing import Any, TypeAlias
 from torch import Tensor, nn
 
 from torchrl_pool.collecting.lean_policy import NetworkCall, parts_of
+from torchrl_pool.collecting.lean_policy.recurrent import Recurrent
 from torchrl_pool.env.specs import Key
+from torchrl_pool.training.sequences import SequenceCall
 
 Tensors: TypeAlias = "dict[Key, Tensor]"
+Call: TypeAlias = NetworkCall | SequenceCall
 
 
-def networks_of(module: Any) -> list[NetworkCall]:
+def networks_of(module: Any, sequence_length: int = 1) -> list[Call]:
     """The networks below a module in the order of their calls.
 
+    Args:
+        module: of :class:`~tensordict.nn.TensorDictModule`, ``LSTMModule`` and ``GRUModule``.
+        sequence_length: rows after which memories begin with the next row's states.
+
     Raises:
-        TypeError: a module that is not made of :class:`~tensordict.nn.TensorDictModule` around networks.
+        TypeError: a module that is not made of these.
     """
-    calls: list[NetworkCall] = []
+    calls: list[Call] = []
     for part in parts_of(module):
+        if isinstance(part.step, Recurrent):
+            calls.append(SequenceCall(part.step, sequence_length))
+            continue
         if not isinstance(part.step, NetworkCall) or not isinstance(part.step.network, nn.Module):
             why = f" ({part.why_not})" if part.why_not else ""
             raise TypeError(f"expected TensorDictModules around networks, got {part.name}{why}")
@@ -28,7 +38,12 @@ def networks_of(module: Any) -> list[NetworkCall]:
     return calls
 
 
-def call(networks: Iterable[NetworkCall], tensors: Tensors) -> None:
+def call(networks: Iterable[Call], tensors: Tensors) -> None:
     """Calls networks one after the other, each with what is in the dict, which gets what they return."""
     for network in networks:
         network(tensors)
+
+
+def distinct(calls: Iterable[Call]) -> list[Call]:
+    """The calls in their order, each but once."""
+    return list({(id(one.network), tuple(one.in_keys), tuple(one.out_keys)): one for one in calls}.values())

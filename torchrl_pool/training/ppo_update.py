@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import nn
-from torch.fx.experimental.proxy_tensor import make_fx
 from torchrl.objectives import ClipPPOLoss
 
-from torchrl_pool.collecting.lean_policy import NetworkCall, read_first
+from torchrl_pool.collecting.lean_policy import read_first
+from torchrl_pool.training.compiled_once import CompiledOnce
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.flat_parameters import flatten_parameters
-from torchrl_pool.training.module_calls import Tensors, call, networks_of
+from torchrl_pool.training.flat_parameters import flatten_parameters, shrinking
+from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
+from torchrl_pool.training.module_calls import Tensors, call, distinct, networks_of
 
 
 class PPOUpdate:
@@ -37,12 +38,15 @@ class PPOUpdate:
         compile: whether ``torch.compile`` makes one graph of everything but the optimiser's step, for
             minibatches of one size from batches of one size; others are not compiled. Takes tens of seconds
             of a CPU, at the first update, which small networks win back in some 10,000 updates.
+        sequence_length: steps that an ``LSTMModule`` or ``GRUModule`` goes through from the state that the
+            collector stored with the first of them; where an episode begins in between, it begins anew.
+            A minibatch is then made of whole sequences, see :func:`~torchrl_pool.training.minibatches`.
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
         ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``,
-            whose entropy has no formula.
+            whose entropy has no formula; sequences that are to be compiled.
 
     Examples:
         >>> from functools import partial
@@ -70,16 +74,17 @@ class PPOUpdate:
         *,
         max_grad_norm: float | None = None,
         compile: bool = False,
+        sequence_length: int = 1,
     ) -> None:
         _check(loss)
+        if compile and sequence_length > 1:
+            raise ValueError("compile: expected False with sequences, whose steps depend on the data")
         self.loss, self.max_grad_norm = loss, max_grad_norm
-        self._terms = _Terms(loss)
+        self._terms, self.sequence_length = _Terms(loss, sequence_length), sequence_length
         self._own = dict(self._terms.named_parameters())
         self._flat = flatten_parameters(self._own.values())
         self.optimizer = optimizer([self._flat])
-        self._compile = compile
-        self._compiled: Callable[..., tuple[torch.Tensor, torch.Tensor]] | None = None
-        self._compiled_shapes: list[torch.Size] = []
+        self._compiled = CompiledOnce(self._gradient) if compile else None
 
     @torch.no_grad()
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
@@ -110,8 +115,7 @@ class PPOUpdate:
         grad = self._flat.grad
         assert grad is not None
         inputs = [indices, *columns, *self._terms.coefficients()]
-        if self._compile and self._has_graph_for(inputs):
-            assert self._compiled is not None
+        if self._compiled is not None:
             gradient, losses = self._compiled(self._flat.detach(), *inputs)
             grad.copy_(gradient)
         else:
@@ -119,7 +123,7 @@ class PPOUpdate:
             losses = self._terms(*inputs)
             losses.sum().backward()
             if self.max_grad_norm is not None:
-                grad.mul_(_shrinking(grad, self.max_grad_norm))
+                grad.mul_(shrinking(grad, self.max_grad_norm))
         self.optimizer.step()
         objective, critic, entropy = losses.detach().unbind()
         return {"loss_objective": objective, "loss_critic": critic, "loss_entropy": entropy}
@@ -137,8 +141,9 @@ class PPOUpdate:
         terms = self._terms
         parts: list[list[torch.Tensor]] = []
         observed = rest[terms.clips_value :]
+        chunk = max(4096 // self.sequence_length, 1) * self.sequence_length
         for rows in zip(
-            *[torch.split(column, 4096) for column in (action, before, target, *observed)], strict=True
+            *[torch.split(column, chunk) for column in (action, before, target, *observed)], strict=True
         ):
             tensors: Tensors = dict(zip(terms.observed, rows[3:], strict=True))
             call(terms.calls, tensors)
@@ -167,22 +172,6 @@ class PPOUpdate:
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _has_graph_for(self, inputs: list[torch.Tensor]) -> bool:
-        """Whether what is compiled suits these inputs; the first ones are those that it is compiled for."""
-        shapes = [one.shape for one in inputs]
-        if self._compiled is None:
-            # Of the Python code only the arithmetic is left. Shapes are compared here, so that nothing else
-            # has to be looked at before each update: not a layer, not a hook.
-            graph = make_fx(self._gradient)(self._flat.detach(), *inputs)
-            self._compiled = torch.compile(
-                graph,
-                fullgraph=True,
-                dynamic=False,
-                options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
-            )
-            self._compiled_shapes = shapes
-        return shapes == self._compiled_shapes
-
     def _gradient(self, flat: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
 
@@ -196,14 +185,14 @@ class PPOUpdate:
 
         gradient, losses = torch.func.grad(total, has_aux=True)(flat)
         if self.max_grad_norm is not None:
-            gradient = gradient * _shrinking(gradient, self.max_grad_norm)
+            gradient = gradient * shrinking(gradient, self.max_grad_norm)
         return gradient, losses
 
 
 class _Terms(nn.Module):
     """The three terms of a loss as a function of tensors; its parameters are those of the networks."""
 
-    def __init__(self, loss: ClipPPOLoss) -> None:
+    def __init__(self, loss: ClipPPOLoss, sequence_length: int) -> None:
         super().__init__()
         actor, critic = loss.actor_network, loss.critic_network
         self.density = density_of(actor.module[-1])
@@ -211,14 +200,14 @@ class _Terms(nn.Module):
         if self.has_bonus and not self.density.has_entropy:
             raise ValueError("loss: expected no entropy bonus for TanhNormal, whose entropy has no formula")
         self.clips_value = loss.clip_value is not None
-        self.normalizes, self.distance = loss.normalize_advantage, _DISTANCES[loss.loss_critic_type]
+        self.normalizes, self.distance = loss.normalize_advantage, DISTANCES[loss.loss_critic_type]
         self.value_key = loss.tensor_keys.value
         self.__dict__["loss"] = loss  # not a module of this one: its parameters are those of the networks
         clip = ["clip_epsilon_low", "clip_epsilon_high"] if loss._asymmetric_clip else ["clip_epsilon"] * 2
         self._coefficients = [*clip, "critic_coeff", "entropy_coeff", *["clip_value"][: self.clips_value]]
         # A trunk that both have is called once.
-        calls = [one for part in list(actor.module)[:-1] for one in networks_of(part)]
-        self.calls = list({_identity(one): one for one in [*calls, *networks_of(critic)]}.values())
+        parts = [*list(actor.module)[:-1], critic]
+        self.calls = distinct(one for part in parts for one in networks_of(part, sequence_length))
         self.networks = nn.ModuleList(one.network for one in self.calls)
         self.observed: list[Any] = read_first(self.calls)
 
@@ -258,36 +247,17 @@ class _Terms(nn.Module):
         return torch.stack([objective, critic, bonus])
 
 
-def _identity(one: NetworkCall) -> tuple[Any, ...]:
-    return id(one.network), tuple(one.in_keys), tuple(one.out_keys)
-
-
-_DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
-    "l1": nn.functional.l1_loss,
-    "l2": nn.functional.mse_loss,
-    "smooth_l1": nn.functional.smooth_l1_loss,
-}
-
-
-def _shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
-    """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
-    norm: torch.Tensor = torch.linalg.vector_norm(gradient)
-    return (max_norm / (norm + 1e-6)).clamp_max(1.0)
-
-
 def _check(loss: Any) -> None:
-    if type(loss) is not ClipPPOLoss:
-        raise TypeError(f"loss: expected ClipPPOLoss, got {type(loss).__name__}")
-    others = {
-        "delay_actor": loss.delay_actor,
-        "max_importance_ratio": loss.max_importance_ratio,
-        "advantage_norm": loss.advantage_norm,
-        "separate_losses": loss.separate_losses,
-        "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
-        "entropy_coeff, as a mapping": loss._entropy_coeff_map,
-        "critic_coeff=None": not loss._has_critic,
-        "reduction": loss.reduction != "mean",
-    }
-    unknown = [name for name, value in others.items() if value not in (None, False, ())]
-    if unknown:
-        raise ValueError(f"loss: these options are not known here: {', '.join(unknown)}")
+    check_class(loss, ClipPPOLoss)
+    refuse_unknown(
+        {
+            "delay_actor": loss.delay_actor,
+            "max_importance_ratio": loss.max_importance_ratio is not None,
+            "advantage_norm": loss.advantage_norm is not None,
+            "separate_losses": loss.separate_losses,
+            "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
+            "entropy_coeff, as a mapping": loss._entropy_coeff_map is not None,
+            "critic_coeff=None": not loss._has_critic,
+            "reduction": loss.reduction != "mean",
+        }
+    )

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 class FusedPool:
     """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches."""
 
-    _run_type_checks = False
     _post_step_mdp_hooks = None
 
     def __init__(self, env: FusedEnv, part: NativePart) -> None:
@@ -28,7 +27,7 @@ class FusedPool:
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
         self.full_action_spec: Composite = env.full_action_spec
         self._allocator, self._next_root = part.allocator, part.next_root
-        self._on_cpu, self._nested = pool._on_cpu, part.nested
+        self._on_cpu = pool._on_cpu
 
     def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self.env.rand_action(tensordict)

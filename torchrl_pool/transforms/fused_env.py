@@ -17,6 +17,7 @@ from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
 
@@ -28,7 +29,7 @@ class NativePart:
         self.env, self.chain = env, chain
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot.of(chain.keys, chain.root_keys, action_keys)
+        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
@@ -41,14 +42,8 @@ class NativePart:
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
     ) -> TensorDict:
         """As :meth:`PoolEnv._unsafe`."""
-        if self.nested:
-            batch_size = [self.env.num_envs if num_rows is None else num_rows]
-            # One by one: its constructor puts nested entries last.
-            tensordict = TensorDict({}, batch_size=batch_size, device=self.env.device, names=names)
-            for key, value in values.items():
-                tensordict.set(key, value)
-            return tensordict
-        return self.env._unsafe(values, names, num_rows)
+        batch_size = torch.Size([self.env.num_envs if num_rows is None else num_rows])
+        return unsafe_tensordict(values, batch_size, self.env._device, names, nested=self.nested)
 
     # ---- the three calls of the executor
 
@@ -161,6 +156,12 @@ class FusedEnv(TransformedEnv):
     The longest part of its transforms, from the env outwards, that has a native form runs in the executor, on
     the row that a thread has just written; TorchRL runs the others around it. Masks of some envs go TorchRL's
     way where the two could differ.
+
+    Examples:
+        >>> from torchrl.envs import RewardSum, TransformedEnv
+        >>> from torchrl_pool import FusedEnv, PoolEnv, fuse
+        >>> isinstance(fuse(TransformedEnv(PoolEnv("CartPole-v1", 4), RewardSum())), FusedEnv)
+        True
     """
 
     def __init__(self, base_env: PoolEnv, transform: Transform, **kwargs: Any) -> None:
@@ -215,7 +216,7 @@ class FusedEnv(TransformedEnv):
         elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
         elsewhere = super().step_and_maybe_reset
         native = self.native()
-        if native is None or native.nested or (own := self.__dict__)["_fusion"].rest:
+        if native is None or (own := self.__dict__)["_fusion"].rest:
             return elsewhere(tensordict)
         base = native.env
         if tensordict.device != base._device:
@@ -226,6 +227,7 @@ class FusedEnv(TransformedEnv):
             or entries is None
             or "_step" in entries
             or base._run_type_checks
+            or not native.next_root.can_carry(entries, base._batch_size)
             or base._post_step_mdp_hooks is not None
             or tensordict.is_locked
             or tensordict.batch_size != base._batch_size

@@ -82,6 +82,12 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
     return None
 
 
+def stacks(space: spaces.Tuple[Any]) -> int:
+    """How many entries hold the leaves of a Tuple's parts, stacked; 0: each leaf has one of its own."""
+    parts = [leaves_of(child, "part") for child in space.spaces]
+    return len(parts[0]) if _are_alike(parts) else 0
+
+
 def _leaves_of_tuple(space: spaces.Tuple[Any], role: str, path: tuple[str, ...]) -> list[Leaf]:
     parts = [leaves_of(child, role, path) for child in space.spaces]
     if _are_alike(parts):
@@ -96,12 +102,12 @@ def _leaves_of_tuple(space: spaces.Tuple[Any], role: str, path: tuple[str, ...])
 
 def _writer_of_tuple(space: spaces.Tuple[Any]) -> Write:
     writers = [writer_of(child) or next for child in space.spaces]
-    parts = [leaves_of(child, "action") for child in space.spaces]
-    if not _are_alike(parts):
+    count = stacks(space)
+    if not count:
         return lambda leaves: tuple(write(leaves) for write in writers)
 
     def write(leaves: Iterator[Any]) -> tuple[Any, ...]:
-        stacked = [next(leaves) for _ in parts[0]]
+        stacked = [next(leaves) for _ in range(count)]
         return tuple(write(iter([leaf[i] for leaf in stacked])) for i, write in enumerate(writers))
 
     return write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -224,8 +224,8 @@ class Worker:
     def call(
         self, envs: Sequence[int], name: str, arguments: Sequence[Any], named: dict[str, Any]
     ) -> list[Any]:
-        """Calls a method of these envs."""
-        return self._for_each(envs, lambda i, env: _attribute(env, name)(*arguments, **named))
+        """Calls a method of these envs; an attribute that cannot be called is given as it is."""
+        return self._for_each(envs, lambda i, env: _called(_attribute(env, name), arguments, named))
 
     def get_attr(self, envs: Sequence[int], name: str) -> list[Any]:
         """An attribute of these envs, of the outermost wrapper that has it."""
@@ -338,6 +338,10 @@ def _dumps(value: Any) -> bytes:
 def _attribute(env: Any, name: str) -> Any:
     get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
     return getattr(env, name) if get is None else get(name)
+
+
+def _called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    return value(*arguments, **named) if callable(value) or arguments or named else value
 
 
 def _set_attribute(env: Any, name: str, value: Any) -> None:

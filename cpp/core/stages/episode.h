@@ -3,6 +3,7 @@
 #define TORCHRL_POOL_CORE_STAGES_EPISODE_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -40,31 +41,50 @@ class IsInit : public Stage {
   const std::size_t column_;
 };
 
-// float32, of the reward's shape: its running sum since the reset, as TorchRL's RewardSum adds it up.
+// Of the reward's dtype and shape: its running sum since the reset, as TorchRL's RewardSum adds it up.
+template <class T>
 class EpisodeReward : public Stage {
  public:
   EpisodeReward(std::size_t output, std::size_t column, std::string name, std::size_t size)
       : output_(output), column_(column), name_(std::move(name)), size_(size) {}
 
   bool Run(const StageRow& row) const override {
-    auto* sums = reinterpret_cast<float*>(row.state + state_offset);
+    auto* sums = reinterpret_cast<T*>(row.state + state_offset);
     if (row.is_first()) {
-      std::fill_n(sums, size_, 0.0f);
+      std::fill_n(sums, size_, T{0});
     } else {
-      const auto* rewards = static_cast<const float*>(row.written[output_]);
+      const auto* rewards = static_cast<const T*>(row.written[output_]);
       for (std::size_t i = 0; i < size_; ++i) sums[i] += rewards[i];
     }
     if (std::byte* to = row.columns[column_]) std::memcpy(to, sums, state_bytes());
     return true;
   }
 
-  std::size_t state_bytes() const override { return size_ * sizeof(float); }
+  std::size_t state_bytes() const override { return size_ * sizeof(T); }
   std::string state_name() const override { return name_; }
 
  private:
   const std::size_t output_, column_;
   const std::string name_;
   const std::size_t size_;
+};
+
+// float64 [1]: the reward of the step before it was rounded to the reward's own dtype; 0 after a reset.
+class ExactReward : public Stage {
+ public:
+  ExactReward(std::size_t output, std::size_t column) : output_(output), column_(column) {}
+
+  bool Run(const StageRow& row) const override {
+    std::byte* const to = row.columns[column_];
+    if (!to) return true;
+    double reward = row.is_first() ? 0.0 : row.reward;
+    if (std::isnan(reward)) reward = *static_cast<const float*>(row.written[output_]);
+    std::memcpy(to, &reward, sizeof reward);
+    return true;
+  }
+
+ private:
+  const std::size_t output_, column_;
 };
 
 }  // namespace torchrl_pool::core

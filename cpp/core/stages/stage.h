@@ -18,6 +18,7 @@ struct StageRow {
   void* const* written;        // where the env has written each of its outputs; null: it has not
   std::byte* state;            // the env's bytes of all stages
   std::int64_t elapsed_steps;  // of the episode; 0: a reset has just begun it
+  double reward;               // before it was rounded, where the env has told it; else NaN
   const trp_task* task;
   trp_env* env;
   trp_error* error;

@@ -12,6 +12,7 @@ namespace {
 
 // expand_model_path of the reference.
 std::string ExpandPath(const std::string& xml_file) {
+  if (IsXml(xml_file)) return xml_file;
   if (xml_file.starts_with('.') || xml_file.starts_with('/')) return xml_file;
   if (xml_file == "~" || xml_file.starts_with("~/")) {
     const char* home = std::getenv("HOME");

@@ -40,7 +40,7 @@ struct GymnasiumOptions {
   template <class Visitor>
   void VisitModel(Visitor& visit) {
     visit("xml_file", xml_file,
-          "the model: the name of one of Gymnasium's, or a path that begins with '.', '/' or '~'");
+          "the model: the name of one of Gymnasium's, a path that begins with '.', '/' or '~', or XML text");
     visit("frame_skip", frame_skip, "simulation steps per step",
           Limits<std::int64_t>{.choices = {}, .minimum = 1});
   }
@@ -112,7 +112,7 @@ class GymnasiumEnv {
     return {options.view.height, options.view.width};
   }
   void Render(std::uint8_t* rgb) {
-    Draw(base_options_.model, simulation_.mutable_data(), base_options_.view, rgb);
+    Draw(base_options_.model, model(), simulation_.mutable_data(), base_options_.view, rgb);
   }
 
   template <class Visitor>

@@ -25,9 +25,13 @@ struct Trap {
 };
 thread_local Trap* armed = nullptr;
 
-// Warnings are not shown: those of a step are counted in mjData, where Simulation looks.
+// Of another plugin that uses the same library, or MuJoCo's own.
+mjfLogHandler previous = nullptr;
+
+// Warnings are not shown: those of a step are counted in mjData, where simulations look.
 void HandleLog(const mjLogMessage* log) {
-  if (log->level != mjLOG_ERROR || !armed) return;
+  if (log->level != mjLOG_ERROR) return;
+  if (!armed) return previous(log);
   std::snprintf(armed->message, sizeof armed->message, "%s%s%s", log->subject, log->body ? ": " : "",
                 log->body ? log->body : "");
   std::longjmp(armed->frame, 1);
@@ -39,7 +43,7 @@ void Start() {
                              std::string(mj_versionString()) + ", the plugin was built for " +
                              TRP_MUJOCO_VERSION);
   }
-  mju_setLogHandler(HandleLog);
+  previous = mju_setLogHandler(HandleLog);
   const std::string extensions = DataFolder() + "/extensions";
   Protect([&] { mj_loadAllPluginLibraries(extensions.c_str(), nullptr); });
 }

@@ -29,15 +29,46 @@ std::string Names(const mjModel& model, mjtObj kind) {
   return names.empty() ? "none with a name" : names;
 }
 
+// A file that lies in memory.
+class MemoryFile {
+ public:
+  static constexpr const char* kName = "model.xml";
+
+  explicit MemoryFile(const std::string& content) {
+    mj_defaultVFS(&vfs_);
+    mj_addBufferVFS(&vfs_, kName, content.data(), static_cast<int>(content.size()));
+  }
+  ~MemoryFile() { mj_deleteVFS(&vfs_); }
+  MemoryFile(const MemoryFile&) = delete;
+  const mjVFS* vfs() const { return &vfs_; }
+
+ private:
+  mjVFS vfs_;
+};
+
 }  // namespace
+
+bool IsXml(const std::string& path) {
+  const std::size_t first = path.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && path[first] == '<';
+}
 
 Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height) {
   StartLibrary();
-  if (!std::filesystem::exists(path)) throw FileNotFound("File " + path + " does not exist");
-  char error[1000] = "";
+  char error[900] = "";
   mjModel* model = nullptr;
-  Protect([&] { model = mj_loadXML(path.c_str(), nullptr, error, sizeof error); });
-  if (!model) throw InvalidArgument(path + ": " + error);
+  if (IsXml(path)) {
+    const MemoryFile file(path);
+    Protect([&] { model = mj_loadXML(MemoryFile::kName, file.vfs(), error, sizeof error); });
+  } else {
+    if (!std::filesystem::exists(path)) throw FileNotFound("File " + path + " does not exist");
+    Protect([&] { model = mj_loadXML(path.c_str(), nullptr, error, sizeof error); });
+  }
+  if (!model) {
+    std::string reason = error;
+    reason.erase(reason.find_last_not_of('\n') + 1);
+    throw InvalidArgument((IsXml(path) ? "the model's XML" : path) + ": " + reason);
+  }
   auto& global = model->vis.global;
   global.offwidth = std::max(global.offwidth, static_cast<int>(width));
   global.offheight = std::max(global.offheight, static_cast<int>(height));

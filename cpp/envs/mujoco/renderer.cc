@@ -51,10 +51,15 @@ class Stage {
   bool expired() const { return model_.expired(); }
   bool Shows(const Model& model) const { return !expired() && model_.lock() == model; }
 
-  void Draw(const mjModel& model, mjData* data, const View& view, std::uint8_t* rgb) {
+  void Draw(const mjModel& shared, const mjModel& model, mjData* data, const View& view, std::uint8_t* rgb) {
     const mjrRect viewport{0, 0, static_cast<int>(view.width), static_cast<int>(view.height)};
     mjvCamera camera = view.camera;
     Protect([&] {
+      // An env's own height fields may have changed since the last picture.
+      if (model.hfield_data != shared.hfield_data || has_own_terrain_) {
+        for (int i = 0; i < model.nhfield; ++i) mjr_uploadHField(&model, &context_, i);
+        has_own_terrain_ = model.hfield_data != shared.hfield_data;
+      }
       mjvPerturb perturb;
       mjv_defaultPerturb(&perturb);
       mjv_updateScene(&model, data, &view.option, &perturb, &camera, mjCAT_ALL, &scene_);
@@ -65,6 +70,7 @@ class Stage {
 
  private:
   const std::weak_ptr<const mjModel> model_;
+  bool has_own_terrain_ = false;
   mjrContext context_;
   mjvScene scene_;
 };
@@ -80,10 +86,10 @@ class Studio {
     stages_.clear();  // while the context is current
   }
 
-  void Draw(const Model& model, mjData* data, const View& view, std::uint8_t* rgb) {
+  void Draw(const Model& model, const mjModel& own, mjData* data, const View& view, std::uint8_t* rgb) {
     const CurrentContext current(*context_);
     if (!current) throw Unsupported("cannot draw: the OpenGL context cannot be made current in this thread");
-    StageOf(model, view.max_geom).Draw(*model, data, view, rgb);
+    StageOf(model, view.max_geom).Draw(*model, own, data, view, rgb);
   }
 
  private:
@@ -109,9 +115,9 @@ void FlipRows(std::uint8_t* rgb, std::int64_t height, std::int64_t width) {
 
 }  // namespace
 
-void Draw(const Model& model, mjData* data, const View& view, std::uint8_t* rgb) {
+void Draw(const Model& model, const mjModel& own, mjData* data, const View& view, std::uint8_t* rgb) {
   thread_local Studio studio;
-  studio.Draw(model, data, view, rgb);
+  studio.Draw(model, own, data, view, rgb);
   FlipRows(rgb, view.height, view.width);
 }
 

@@ -19,8 +19,9 @@ struct View {
 };
 
 // Draws into rgb, uint8 [height, width, 3]. Any thread: each that draws has its own OpenGL context, and in it
-// one set of textures and meshes per model. Throws Unsupported on a machine that cannot draw.
-void Draw(const Model& model, mjData* data, const View& view, std::uint8_t* rgb);
+// one set of textures and meshes per model. `own` is the model or an env's copy of it with other numbers,
+// whose height fields are drawn anew with every picture. Throws Unsupported on a machine that cannot draw.
+void Draw(const Model& model, const mjModel& own, mjData* data, const View& view, std::uint8_t* rgb);
 
 }  // namespace torchrl_pool::mujoco
 

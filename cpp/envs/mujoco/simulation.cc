@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <new>
-#include <stdexcept>
 
-#include "library.h"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::mujoco {
@@ -21,34 +19,41 @@ mjData* MakeData(const mjModel& model) {
 
 Simulation::Simulation(Model model) : model_(std::move(model)), data_(MakeData(*model_), mj_deleteData) {}
 
-template <class Function>
-void Simulation::Run(Function&& function) {
-  broken_ = true;
-  Protect(function);
+mjModel* Simulation::OwnModel() {
+  if (!own_) {
+    mjModel* copy = nullptr;
+    Protect([&] { copy = mj_copyModel(nullptr, model_.get()); });
+    if (!copy) throw std::bad_alloc();
+    own_.reset(copy);
+  }
+  return own_.get();
+}
+
+void Simulation::ThrowWarnings() const {
   for (int i = 0; i < mjNWARNING; ++i) {
     const mjWarningStat& warning = data_->warning[i];
     if (warning.number == 0) continue;
     throw std::runtime_error(std::string("MuJoCo: ") +
                              mju_warningText(i, static_cast<std::size_t>(warning.lastinfo)));
   }
-  broken_ = false;
 }
 
+void Simulation::Remake() { data_.reset(MakeData(*model_)); }
+
 void Simulation::Reset(const std::vector<double>& qpos, const std::vector<double>& qvel) {
-  if (broken_) data_.reset(MakeData(*model_));
-  Run([&] {
-    mj_resetData(model_.get(), data_.get());
+  Restart([&] {
+    mj_resetData(&model(), data_.get());
     std::copy(qpos.begin(), qpos.end(), data_->qpos);
     std::copy(qvel.begin(), qvel.end(), data_->qvel);
-    mj_forward(model_.get(), data_.get());
+    mj_forward(&model(), data_.get());
   });
 }
 
 void Simulation::Step(std::span<const float> control, std::int64_t num_steps) {
   std::copy(control.begin(), control.end(), data_->ctrl);
   Run([&] {
-    for (std::int64_t i = 0; i < num_steps; ++i) mj_step(model_.get(), data_.get());
-    mj_rnePostConstraint(model_.get(), data_.get());
+    for (std::int64_t i = 0; i < num_steps; ++i) mj_step(&model(), data_.get());
+    mj_rnePostConstraint(&model(), data_.get());
   });
 }
 
@@ -62,13 +67,12 @@ void Simulation::Restore(const std::vector<double>& state) {
   if (state.size() != static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION))) {
     throw InvalidArgument("the saved state is of another model");
   }
-  if (broken_) data_.reset(MakeData(*model_));
-  Run([&] {
-    mj_resetData(model_.get(), data_.get());
-    mj_setState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
-    mj_forward(model_.get(), data_.get());
+  Restart([&] {
+    mj_resetData(&model(), data_.get());
+    mj_setState(&model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+    mj_forward(&model(), data_.get());
     // Once more: mj_forward has written a warm start for the solver that the original has not seen.
-    mj_setState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+    mj_setState(&model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
   });
 }
 

@@ -6,8 +6,11 @@
 
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "library.h"
 #include "model.h"
 
 namespace torchrl_pool::mujoco {
@@ -19,12 +22,29 @@ class Simulation {
  public:
   explicit Simulation(Model model);
 
-  const mjModel& model() const { return *model_; }
+  const mjModel& model() const { return own_ ? *own_ : *model_; }
+  // A copy of the model that is this simulation's alone, made when it is first asked for.
+  mjModel* OwnModel();
   const mjData& data() const { return *data_; }
   mjData* mutable_data() { return data_.get(); }
 
   // To the model's initial state, changed to these positions and velocities, everything computed.
   void Reset(const std::vector<double>& qpos, const std::vector<double>& qvel);
+
+  // Calls MuJoCo. The function must own nothing that needs a destructor: an error jumps over it.
+  template <class Function>
+  void Run(Function&& function) {
+    broken_ = true;
+    Protect(function);
+    ThrowWarnings();
+    broken_ = false;
+  }
+  // The same for what makes the data anew, after an error too.
+  template <class Function>
+  void Restart(Function&& function) {
+    if (broken_) Remake();
+    Run(function);
+  }
 
   // Applies one control for a number of simulation steps, then computes the contact forces on the bodies.
   void Step(std::span<const float> control, std::int64_t num_steps);
@@ -42,10 +62,11 @@ class Simulation {
   std::vector<double> Save() const;
   void Restore(const std::vector<double>& state);
 
-  template <class Function>
-  void Run(Function&& function);
+  void ThrowWarnings() const;
+  void Remake();
 
   Model model_;
+  std::unique_ptr<mjModel, void (*)(mjModel*)> own_{nullptr, mj_deleteModel};
   std::unique_ptr<mjData, void (*)(mjData*)> data_;
   bool broken_ = false;  // an error has left the data half-written
 };

@@ -25,7 +25,7 @@
 
 /* Raised when anything below changes meaning. Entries are only ever appended to trp_task and
  * trp_plugin, whose sizes tell the host which ones a plugin of this version knows. */
-#define TRP_ABI_VERSION 1
+#define TRP_ABI_VERSION 2
 #define TRP_ENTRY_POINT "torchrl_pool_plugin"
 
 #ifdef __cplusplus
@@ -59,7 +59,7 @@ typedef enum trp_role {
   TRP_ACTION = 0,      /* read by step */
   TRP_OBSERVATION = 1, /* written by reset and by step */
   TRP_INFO = 2,        /* like an observation, but only where somebody asked: else a NULL pointer */
-  TRP_REWARD = 3,      /* written by step only; float32 */
+  TRP_REWARD = 3,      /* written by step only; float32 or float64 */
   TRP_DONE = 4,        /* further done flags (per agent, say), written by reset and step; bool */
 } trp_role;
 
@@ -127,6 +127,7 @@ typedef struct trp_reset trp_reset;   /* defined by the plugin: what was chosen 
 typedef struct trp_step_result {
   uint8_t terminated;
   uint8_t truncated; /* by the env itself; the time limit is the pool's business */
+  double reward;     /* before it was rounded; left as it is, NaN, where there is nothing to tell */
 } trp_step_result;
 
 typedef struct trp_task {

@@ -226,7 +226,10 @@ struct Adapter {
       Row row(actions, outputs, Cast(env)->config->declared);
       const Outcome outcome = Cast(env)->env.Step(row);
       const int reward = Cast(env)->config->implied_reward;
-      if (reward >= 0) *static_cast<float*>(outputs[reward]) = static_cast<float>(outcome.reward);
+      if (reward >= 0) {
+        *static_cast<float*>(outputs[reward]) = static_cast<float>(outcome.reward);
+        result->reward = outcome.reward;
+      }
       result->terminated = outcome.terminated;
       result->truncated = outcome.truncated;
     });

@@ -1,17 +1,22 @@
 // NumPy's random streams, bit for bit, so that an env's resets draw what its Python twin draws.
 //
 // Rng(entropy) equals numpy.random.Generator(PCG64(SeedSequence(seed))), where entropy holds the
-// seed's 32-bit words. Sources: NumPy's bit_generator.pyx (SeedSequence), pcg64.h (PCG-XSL-RR-128/64,
-// O'Neill 2014) and distributions.c (the draws).
+// seed's 32-bit words, and LegacyRng(entropy) numpy.random.RandomState(seed). Sources: NumPy's
+// bit_generator.pyx (SeedSequence), pcg64.h (PCG-XSL-RR-128/64, O'Neill 2014), mt19937.c (Matsumoto and
+// Nishimura 1998), distributions.c and legacy-distributions.c (the draws).
 //
 // Build with -ffp-contract=off: a fused multiply-add would change the last bit of Uniform.
 #ifndef TORCHRL_POOL_RNG_H_
 #define TORCHRL_POOL_RNG_H_
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 // numpy/random/bitgen.h, whose layout is part of NumPy's public C API.
 struct torchrl_pool_bitgen {
@@ -195,6 +200,117 @@ class Rng {
   std::uint64_t has_half_ = 0;
 };
 static_assert(std::has_unique_object_representations_v<Rng>);
+
+// numpy.random.RandomState(seed), for seeds of one word, or RandomState(words): the Mersenne Twister
+// (MT19937) and the draws that NumPy had before its Generator and keeps as they were.
+class LegacyRng {
+ public:
+  LegacyRng() : LegacyRng(Entropy{&kZero, 1}) {}
+
+  explicit LegacyRng(Entropy entropy) {
+    if (entropy.count == 1)
+      Start(entropy.words[0]);
+    else
+      Start(entropy);
+  }
+
+  std::uint32_t NextUint32() {
+    if (next_ == kSize) Twist();
+    std::uint32_t word = words_[next_++];
+    word ^= word >> 11;
+    word ^= word << 7 & 0x9d2c5680u;
+    word ^= word << 15 & 0xefc60000u;
+    return word ^ word >> 18;
+  }
+
+  // RandomState.random_sample(): a double in [0, 1).
+  double Random() {
+    const std::uint32_t high = NextUint32() >> 5, low = NextUint32() >> 6;
+    return (high * 67108864.0 + low) / 9007199254740992.0;
+  }
+
+  // RandomState.uniform(low, high).
+  double Uniform(double low, double high) { return low + (high - low) * Random(); }
+
+  // RandomState.randn(): the polar method, which makes two at a time.
+  double StandardNormal() {
+    if (has_normal_ == 1) {
+      has_normal_ = 0;
+      return std::exchange(normal_, 0.0);
+    }
+    double x, y, square;
+    do {
+      x = 2.0 * Random() - 1.0;
+      y = 2.0 * Random() - 1.0;
+      square = x * x + y * y;
+    } while (square >= 1.0 || square == 0.0);
+    const double scale = std::sqrt(-2.0 * std::log(square) / square);
+    normal_ = scale * x;
+    has_normal_ = 1;
+    return scale * y;
+  }
+
+  // RandomState.randint(count), for less than 2^32: what exceeds the range is drawn again.
+  std::uint32_t Integer(std::uint32_t count) {
+    const std::uint32_t last = count - 1;
+    if (last == 0) return 0;
+    const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(last);
+    std::uint32_t value;
+    do {
+      value = NextUint32() & mask;
+    } while (value > last);
+    return value;
+  }
+
+  bool IsValid() const { return next_ <= kSize && has_normal_ <= 1; }
+
+ private:
+  static constexpr std::size_t kSize = 624;
+  static constexpr std::uint32_t kZero = 0;
+
+  void Start(std::uint32_t seed) {
+    for (std::uint32_t i = 0; i < kSize; ++i) {
+      words_[i] = seed;
+      seed = 1812433253u * (seed ^ seed >> 30) + i + 1;
+    }
+    next_ = kSize;
+  }
+  void Start(Entropy entropy) {
+    Start(19650218u);
+    std::size_t i = 1, j = 0;
+    const auto earlier = [&] { return words_[i - 1] ^ words_[i - 1] >> 30; };
+    const auto advance = [&] {
+      if (++i == kSize) {
+        words_[0] = words_[kSize - 1];
+        i = 1;
+      }
+    };
+    for (std::size_t k = std::max(kSize, entropy.count); k > 0; --k) {
+      words_[i] = (words_[i] ^ earlier() * 1664525u) + entropy.words[j] + static_cast<std::uint32_t>(j);
+      advance();
+      j = (j + 1) % entropy.count;
+    }
+    for (std::size_t k = kSize - 1; k > 0; --k) {
+      words_[i] = (words_[i] ^ earlier() * 1566083941u) - static_cast<std::uint32_t>(i);
+      advance();
+    }
+    words_[0] = 0x80000000u;
+  }
+  void Twist() {
+    for (std::size_t i = 0; i < kSize; ++i) {
+      const std::uint32_t bits = (words_[i] & 0x80000000u) | (words_[(i + 1) % kSize] & 0x7fffffffu);
+      words_[i] = words_[(i + 397) % kSize] ^ bits >> 1 ^ (bits & 1 ? 0x9908b0dfu : 0);
+    }
+    next_ = 0;
+  }
+
+  std::array<std::uint32_t, kSize> words_;
+  std::uint32_t next_ = 0;
+  std::uint32_t has_normal_ = 0;
+  double normal_ = 0;
+};
+// No padding: saved states hold all bytes.
+static_assert(sizeof(LegacyRng) == 624 * 4 + 4 + 4 + 8);
 
 }  // namespace torchrl_pool
 #pragma GCC visibility pop

@@ -101,9 +101,10 @@ inline Spec Action(std::string name, Space space, std::string help = "") {
 inline Spec Info(std::string name, Space space, std::string help = "") {
   return {TRP_INFO, std::move(name), std::move(space), std::move(help)};
 }
-// Only for rewards that are more than one number; without it Outcome::reward is the reward.
-inline Spec Reward(std::string name, std::vector<std::int64_t> shape, std::string help = "") {
-  return {TRP_REWARD, std::move(name), Box<float>(std::move(shape)), std::move(help)};
+// Only for rewards that are more than one number, or double; without it Outcome::reward is the reward.
+template <class T = float>
+Spec Reward(std::string name, std::vector<std::int64_t> shape, std::string help = "") {
+  return {TRP_REWARD, std::move(name), Box<T>(std::move(shape)), std::move(help)};
 }
 // Done flags beside the env's own, which every env has through its Outcome.
 inline Spec Done(std::string name, std::vector<std::int64_t> shape, std::string help = "") {

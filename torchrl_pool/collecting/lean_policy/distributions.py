@@ -24,7 +24,12 @@ _LOG_2 = math.log(2.0)
 
 
 def sampler_for(
-    distribution_class: Any, names: Collection[str], kwargs: Mapping[str, Any], *, scored: bool
+    distribution_class: Any,
+    names: Collection[str],
+    kwargs: Mapping[str, Any],
+    *,
+    scored: bool,
+    generator: torch.Generator | None = None,
 ) -> Sampler | None:
     """What draws from a distribution of this class; None where the class itself must.
 
@@ -35,9 +40,10 @@ def sampler_for(
         names: of the parameters that each draw gets.
         kwargs: the class's other arguments.
         scored: whether log-probabilities are wanted.
+        generator: what it draws with; None: torch's own.
     """
     expected, make = _SAMPLERS.get(distribution_class, (set(), None))
-    return make(kwargs, scored) if make is not None and set(names) == expected else None
+    return make(kwargs, scored, generator) if make is not None and set(names) == expected else None
 
 
 class NotSampled(Exception):
@@ -51,8 +57,8 @@ class _Normal:
         event_dims: how many trailing dimensions a log-probability is the sum over.
     """
 
-    def __init__(self, event_dims: int, scored: bool) -> None:
-        self._event_dims, self._scored = event_dims, scored
+    def __init__(self, event_dims: int, scored: bool, generator: torch.Generator | None) -> None:
+        self._event_dims, self._scored, self._generator = event_dims, scored, generator
 
     def __call__(self, *, loc: Any, scale: Any) -> tuple[Tensor, Tensor | None]:
         sample, density = self.draw(loc, scale)
@@ -67,7 +73,7 @@ class _Normal:
         if loc.ndim < self._event_dims:
             raise NotSampled
         # As torch.normal(0, 1) with tensors of them, which multiplies by one and adds zero.
-        noise = torch.empty(loc.shape, dtype=loc.dtype, device=loc.device).normal_()
+        noise = torch.empty(loc.shape, dtype=loc.dtype, device=loc.device).normal_(generator=self._generator)
         sample = loc + noise * scale
         if not self._scored:
             return sample, None
@@ -81,8 +87,8 @@ class _Normal:
 class _TanhNormal:
     """``TanhNormal``: scored where it was drawn, before the hyperbolic tangent."""
 
-    def __init__(self, kwargs: Mapping[str, Any], scored: bool) -> None:
-        self._kwargs, self._scored = kwargs, scored
+    def __init__(self, kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None) -> None:
+        self._kwargs, self._scored, self._generator = kwargs, scored, generator
         self._normal: _Normal | None = None
         self._affine: tuple[Any, Any] | None = None
         self._limit: float | None = None
@@ -116,15 +122,15 @@ class _TanhNormal:
             self._affine = affine.loc, affine.scale
         if type(tanh) is not torch.distributions.TanhTransform:  # the safe one
             self._limit = 1.0 - torch.finfo(loc.dtype).resolution
-        self._normal = _Normal(made._event_dims, self._scored)
+        self._normal = _Normal(made._event_dims, self._scored, self._generator)
         return self._normal
 
 
 class _Categorical:
     """``Categorical``, and TorchRL's ``OneHotCategorical``."""
 
-    def __init__(self, one_hot: bool, scored: bool) -> None:
-        self._one_hot, self._scored = one_hot, scored
+    def __init__(self, one_hot: bool, scored: bool, generator: torch.Generator | None) -> None:
+        self._one_hot, self._scored, self._generator = one_hot, scored, generator
 
     def __call__(self, *, logits: Any) -> tuple[Tensor, Tensor | None]:
         if not isinstance(logits, Tensor) or logits.ndim < 2:
@@ -133,7 +139,8 @@ class _Categorical:
             raise NotSampled
         log_probs = logits - logits.logsumexp(dim=-1, keepdim=True)
         probs = functional.softmax(log_probs, dim=-1)
-        index = torch.multinomial(probs.flatten(0, -2), 1, True).reshape(*logits.shape[:-1], 1)
+        drawn = torch.multinomial(probs.flatten(0, -2), 1, True, generator=self._generator)
+        index = drawn.reshape(*logits.shape[:-1], 1)
         if self._one_hot:
             sample = torch.zeros_like(logits, dtype=torch.int64).scatter_(-1, index, 1)
         else:
@@ -141,27 +148,36 @@ class _Categorical:
         return sample, log_probs.gather(-1, index).squeeze(-1) if self._scored else None
 
 
-def _normal(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
-    return None if kwargs else _Normal(0, scored)
+_Make: TypeAlias = Callable[[Mapping[str, Any], bool, "torch.Generator | None"], "Sampler | None"]
 
 
-def _independent_normal(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
+def _normal(kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None) -> Sampler | None:
+    return None if kwargs else _Normal(0, scored, generator)
+
+
+def _independent_normal(
+    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
+) -> Sampler | None:
     # tanh_loc and upscale count in update() only.
     if not kwargs.keys() <= {"event_dim", "tanh_loc", "upscale"}:
         return None
-    return _Normal(kwargs.get("event_dim", 1), scored)
+    return _Normal(kwargs.get("event_dim", 1), scored, generator)
 
 
-def _categorical(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
-    return None if kwargs else _Categorical(False, scored)
+def _categorical(
+    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
+) -> Sampler | None:
+    return None if kwargs else _Categorical(False, scored, generator)
 
 
-def _one_hot_categorical(kwargs: Mapping[str, Any], scored: bool) -> Sampler | None:
-    return _Categorical(True, scored) if kwargs.keys() <= {"grad_method"} else None
+def _one_hot_categorical(
+    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
+) -> Sampler | None:
+    return _Categorical(True, scored, generator) if kwargs.keys() <= {"grad_method"} else None
 
 
 _LOC_SCALE, _LOGITS = {"loc", "scale"}, {"logits"}
-_SAMPLERS: dict[Any, tuple[set[str], Callable[[Mapping[str, Any], bool], Sampler | None]]] = {
+_SAMPLERS: dict[Any, tuple[set[str], _Make]] = {
     Normal: (_LOC_SCALE, _normal),
     IndependentNormal: (_LOC_SCALE, _independent_normal),
     TanhNormal: (_LOC_SCALE, _TanhNormal),

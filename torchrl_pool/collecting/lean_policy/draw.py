@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 from tensordict.nn import CompositeDistribution, InteractionType, ProbabilisticTensorDictModule
-from tensordict.nn.probabilistic import interaction_type
+from tensordict.nn.probabilistic import _use_generator
 from torch.distributions import Distribution
 from torchrl.modules import SafeProbabilisticModule
 from torchrl.modules.distributions.utils import sample_and_log_prob
 
 from torchrl_pool.collecting.lean_policy.distributions import NotSampled, sampler_for
+from torchrl_pool.collecting.lean_policy.exploration import exploration_type_here
 from torchrl_pool.collecting.lean_policy.values import NotApart, Values
 from torchrl_pool.env.specs import Key
 
@@ -24,14 +25,14 @@ class Draw:
             raise NotApart("what comes before it has drawn already")
         if module.num_samples is not None:
             raise NotApart("it draws several samples")
-        if module._generator is not None or module._generator_key is not None:
-            raise NotApart("it has a generator of its own")
+        if module._generator_key is not None:
+            raise NotApart("its generator is an entry")
         if len(module._out_keys) != 1 or module.distribution_class is CompositeDistribution:
             raise NotApart("it draws several entries")
-        mode = interaction_type()
+        mode = exploration_type_here()
         if mode is None:
             raise NotApart("there is no exploration type")
-        self._module, self._mode = module, mode
+        self._module, self._mode, self._generator = module, mode, module._generator
         self._class = module.distribution_class
         self._kwargs = dict(module.distribution_kwargs.items())
         self._scored = module.return_log_prob
@@ -45,7 +46,7 @@ class Draw:
         # TorchRL's class scores a sample where it was drawn; tensordict's, what came out of it.
         self._together = self._scored and at_random and isinstance(module, SafeProbabilisticModule)
         self._sampler = (
-            sampler_for(self._class, names, self._kwargs, scored=self._scored)
+            sampler_for(self._class, names, self._kwargs, scored=self._scored, generator=module._generator)
             if at_random and (self._together or not self._scored)
             else None
         )
@@ -68,9 +69,12 @@ class Draw:
             made = type(distribution).__name__
             raise TypeError(f"expected {self._class} to make a distribution of one tensor, got {made}")
         if self._together:
-            both: tuple[Any, Any] = sample_and_log_prob(
-                distribution, torch.Size(), reparameterize=distribution.has_rsample
-            )
+            with _use_generator(self._generator):
+                both: tuple[Any, Any] = sample_and_log_prob(
+                    distribution, torch.Size(), reparameterize=distribution.has_rsample
+                )
             return both
-        sample = self._module._dist_sample(distribution, interaction_type=self._mode)
+        sample = self._module._dist_sample(
+            distribution, interaction_type=self._mode, generator=self._generator
+        )
         return sample, distribution.log_prob(sample) if self._scored else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-from tensordict.nn.probabilistic import interaction_type
 from tensordict.utils import expand_as_right
 from torch import Tensor
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType
 from torchrl.modules import EGreedyModule, QValueModule
 
+from torchrl_pool.collecting.lean_policy.exploration import exploration_type_here
 from torchrl_pool.collecting.lean_policy.tensordict_call import TensorDictCall
 from torchrl_pool.collecting.lean_policy.values import NotApart, Values
 
@@ -48,7 +48,7 @@ class EpsilonGreedy(TensorDictCall):
     def __init__(self, module: EGreedyModule) -> None:
         super().__init__(module)
         self._greedy = module
-        self._explores = interaction_type() in (ExplorationType.RANDOM, None)
+        self._explores = exploration_type_here() in (ExplorationType.RANDOM, None)
         # What random actions are drawn from, by the spec that the module holds and the shape of the actions.
         self._drawn_from: dict[tuple[int, torch.Size], TensorSpec] = {}
 

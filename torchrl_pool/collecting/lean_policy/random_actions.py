@@ -18,9 +18,9 @@ class RandomActions:
         spec = policy.action_spec
         if not isinstance(spec, Composite) or spec.data_cls is not None:
             raise NotApart("it has no specs by name")
-        self._specs: dict[Key, TensorSpec] = {key: leaf for key, leaf in spec.items() if leaf is not None}
-        if any(isinstance(leaf, Composite) for leaf in self._specs.values()):
-            raise NotApart("it draws nested entries")
+        self._specs: dict[Key, TensorSpec] = {
+            key: leaf for key, leaf in spec.items(True, True) if leaf is not None
+        }
         self.out_keys: list[Key] = list(self._specs)
 
     def __call__(self, values: Values) -> None:

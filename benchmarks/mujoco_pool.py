@@ -1,0 +1,150 @@
+"""What rewards in torch cost: Ant-v5 rebuilt with MujocoPool, beside the native task and others' ants.
+
+Random actions, episodes begun again; contenders take turns. mujoco.rollout steps the same batch the same
+number of simulation steps, with no observations, rewards or episodes: step by step, as a policy would have
+it, and many steps in one call, with actions that are known before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from mujoco.rollout import Rollout
+from torchrl.envs import EnvBase
+from torchrl.envs.custom.mujoco import AntEnv
+
+from torchrl_pool import MujocoPool, MujocoTask, PoolEnv
+from torchrl_pool.bench.alternate import alternate
+from torchrl_pool.bench.document import machine_line, save
+from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool.examples.mujoco_ant import make_ant
+from torchrl_pool.tables import print_table
+
+FRAME_SKIP = 5
+EPISODE = 60  # steps, where nothing else ends one
+ACTIONS = 16  # batches of them, in turn
+
+
+class Env:
+    """``step_and_maybe_reset``, as collectors call it."""
+
+    def __init__(self, env: EnvBase) -> None:
+        self.env = env
+        self.root = env.reset()
+        self.actions = [env.full_action_spec["action"].rand() for _ in range(ACTIONS)]
+
+    def __call__(self, calls: int) -> None:
+        for i in range(calls):
+            self.root["action"] = self.actions[i % ACTIONS]
+            _, self.root = self.env.step_and_maybe_reset(self.root)
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class MujocoRollout:
+    """Simulation steps alone, ``horizon`` control steps in one call."""
+
+    def __init__(self, num_envs: int, num_threads: int, horizon: int) -> None:
+        import gymnasium
+
+        folder = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+        self.model = mujoco.MjModel.from_xml_path(str(folder / "ant.xml"))
+        self.data = [mujoco.MjData(self.model) for _ in range(num_threads)]
+        self.rollout = Rollout(nthread=num_threads)
+        self.horizon = horizon
+        kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
+        first = np.zeros(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.data[0], first, kind)
+        self.first = np.tile(first, (num_envs, 1))
+        self.first[:, 1:] += np.random.uniform(-0.1, 0.1, self.first[:, 1:].shape)
+        self.state = self.first
+        self.controls = np.random.uniform(-1, 1, (num_envs, ACTIONS * horizon, self.model.nu))
+        self.calls = 0
+
+    def __call__(self, calls: int) -> None:
+        for _ in range(calls):
+            begin = self.calls % ACTIONS * self.horizon
+            control = np.repeat(self.controls[:, begin : begin + self.horizon], FRAME_SKIP, axis=1)
+            states, _ = self.rollout.rollout(self.model, self.data, self.state, control)
+            self.calls += 1
+            # An ant on its back has other contacts than one that walks: episodes are as short as the others'.
+            short = self.calls * self.horizon % EPISODE < self.horizon
+            self.state = self.first if short else states[:, -1]
+
+    def close(self) -> None:
+        self.rollout.close()
+
+
+def physics(num_envs: int, threads: int) -> MujocoPool:
+    """What mujoco.rollout does too: steps, with no reward and episodes of a fixed length."""
+    noise = ("qpos += uniform(-0.1, 0.1)", "qvel += uniform(-0.1, 0.1)")
+    limit = {"max_episode_steps": EPISODE, "num_threads": threads, "seed": 0}
+    return MujocoPool("ant.xml", num_envs, frame_skip=FRAME_SKIP, randomize=noise, **limit)
+
+
+def moved(cls: type) -> type[MujocoTask]:
+    """One of TorchRL's classes with MujocoTask for its base."""
+    source = inspect.getsource(cls).replace("(MujocoEnv)", "(MujocoTask)")
+    namespace: dict[str, Any] = {
+        **vars(inspect.getmodule(cls)),
+        "MujocoTask": MujocoTask,
+        "__name__": "moved",
+    }
+    exec(source, namespace)
+    made: type[MujocoTask] = namespace[cls.__name__]
+    return made
+
+
+def contenders(num_envs: int, threads: int) -> dict[str, tuple[Callable[[], Any], int]]:
+    """What makes each, and how many steps of every env one call makes."""
+    return {
+        "MujocoPool": (lambda: Env(make_ant(num_envs, num_threads=threads, seed=0)), 1),
+        "PoolEnv, native": (lambda: Env(PoolEnv("Ant-v5", num_envs, num_threads=threads, seed=0)), 1),
+        "MujocoPool, no task": (lambda: Env(physics(num_envs, threads)), 1),
+        "mujoco.rollout, 1 step": (partial(MujocoRollout, num_envs, threads, 1), 1),
+        "mujoco.rollout, 20 steps": (partial(MujocoRollout, num_envs, threads, 20), 20),
+        "MujocoTask, TorchRL's ant": (lambda: Env(moved(AntEnv)(num_envs=num_envs, num_threads=threads)), 1),
+        "TorchRL's AntEnv": (lambda: Env(AntEnv(num_envs=num_envs, backend="mujoco", parallel=False)), 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--num-envs", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--round-seconds", type=float, default=0.5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    np.random.seed(0)
+    one_torch_thread()
+    makers = contenders(options.num_envs, options.threads)
+    running = {name: make() for name, (make, _) in makers.items()}
+    times = alternate(running, round_seconds=options.round_seconds, rounds=options.rounds)
+    for contender in running.values():
+        contender.close()
+    rates = {name: options.num_envs * makers[name][1] / seconds.median for name, seconds in times.items()}
+    rows = [
+        [name, f"{rate:,.0f}", f"{rates['MujocoPool'] / rate:.2f}", f"{times[name].spread:.0%}"]
+        for name, rate in rates.items()
+    ]
+    print(f"{machine_line()}\n")
+    print_table(
+        [f"{options.num_envs} ants", "steps/s", "MujocoPool is … times as fast", "spread"], rows, numbers=3
+    )
+    save(options.json, {"num_envs": options.num_envs, "steps_per_second": rates, "seconds_per_call": times})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+// Any model: its physics and what is to be read of it. Rewards are for whoever steps it.
+#include <algorithm>
+#include <cmath>
+
+#include "actuation.h"
+#include "fields.h"
+#include "gymnasium_env.h"
+#include "pushes.h"
+#include "random_change.h"
+
+namespace torchrl_pool::mujoco {
+namespace {
+
+// A pole to try things with, where no model is given.
+constexpr const char* kPole = R"(<mujoco>
+  <worldbody>
+    <light pos="0 -2 2"/>
+    <body name="pole" pos="0 0 1">
+      <joint name="hinge" axis="0 1 0" damping="0.1"/>
+      <geom name="rod" type="capsule" fromto="0 0 0 0 0 -0.6" size="0.04" mass="1"/>
+    </body>
+  </worldbody>
+  <actuator><motor name="motor" joint="hinge" gear="1" ctrllimited="true" ctrlrange="-1 1"/></actuator>
+  <sensor><jointpos name="angle" joint="hinge"/></sensor>
+</mujoco>)";
+
+class Mjcf {
+ public:
+  struct Options : GymnasiumOptions {
+    std::vector<std::string> observation{"qpos", "qvel"};
+    std::optional<IntOrString> keyframe;
+    std::vector<std::string> randomize;
+    std::vector<std::string> model_fields;
+    bool fresh = false;
+    ActuationOptions actuation;
+    PushOptions push;
+
+    // What Open makes of them.
+    std::vector<DataField> fields;
+    std::vector<RandomChange> draws;
+    std::vector<ModelField> changed;  // of the model; empty: all envs share it
+    int key = -1;
+    bool needs_forces = false, needs_momenta = false;
+
+    Options() : GymnasiumOptions(kPole, 1, std::nullopt) {}
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      VisitModel(visit);
+      visit("observation", observation,
+            "arrays of mjData, such as 'qpos', 'sensordata', 'xpos:torso' or 'qvel:hip,knee'");
+      visit("keyframe", keyframe, "where episodes begin: a keyframe of the model, by number or name");
+      visit("randomize", randomize,
+            "what is drawn at each reset, such as 'qpos += uniform(-0.1, 0.1)' or 'body_mass *= normal(1, "
+            "0.1)'");
+      visit("model_fields", model_fields,
+            "arrays of mjModel that resets may set, such as 'geom_friction:floor'");
+      visit(
+          "fresh", fresh,
+          "compute what derives from positions and velocities anew after each step, instead of leaving it as "
+          "the last simulation step found it");
+      actuation.Visit(visit);
+      push.Visit(visit);
+      VisitCamera(visit);
+      VisitView(visit);
+    }
+
+    void Open() {
+      GymnasiumOptions::Open();
+      if (keyframe) OpenKeyframe();
+      actuation.Open(*model, key < 0 ? model->qpos0 : model->key_qpos + key * model->nq);
+      push.Open(*model);
+      if (observation.empty()) throw InvalidArgument("observation: expected at least one array of mjData");
+      for (const std::string& name : observation) {
+        const DataField& field = fields.emplace_back(*model, name);
+        for (const char* array : {"cacc", "cfrc_int", "cfrc_ext"}) needs_forces |= field.array() == array;
+        for (const char* array : {"subtree_linvel", "subtree_angmom"})
+          needs_momenta |= field.array() == array;
+      }
+      for (const std::string& line : randomize) {
+        const RandomChange& draw = draws.emplace_back(*model, line);
+        if (draw.model()) Change(*draw.model());
+      }
+      for (const std::string& name : model_fields) Change(ModelField(*model, name));
+    }
+
+   private:
+    void Change(const ModelField& field) {
+      if (!field.is_real()) {
+        throw InvalidArgument("'" + field.name() + "' of mjModel holds integers, which no reset may change");
+      }
+      const auto same = [&](const ModelField& other) { return other.name() == field.name(); };
+      if (std::none_of(changed.begin(), changed.end(), same)) changed.push_back(field);
+    }
+    void OpenKeyframe() {
+      if (const auto* name = std::get_if<std::string>(&*keyframe)) {
+        key = mj_name2id(model.get(), mjOBJ_KEY, name->c_str());
+        if (key < 0) {
+          const std::vector<std::string> names = NamesOf(*model, mjOBJ_KEY);
+          throw InvalidArgument("keyframe: the model has no keyframe '" + *name + "'" +
+                                Suggestion(*name, names));
+        }
+        return;
+      }
+      const std::int64_t number = std::get<std::int64_t>(*keyframe);
+      if (number < 0 || number >= model->nkey) {
+        throw InvalidArgument("keyframe: the model has " + std::to_string(model->nkey) + ", got number " +
+                              std::to_string(number));
+      }
+      key = static_cast<int>(number);
+    }
+  };
+
+  // Values for one reset, of inputs of mjData and of the model's fields that may change.
+  struct ResetOptions {
+    FloatListMap set;
+
+    struct DataValues {
+      DataField field;
+      std::vector<double> values;
+    };
+    struct ModelValues {
+      ModelField field;
+      std::vector<double> values;
+    };
+    std::vector<DataValues> data;
+    std::vector<ModelValues> model;
+
+    explicit ResetOptions(const Options& options) : options_(&options) {}
+
+    template <class Visitor>
+    void Visit(Visitor& visit) {
+      visit("set", set, "values by name, such as {'qpos': […], 'mocap_pos:target': […], 'body_mass': […]}");
+    }
+    void Open() {
+      for (const auto& [name, values] : set) {
+        for (const double value : values) {
+          if (!std::isfinite(value)) throw InvalidArgument("set: '" + name + "' holds NaN or infinity");
+        }
+        if (IsInput(name.substr(0, name.find(':')))) {
+          data.push_back({DataField(*options_->model, name), values});
+          CheckSize(data.back().field, values);
+        } else {
+          model.push_back({FindChanged(name), values});
+          CheckSize(model.back().field, values);
+        }
+      }
+    }
+
+   private:
+    template <class F>
+    static void CheckSize(const F& field, const std::vector<double>& values) {
+      if (field.size() == values.size()) return;
+      throw InvalidArgument("set: '" + field.name() + "' has " + std::to_string(field.size()) +
+                            " elements, got " + std::to_string(values.size()));
+    }
+    const ModelField& FindChanged(const std::string& name) const {
+      std::vector<std::string> names;
+      for (const ModelField& field : options_->changed) {
+        if (field.name() == name) return field;
+        names.push_back(field.name());
+      }
+      throw InvalidArgument("set: a reset cannot set '" + name + "'" + Suggestion(name, names) +
+                            "; it can set " + Inputs() + ", and what model_fields names");
+    }
+
+    const Options* options_;
+  };
+
+  static Specs MakeSpecs(const Options& options) {
+    Specs specs;
+    for (const DataField& field : options.fields) {
+      specs.push_back(Observation(field.name(), field.space(), "of mjData"));
+    }
+    specs.push_back(options.actuation.ActionSpec(*options.model));
+    return specs;
+  }
+
+  explicit Mjcf(const Options& options)
+      : options_(options),
+        simulation_(options.model),
+        actuation_(options.actuation, *options.model, options.frame_skip),
+        pushes_(options.push) {}
+
+  void Seed(Entropy entropy) { rng_ = Rng(entropy); }
+
+  void Reset(Row& row, const ResetOptions& chosen) {
+    std::vector<std::vector<double>> numbers;
+    for (const RandomChange& draw : options_.draws) numbers.push_back(draw.Sample(rng_));
+    if (!options_.changed.empty()) ResetModel(numbers, chosen);
+    const mjModel* const model = &simulation_.model();
+    mjData* data = nullptr;
+    simulation_.Restart([&] {
+      data = simulation_.mutable_data();
+      if (options_.key < 0) {
+        mj_resetData(model, data);
+      } else {
+        mj_resetDataKeyframe(model, data, options_.key);
+      }
+    });
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (const auto& field = options_.draws[i].data())
+        ChangeField(*field, data, options_.draws[i], numbers[i]);
+    }
+    for (const auto& [field, values] : chosen.data) field.Set(data, values.data());
+    simulation_.Run([&] {
+      mj_forward(model, data);
+      if (options_.fresh) ComputeWanted(model, data);
+    });
+    actuation_.Reset(*data, rng_);
+    pushes_.Reset(rng_);
+    Write(row);
+  }
+
+  Outcome Step(Row& row) {
+    const mjModel* const model = &simulation_.model();
+    mjData* const data = simulation_.mutable_data();
+    pushes_.Apply(data, rng_);
+    actuation_.Act(row.Action<float>());
+    simulation_.Run([&] {
+      for (std::int64_t i = 0; i < options_.frame_skip; ++i) {
+        actuation_.Control(i, data);
+        mj_step(model, data);
+      }
+      if (options_.fresh) mj_forward(model, data);
+      ComputeWanted(model, data);
+    });
+    Write(row);
+    return {};
+  }
+
+  static ImageSize RenderSize(const Options& options) { return {options.view.height, options.view.width}; }
+  void Render(std::uint8_t* rgb) {
+    Draw(options_.model, simulation_.model(), simulation_.mutable_data(), options_.view, rgb);
+  }
+
+  template <class Visitor>
+  void VisitState(Visitor& visit) {
+    visit(rng_);
+    if (!options_.changed.empty()) VisitModel(visit);
+    simulation_.VisitState(visit);
+    actuation_.VisitState(visit);
+    pushes_.VisitState(visit);
+  }
+
+ private:
+  template <class Owner>
+  static void ChangeField(const Field<Owner>& field, Owner* owner, const RandomChange& draw,
+                          const std::vector<double>& numbers) {
+    std::vector<double> values(field.size());
+    field.Get(*owner, values.data());
+    draw.Apply(numbers, values.data());
+    field.Set(owner, values.data());
+  }
+
+  // The shared model's numbers, changed as this episode has them.
+  void ResetModel(const std::vector<std::vector<double>>& numbers, const ResetOptions& chosen) {
+    mjModel* const own = simulation_.OwnModel();
+    for (const ModelField& field : options_.changed) {
+      std::vector<double> values(field.size());
+      field.Get(*options_.model, values.data());
+      field.Set(own, values.data());
+    }
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (const auto& field = options_.draws[i].model())
+        ChangeField(*field, own, options_.draws[i], numbers[i]);
+    }
+    for (const auto& [field, values] : chosen.model) field.Set(own, values.data());
+    DeriveConstants(own);
+  }
+  // What the compiler has derived from the model's numbers, in their initial configuration.
+  void DeriveConstants(mjModel* own) {
+    simulation_.Restart([&] { mj_setConst(own, simulation_.mutable_data()); });
+  }
+
+  template <class Visitor>
+  void VisitModel(Visitor& visit) {
+    std::size_t size = 0;
+    for (const ModelField& field : options_.changed) size += field.size();
+    std::vector<double> values(size);
+    mjModel* const own = simulation_.OwnModel();
+    double* next = values.data();
+    for (const ModelField& field : options_.changed) {
+      field.Get(*own, next);
+      next += field.size();
+    }
+    visit(values);
+    if constexpr (Visitor::kReading) {
+      if (values.size() != size) throw InvalidArgument("the saved state is of another model");
+      for (const double value : values) {
+        if (!std::isfinite(value)) throw InvalidArgument("the saved state holds what cannot be");
+      }
+      next = values.data();
+      for (const ModelField& field : options_.changed) {
+        field.Set(own, next);
+        next += field.size();
+      }
+      DeriveConstants(own);
+    }
+  }
+
+  // What MuJoCo computes only where somebody wants it.
+  void ComputeWanted(const mjModel* model, mjData* data) const {
+    if (options_.needs_momenta) mj_subtreeVel(model, data);
+    if (options_.needs_forces) mj_rnePostConstraint(model, data);
+  }
+
+  void Write(Row& row) const {
+    for (std::size_t i = 0; i < options_.fields.size(); ++i) {
+      options_.fields[i].Read(simulation_.data(), row.Out<void>(static_cast<int>(i)));
+    }
+  }
+
+  const Options& options_;
+  Simulation simulation_;
+  Actuation actuation_;
+  Pushes pushes_;
+  Rng rng_;
+};
+
+const bool registered =
+    Register<Mjcf>({.id = "MJCF-v0", .description = "the physics of any MuJoCo model, without a reward"});
+
+}  // namespace
+}  // namespace torchrl_pool::mujoco

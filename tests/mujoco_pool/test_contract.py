@@ -1,0 +1,286 @@
+"""What TorchRL expects of an env, and what a pool promises besides."""
+
+import pickle
+
+import pytest
+import torch
+from comparing import assert_td_equal
+from tensordict import TensorDict
+from torchrl.collectors import Collector
+from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import MujocoPool, PoolCollector
+
+
+def speed(state, action, new):
+    return (new["qpos"] - state["qpos"])[:, 0] - 0.1 * action.square().sum(1)
+
+
+def low(state, new):
+    return new["qpos"][:, 1] < 1.15
+
+
+def make(num_envs=4, **options):
+    settings = {
+        "frame_skip": 4,
+        "reward": speed,
+        "terminated": low,
+        "randomize": ["qpos += uniform(-0.05, 0.05)", "qvel += normal(0, 0.05)"],
+        "max_episode_steps": 30,
+        "seed": 0,
+    }
+    return MujocoPool("hopper.xml", num_envs, **{**settings, **options})
+
+
+def play(env, steps, seed=0):
+    torch.manual_seed(seed)
+    return env.rollout(steps, break_when_any_done=False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": torch.float64},
+        {"max_episode_steps": 2},
+        {"terminated": None, "reward": None},
+        {
+            "observation": lambda state: torch.cat([state["qpos"][:, 1:], state["qvel"]], 1),
+            "fields": ("qpos", "qvel"),
+        },
+        {"observation": lambda state: {"height": state["qpos"][:, 1]}, "fields": ("qpos", "time")},
+        {"observation": ("qpos", "cfrc_ext:foot"), "fields": ("xpos:torso",)},
+    ],
+)
+def test_specs(options):
+    check_env_specs(make(**options))
+
+
+def test_episodes_end_and_begin():
+    data = play(make(), 100)
+    ends = data["next", "done"]
+    assert data["next", "terminated"].any()
+    assert data["next", "truncated"].any()
+    assert torch.equal(ends, data["next", "terminated"] | data["next", "truncated"])
+    goes_on = ~ends[:, :-1, 0]
+    assert torch.equal(data["qpos"][:, 1:][goes_on], data["next", "qpos"][:, :-1][goes_on])
+    assert not torch.equal(data["qpos"][:, 1:][~goes_on], data["next", "qpos"][:, :-1][~goes_on])
+    moved = (data["next", "qpos"] - data["qpos"])[..., 0]
+    assert torch.allclose(
+        data["next", "reward"][..., 0], moved - 0.1 * data["action"].square().sum(-1), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_seeds_alone_decide(threads):
+    expected = play(make(8, num_threads=2, push_body="torso", push_every=(2, 4)), 60)
+    assert_td_equal(play(make(8, num_threads=threads, push_body="torso", push_every=(2, 4)), 60), expected)
+
+
+def test_the_plain_road_is_the_same():
+    one, other = make(), make()
+    root, expected = one.reset(), other.reset()
+    torch.manual_seed(0)
+    for _ in range(60):
+        one.rand_action(root)
+        expected["action"] = root["action"].clone()
+        data, root = one.step_and_maybe_reset(root)
+        plain = other.step(expected)
+        assert_td_equal(data["next"], plain["next"])
+        expected = other.maybe_reset(other.step_mdp(plain))
+        assert_td_equal(root.exclude("action"), expected.exclude("action"))
+
+
+def test_rows_that_do_not_step():
+    env = make()
+    root = env.rand_action(env.reset())
+    mask = torch.tensor([True, False, True, False])
+    data = env.step(root.clone().set("_step", mask))
+    assert torch.equal(data["next", "qpos"][~mask], root["qpos"][~mask])
+    assert (data["next", "reward"][~mask] == 0).all()
+    assert not data["next", "done"][~mask].any()
+    other = make()
+    expected = other.step(other.reset().set("action", root["action"]))
+    assert torch.equal(data["next", "qpos"][mask], expected["next", "qpos"][mask])
+    both = env.step(root.set("_step", ~mask))
+    assert torch.equal(both["next", "qpos"][~mask], expected["next", "qpos"][~mask])
+    assert torch.equal(both["next", "reward"][~mask], expected["next", "reward"][~mask])
+
+
+def test_rows_that_are_done_wait_for_the_others():
+    data = make().rollout(40, break_when_all_done=True, break_when_any_done=False)
+    assert data["next", "done"][:, -1].all()
+
+
+def test_a_partial_reset_leaves_the_others():
+    env = make()
+    root = env.rand_step(env.reset())["next"]
+    mask = torch.tensor([[False], [True], [False], [False]])
+    after = env.reset(root.clone().set("_reset", mask))
+    kept = ~mask[:, 0]
+    assert torch.equal(after["qpos"][kept], root["qpos"][kept])
+    assert not torch.equal(after["qpos"][~kept], root["qpos"][~kept])
+    env.reset(TensorDict({"_reset": torch.zeros(4, 1, dtype=torch.bool)}, [4]))
+
+
+def test_what_was_returned_is_the_callers():
+    one, other = make(dtype=torch.float64), make(dtype=torch.float64)
+    root, expected = one.reset(), other.reset()
+    kept = []
+    torch.manual_seed(0)
+    for _ in range(40):
+        one.rand_action(root)
+        expected["action"] = root["action"].clone()
+        data, root = one.step_and_maybe_reset(root)
+        expected_data, expected = other.step_and_maybe_reset(expected)
+        kept.append((data, data.clone()))
+        assert_td_equal(data["next"], expected_data["next"])
+        expected = expected.clone()
+        for _, tensor in expected_data.items(True, True):
+            if tensor.is_floating_point():
+                tensor.fill_(torch.nan)  # whatever a caller does
+    for data, copy in kept:
+        assert_td_equal(data, copy)
+
+
+def test_transforms_and_collectors():
+    def env():
+        return TransformedEnv(make(), Compose(StepCounter(), RewardSum()))
+
+    check_env_specs(env())
+    batches = []
+    for collector in (Collector, PoolCollector):
+        torch.manual_seed(0)
+        batches.append([b.clone() for b in collector(env(), None, frames_per_batch=80, total_frames=240)])
+    for one, other in zip(*batches, strict=True):
+        assert_td_equal(one.exclude("collector"), other.exclude("collector"))
+    assert batches[0][-1]["step_count"].max() > 5
+
+
+def test_states_go_on_bit_for_bit():
+    options = {
+        "push_body": "torso",
+        "push_every": (2, 5),
+        "action_delay": (0, 6),
+        "randomize": ["qpos += uniform(-0.05, 0.05)", "body_mass *= uniform(0.5, 2)"],
+    }
+    env, other = make(**options), make(**{**options, "seed": 9})
+    play(env, 17)
+    state = env.get_state()
+    expected = continued(env)
+    other.reset()
+    other.set_state(state)
+    assert_td_equal(continued(other), expected)
+    env.set_state(state[2], [1])
+    assert env.get_state([1]) == env.get_state([1])
+    with pytest.raises(ValueError, match="saved state"):
+        env.set_state(state[0][:-3], [0])
+    with pytest.raises(ValueError, match="expected 4 states"):
+        env.set_state(state[:2])
+
+
+def continued(env):
+    torch.manual_seed(5)
+    root = TensorDict({}, [4])
+    steps = []
+    for _ in range(40):
+        data, root = env.step_and_maybe_reset(env.rand_action(root))
+        steps.append(data["next"])
+    return torch.stack(steps)
+
+
+def test_async_steps():
+    env, other = make(), make()
+    env.async_reset_send()
+    root = env.async_reset_recv(4)
+    expected = other.reset()
+    assert torch.equal(root["qpos"], expected["qpos"])
+    torch.manual_seed(0)
+    for _ in range(3):
+        expected = other.step(other.rand_action(expected))
+        env.async_step_send(expected.select("action"), range(4))
+        parts = [env.async_step_recv(1, max_get=2) for _ in range(2)] if _ == 0 else [env.async_step_recv(4)]
+        while sum(len(part) for part in parts) < 4:
+            parts.append(env.async_step_recv(1))
+        for part in parts:
+            rows = part["env_index"]
+            for key in ("qpos", "reward", "done"):
+                assert torch.equal(part["next", key], expected["next", key][rows]), key
+        expected = other.step_mdp(expected)
+    env.async_step_send(TensorDict({"action": torch.zeros(3)}, []), 2)
+    assert env.async_step_recv(env_index=2)["next", "reward"].shape == (1,)
+    env.async_reset_send(env_index=[1])
+    assert env.async_reset_recv()["qpos"].shape == (1, 6)
+
+
+def test_what_async_calls_refuse():
+    env = make(reset=lambda rows, rng: {"qpos:rootz": torch.full((len(rows), 1), 1.25)})
+    env.reset()
+    with pytest.raises(NotImplementedError, match="async_reset_send"):
+        env.async_reset_send()
+    with pytest.raises(NotImplementedError, match="functions have run"):
+        env.async_step_and_maybe_reset_send()
+
+
+def test_life():
+    env = make()
+    copy = pickle.loads(pickle.dumps(env))
+    expected = play(env, 10)
+    assert_td_equal(play(copy, 10), expected)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(env)
+    env.close()
+    with pytest.raises(RuntimeError, match="reset"):
+        env.step(TensorDict({"action": torch.zeros(4, 3)}, [4]))
+    assert_td_equal(play(env, 10), expected)
+    env.close()
+
+
+def test_pictures():
+    env = make(2, from_pixels=True, width=64, height=48, camera_name="track")
+    try:
+        data = env.rollout(2)
+    except Exception as error:  # a machine that cannot draw
+        pytest.skip(str(error))
+    assert data["next", "pixels"].shape == (2, 2, 48, 64, 3)
+    assert "qpos" not in data
+    assert len(data["pixels"].unique()) > 5
+    both = make(2, from_pixels=True, pixels_only=False, width=64, height=48, camera_name="track")
+    check_env_specs(both)
+    assert torch.equal(both.render(), both.render())
+
+
+def test_functions_that_are_compiled():
+    env = make(reward=torch.compile(speed, backend="eager"), terminated=torch.compile(low, backend="eager"))
+    assert_td_equal(play(env, 20), play(make(), 20))
+
+
+class Hop:
+    def reward(self, state, action, new):
+        return speed(state, action, new)
+
+    def terminated(self, state, new):
+        return low(state, new)
+
+
+class HopPool(MujocoPool):
+    def _compute_reward(self, state, action, next_state):
+        return speed(state, action, next_state)
+
+    def _compute_done(self, state, next_state):
+        return low(state, next_state)
+
+
+def test_functions_may_be_methods():
+    expected = play(make(), 20)
+    assert_td_equal(play(make(task=Hop(), reward=None, terminated=None), 20), expected)
+    own = HopPool(
+        "hopper.xml",
+        4,
+        frame_skip=4,
+        randomize=["qpos += uniform(-0.05, 0.05)", "qvel += normal(0, 0.05)"],
+        max_episode_steps=30,
+        seed=0,
+    )
+    assert_td_equal(play(own, 20), expected)

@@ -1,0 +1,154 @@
+"""What bad input gets: words, and a pool that goes on."""
+
+import pytest
+import torch
+from models import ARM
+
+from torchrl_pool import EnvFailure, MujocoPool
+
+WRONG = [
+    ({"xml": "<mujoco><worldbody><body><geom/></body></worldbody></mujoco>"}, ValueError, "geom"),
+    ({"xml": "<mujoco><wrong/></mujoco>"}, ValueError, "unrecognized element"),
+    ({"xml": "./nowhere.xml"}, FileNotFoundError, "nowhere.xml"),
+    ({"xml": 3}, TypeError, "xml: expected"),
+    ({"xml": "<mujoco/>"}, ValueError, "is empty|no actuators"),
+    ({"observation": ["qpoz"]}, ValueError, "did you mean 'qpos'"),
+    ({"observation": ["xpos:lowr"]}, ValueError, "no body 'lowr' .did you mean 'lower'.*it has: 'world'"),
+    ({"observation": ["efc_force"]}, ValueError, "another length in each step"),
+    ({"observation": ["mocap_pos:upper"]}, ValueError, "has nothing in"),
+    ({"observation": ["qM:upper"]}, ValueError, "no array|no names"),
+    ({"observation": "qpos"}, TypeError, "observation: expected a sequence"),
+    ({"observation": ["qpos", "qpos:"]}, ValueError, "expected names after the colon"),
+    ({"fields": ["act"]}, ValueError, "'act' is empty in this model"),
+    ({"keyframe": "bend"}, ValueError, "did you mean 'bent'"),
+    ({"keyframe": 3}, ValueError, "the model has 1"),
+    ({"randomize": ["qpos ~ normal(0, 1)"]}, ValueError, "randomize: expected 'FIELD ='"),
+    ({"randomize": ["qpos += uniform(0.1, x)"]}, ValueError, "expected a number, got 'x'"),
+    ({"randomize": ["qpos += uniform(1, 0)"]}, ValueError, "wrong order"),
+    ({"randomize": ["body_mas *= uniform(0, 1)"]}, ValueError, "did you mean 'body_mass'.*may change: qpos"),
+    ({"randomize": ["jnt_qposadr += uniform(0, 9)"]}, ValueError, "holds integers"),
+    ({"randomize": ["xpos += uniform(0, 1)"]}, ValueError, "mjModel has no array 'xpos'"),
+    ({"model_fields": {"body_mass": torch.ones(2, 5)}}, ValueError, "expected 3 rows"),
+    ({"kp": [1.0, 2.0, 3.0]}, ValueError, "one for each of the model's 2 actuators, got 3"),
+    ({"target_scale": 1.0}, ValueError, "only with kp"),
+    ({"unlimited_range": (1, -1)}, ValueError, "unlimited_range"),
+    ({"push_body": "boxx"}, ValueError, "boxx"),
+    ({"action_delay": (3, 1)}, ValueError, "action_delay"),
+    ({"frame_skip": 0}, ValueError, "frame_skip"),
+    ({"reward": 3}, TypeError, "reward: expected a function"),
+    ({"task": object()}, TypeError, "task: expected an object"),
+    ({"dtype": torch.float16}, ValueError, "dtype"),
+    ({"frameskip": 3}, TypeError, "did you mean 'frame_skip'"),
+    ({"obs_dtype": torch.float32}, TypeError, "obs_dtype"),
+]
+
+
+def make(**options):
+    return MujocoPool(options.pop("xml", ARM), 3, **options)
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), WRONG)
+def test_wrong_arguments(options, kind, message):
+    with pytest.raises(kind, match=f"(?s){message}"):
+        make(**options)
+
+
+@pytest.mark.parametrize(
+    ("functions", "kind", "message"),
+    [
+        (
+            {"reward": lambda s, a, n: torch.zeros(2)},
+            ValueError,
+            r"reward: expected shape \[3\] or \[3, 1\], got \[2\]",
+        ),
+        ({"reward": lambda s, a, n: torch.zeros(3, 2)}, ValueError, r"got \[3, 2\]"),
+        (
+            {"reward": lambda s, a, n: torch.ones(3).long()},
+            TypeError,
+            "reward: expected a floating",
+        ),
+        ({"reward": lambda s, a, n: 1.0}, TypeError, "reward: expected a torch.Tensor, got float"),
+        ({"terminated": lambda s, n: torch.zeros(3)}, TypeError, "terminated: expected dtype torch.bool"),
+        (
+            {"terminated": lambda s, n: torch.ones(1).bool()},
+            ValueError,
+            "terminated: expected shape",
+        ),
+    ],
+)
+def test_wrong_results_of_functions(functions, kind, message):
+    env = make(**functions)
+    root = env.reset()
+    for _ in range(2):
+        with pytest.raises(kind, match=message):
+            env.step(env.rand_action(root))
+        root = env.reset()
+
+
+@pytest.mark.parametrize(
+    ("reset", "kind", "message"),
+    [
+        (lambda rows, rng: {"qpos": torch.zeros(3, 8)}, ValueError, "'qpos' has 9 elements, got 8"),
+        (lambda rows, rng: {"qpos": torch.zeros(2, 9)}, ValueError, "'qpos': expected 3 rows"),
+        (lambda rows, rng: {"qpoz": torch.zeros(3, 9)}, ValueError, "cannot set 'qpoz'"),
+        (lambda rows, rng: {"body_mass": torch.zeros(3, 6)}, ValueError, "what model_fields names"),
+        (lambda rows, rng: {"qpos": torch.full((3, 9), torch.nan)}, (ValueError, TypeError), "set"),
+        (lambda rows, rng: torch.zeros(3), TypeError, "reset: expected a mapping"),
+        (lambda rows, rng: {"qpos": 1.0}, TypeError, "expected a torch.Tensor, got float"),
+    ],
+)
+def test_wrong_initial_states(reset, kind, message):
+    with pytest.raises(kind, match=message):
+        make(reset=reset).reset()
+
+
+def test_a_wrong_observation_is_told_at_once():
+    with pytest.raises(ValueError, match="expected 3 rows"):
+        make(observation=lambda state: state["qpos"][:1], fields=("qpos",))
+    with pytest.raises(TypeError, match="observe: expected a tensor"):
+        make(observation=lambda state: 1)
+
+
+def test_rewards_that_are_no_numbers():
+    wrong = torch.zeros(3)
+    env = make(reward=lambda state, action, new: new["qpos"][:, 0] + wrong)
+    root = env.reset()
+    wrong[1] = torch.nan
+    with pytest.raises(EnvFailure, match="env 1 failed: the reward is nan") as raised:
+        env.step(env.rand_action(root))
+    assert raised.value.env_index == [1]
+    assert torch.isfinite(raised.value.tensordict["reward"][[0, 2]]).all()
+    wrong[1] = 0
+    env.rollout(3)
+
+
+def test_a_simulation_that_diverges():
+    speed = torch.zeros(3, 1)
+    env = make(reset=lambda rows, rng: {"qvel:free": speed[rows].expand(-1, 6)})
+    env.reset()
+    speed[2] = 1e30
+    with pytest.raises(EnvFailure, match=r"env 2 .*failed in step 1: MuJoCo: ") as raised:
+        env.rollout(20)
+    assert raised.value.env_index == [2]
+    speed[2] = 0
+    env.rollout(20)
+
+
+def test_actions_that_cannot_be():
+    env = make()
+    root = env.reset()
+    for action, message in (
+        (torch.full((3, 2), 5.0), "expected a number in"),
+        (torch.full((3, 2), torch.nan), "nan"),
+        (torch.zeros(3, 3), "expected shape"),
+        (torch.zeros(3, 2, dtype=torch.float64), "expected dtype"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            env.step(root.clone().set("action", action))
+    env.step(env.rand_action(root))
+
+
+def test_a_step_before_the_first_reset():
+    env = make()
+    with pytest.raises(RuntimeError, match="call reset"):
+        env.step(env.full_action_spec.rand())

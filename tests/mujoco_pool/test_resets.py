@@ -1,0 +1,180 @@
+"""Where episodes begin, and which model and actuators they have."""
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from models import ARM, Reference, assert_equal
+
+from torchrl_pool import MujocoPool
+
+
+def make(num_envs=3, **options):
+    return MujocoPool(ARM, num_envs, dtype=torch.float64, **options)
+
+
+def test_initial_state_and_keyframe():
+    reference = Reference(keyframe=0)
+    reference.reset()
+    for keyframe in (0, "bent"):
+        root = make(keyframe=keyframe, observation=("qpos", "qvel", "ctrl", "xpos")).reset()
+        for name in ("qpos", "qvel", "ctrl", "xpos"):
+            assert_equal(root[name][2], reference.get(name))
+    assert_equal(make().reset()["qpos"][0], reference.model.qpos0)
+
+
+def test_noise_is_drawn_by_each_env_as_numpy_draws_it():
+    env = make(randomize=["qpos:elbow += uniform(-0.5, 0.5)", "qvel:shoulder,elbow = normal(1, 0.1)"])
+    root = env.reset(seed=7)
+    for index in range(3):
+        rng = np.random.default_rng(7 + index)
+        assert root["qpos"][index, 1].item() == rng.uniform(-0.5, 0.5)
+        assert_equal(root["qvel"][index, :2], [rng.normal(1, 0.1), rng.normal(1, 0.1)])
+    assert (root["qpos"][:, 0] == 0).all()
+
+
+def test_a_function_gives_what_it_likes_for_the_rows_that_are_reset():
+    calls = []
+
+    def start(rows, rng):
+        calls.append(rows.tolist())
+        return {
+            "qpos:elbow": rows.double() + 1,
+            "mocap_pos": torch.rand(len(rows), 1, 3, generator=rng),
+            "ctrl": torch.full((len(rows), 2), 0.5),
+        }
+
+    env = make(reset=start, observation=("qpos", "mocap_pos", "ctrl"), seed=3)
+    first = env.reset()
+    assert first["qpos"][:, 1].tolist() == [1, 2, 3]
+    assert (first["ctrl"] == 0.5).all()
+    env.rand_step(first)
+    second = env.reset(first.clone().set("_reset", torch.tensor([[True], [False], [True]])))
+    assert calls == [[0, 1, 2], [0, 2]]
+    assert torch.equal(second["mocap_pos"][1], first["mocap_pos"][1])
+    assert not torch.equal(second["mocap_pos"][0], first["mocap_pos"][0])
+    env.set_seed(3)
+    assert torch.equal(env.reset()["mocap_pos"], first["mocap_pos"])
+    assert torch.equal(env.reset(seed=3)["mocap_pos"], first["mocap_pos"])
+
+
+def test_a_state_that_is_given_is_where_it_goes_on():
+    env = make(observation=("qpos", "qvel"))
+    data = env.rollout(5)
+    there = data[:, 3].select("qpos", "qvel")
+    root = env.reset(there.clone(), set_state=True)
+    assert torch.equal(root["qpos"], there["qpos"])
+    assert torch.equal(root["qvel"], there["qvel"])
+
+
+def changed_reference(mass, **positions):
+    reference = Reference()
+    reference.model.body("lower").mass[:] = mass
+    mujoco.mj_setConst(reference.model, reference.data)
+    reference.reset()
+    return reference
+
+
+def test_each_env_has_its_own_model():
+    masses = torch.tensor([0.5, 1.0, 2.0])
+    action = torch.tensor([[0.5, -0.5]])
+    for fields, start in (
+        ({"body_mass:lower": masses.unsqueeze(-1)}, None),
+        (["body_mass:lower"], lambda rows, rng: {"body_mass:lower": masses[rows]}),
+    ):
+        env = make(model_fields=fields, reset=start)
+        root = env.reset()
+        for _ in range(10):
+            root = env.step_mdp(env.step(root.set("action", action.expand(3, 2).clone())))
+        for index, mass in enumerate(masses.tolist()):
+            reference = changed_reference(mass)
+            for _ in range(10):
+                reference.step(action[0])
+            assert_equal(root["qpos"][index], reference.data.qpos)
+
+
+def test_drawn_models_start_from_the_compiled_one_each_time():
+    env = make(1, randomize=["body_mass:lower *= uniform(0.5, 2)"], max_episode_steps=5)
+    root = env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        reference = changed_reference(0.5 * rng.uniform(0.5, 2))
+        for _ in range(5):
+            reference.step([1, 1])
+            data, root = env.step_and_maybe_reset(root.set("action", torch.ones(1, 2)))
+        assert_equal(data["next", "qpos"][0], reference.data.qpos)
+
+
+def test_targets_are_driven_to_in_each_simulation_step():
+    env = make(kp=20.0, kd=[1.0, 0.5], frame_skip=4, unlimited_range=(-3, 3))
+    assert env.action_spec.space.high[0, 0] == pytest.approx(math.radians(150))
+    assert env.action_spec.space.high[0, 1] == 3
+    targets = torch.tensor([0.4, -0.2])
+    root = env.reset()
+    reference = Reference()
+    reference.reset()
+    kd = np.array([1.0, 0.5])
+    for _ in range(10):
+        root = env.step_mdp(env.step(root.set("action", targets.expand(3, 2).clone())))
+        for _ in range(4):
+            joints = reference.data.qpos[:2], reference.data.qvel[:2]
+            reference.step(20 * (targets.double().numpy() - joints[0]) - kd * joints[1])
+    assert_equal(root["qpos"][0], reference.data.qpos)
+
+
+def test_scaled_targets_are_around_the_pose():
+    pose = torch.tensor([0.5, -0.7])
+    one = make(kp=20.0, kd=1.0, keyframe="bent", unlimited_range=(-3, 3))
+    other = make(kp=20.0, kd=1.0, keyframe="bent", target_scale=0.5)
+    assert other.action_spec.space.high.max() == 1
+    action = torch.tensor([0.5, -1.0]).expand(3, 2)
+    targets = (pose.double() + 0.5 * action.double()).float()
+    a, b = (
+        one.step(one.reset().set("action", targets.clone())),
+        other.step(other.reset().set("action", action.clone())),
+    )
+    assert torch.allclose(a["next", "qpos"], b["next", "qpos"], atol=1e-6)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3, 8])
+def test_actions_arrive_late(delay):
+    env = make(1, action_delay=(delay, delay), frame_skip=3, keyframe=0)
+    torch.manual_seed(0)
+    actions = torch.rand(6, 2) * 2 - 1
+    root = env.reset()
+    for action in actions:
+        root = env.step_mdp(env.step(root.set("action", action.unsqueeze(0).clone())))
+    reference = Reference(keyframe=0)
+    reference.reset()
+    for substep in range(18):
+        time = substep - delay
+        reference.step(actions[time // 3] if time >= 0 else [0.5, 0.25])
+    assert_equal(root["qpos"][0], reference.data.qpos)
+
+
+def test_delays_differ_between_episodes():
+    env = make(8, action_delay=(0, 10), frame_skip=10, seed=0)
+    root = env.step(env.reset().set("action", torch.ones(8, 2)))["next"]
+    assert len(root["qvel"][:, 0].unique()) > 1
+
+
+def test_pushes():
+    env = make(
+        4,
+        push_body="box",
+        push_every=(3, 5),
+        push_steps=2,
+        push_force=(10, 20),
+        observation=("xfrc_applied:box",),
+    )
+    forces = env.rollout(60, break_when_any_done=False)["next", "xfrc_applied:box"]
+    size = forces[..., :2].norm(dim=-1)
+    pushed = size > 0
+    assert ((size[pushed] >= 10) & (size[pushed] <= 20)).all()
+    assert (forces[..., 2:] == 0).all()
+    begins = pushed[:, 1:] & ~pushed[:, :-1]
+    assert (begins.sum(1) >= 60 // 5 - 2).all()
+    assert (begins.sum(1) <= 60 // 3).all()
+    assert len(size[pushed].unique()) > 8

@@ -1,0 +1,142 @@
+"""Tasks that others have written: Gymnasium's Ant rebuilt, and TorchRL's own classes under another base."""
+
+import inspect
+
+import pytest
+import torch
+import torchrl.envs.custom.mujoco as torchrl_mujoco
+from comparing import same
+from torchrl.envs.utils import check_env_specs
+
+from torchrl_pool import MujocoTask, PoolEnv
+from torchrl_pool.examples.mujoco_ant import make_ant
+from torchrl_pool.examples.mujoco_cartpole import make_cartpole, train
+from torchrl_pool.examples.mujoco_quadruped import make_quadruped, stand
+
+# Sums of squares are added up in another order, in float32 for the controls.
+REWARD_BOUND = 1e-6
+# TorchRL takes differences of positions that are rounded to float32, here they are exact.
+VELOCITY_BOUND = 1e-4
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_rebuilt_ant_is_ant(seed):
+    rebuilt, original = make_ant(6, seed=seed, dtype=torch.float64), PoolEnv("Ant-v5", 6, seed=seed)
+    own, expected = rebuilt.reset(), original.reset()
+    torch.manual_seed(seed)
+    ends = 0
+    for _ in range(150):
+        own["action"] = expected["action"] = original.full_action_spec["action"].rand()
+        played, own = rebuilt.step_and_maybe_reset(own)
+        told, expected = original.step_and_maybe_reset(expected)
+        for key in ("observation", "done", "terminated", "truncated"):
+            assert same(played["next", key], told["next", key]), key
+        assert same(own["observation"], expected["observation"])
+        difference = played["next", "reward"] - told["next", "reward"].double()
+        assert difference.abs().max() <= REWARD_BOUND
+        ends += int(told["next", "done"].sum())
+    assert ends > 3
+
+
+def moved(cls):
+    """The class with another base, as its author would write it."""
+    source = inspect.getsource(inspect.getmodule(cls)).replace(
+        "from torchrl.envs.custom.mujoco.base import MujocoEnv", "from torchrl_pool import MujocoTask"
+    )
+    assert "(MujocoEnv)" in source
+    namespace = {"__name__": "moved"}
+    exec(source.replace("(MujocoEnv)", "(MujocoTask)"), namespace)
+    return namespace[cls.__name__]
+
+
+@pytest.mark.parametrize("name", ["AntEnv", "HopperEnv", "Walker2dEnv", "HumanoidEnv"])
+def test_torchrls_classes_move_over(name):
+    cls = getattr(torchrl_mujoco, name)
+    original = cls(backend="mujoco", seed=0)
+    own = moved(cls)(num_envs=2, seed=0)
+    assert issubclass(type(own), MujocoTask)
+    if name in ("AntEnv", "HopperEnv"):
+        check_env_specs(own)
+    root, expected = own.reset(), original.reset()
+    # From the same state on:
+    state = expected.clone().set("qpos", original._backend.qpos).set("qvel", original._backend.qvel)
+    both = torch.cat([state, state])
+    root = own.reset(both.select("qpos", "qvel"), set_state=True)
+    assert torch.equal(root["observation"][:1], expected["observation"])
+    torch.manual_seed(0)
+    for _ in range(30):
+        action = original.full_action_spec["action"].rand() * 0.4
+        told = original.step(expected.set("action", action))
+        played = own.step(root.set("action", torch.cat([action, action])))
+        for key in ("observation", "terminated", "truncated", "done"):
+            assert torch.equal(played["next", key][1:], told["next", key]), key
+        assert (played["next", "reward"][1:] - told["next", "reward"]).abs() < VELOCITY_BOUND
+        root, expected = own.step_mdp(played), original.step_mdp(told)
+
+
+class Slow(MujocoTask):
+    XML_PATH = "hopper.xml"
+    RESET_NOISE_SCALE = 0.0
+
+    def _sample_initial_state(self, n, tensordict=None):
+        qpos, qvel = super()._sample_initial_state(n, tensordict)
+        return qpos + 0.01, qvel
+
+    def _make_obs(self, state):
+        return state["qpos"].to(self.dtype)
+
+    def _prepare_ctrl(self, action):
+        return action * 0.5
+
+    def _compute_reward(self, state, action, next_state):
+        return action.sum(-1, keepdim=True)
+
+    def _compute_done(self, state, next_state):
+        return next_state["time"] > 0.05
+
+
+def test_hooks():
+    env = Slow(num_envs=3, frame_skip=2)
+    check_env_specs(env)
+    assert env._backend.timestep == 0.002 or env._backend.timestep > 0
+    root = env.reset()
+    assert torch.allclose(root["observation"][0], (env._backend.qpos0 + 0.01).float())
+    data = env.rollout(200, break_when_any_done=True)
+    assert torch.allclose(data["next", "reward"], data["action"].sum(-1, keepdim=True))
+    assert data["next", "terminated"][:, -1].all()
+
+
+def test_a_class_without_a_model():
+    class Nothing(MujocoTask):
+        pass
+
+    with pytest.raises(ValueError, match="XML_PATH"):
+        Nothing()
+    Nothing.XML_PATH = "nowhere.xml"
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.xml"):
+        Nothing()
+
+
+def test_the_quadruped_stands_unless_it_is_pushed():
+    fallen = {}
+    for body in (None, "torso"):
+        env = make_quadruped(16, seed=0, push_body=body, push_force=(50, 100))
+        data = env.rollout(200, stand, break_when_any_done=False, break_when_all_done=True)
+        fallen[body] = int(data["next", "terminated"].any(1).sum())
+    assert fallen[None] == 0
+    assert fallen["torso"] > 4
+    check_env_specs(make_quadruped(2))
+
+
+@pytest.fixture
+def _threads_as_before():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("_threads_as_before")
+def test_the_cartpole_learns():
+    check_env_specs(make_cartpole(2))
+    mean, frames, _ = train(total_frames=12_288)
+    assert frames == 12_288 or mean >= 475

@@ -1,0 +1,115 @@
+"""A process in which dm_control runs beside a pool, as NumPy's settings, read at its import, want it.
+
+Reads lines of JSON, each the name of a function here and its arguments, and answers each with what it gives.
+"""
+
+import json
+import logging
+import sys
+import traceback
+
+import numpy as np
+import torch
+
+logging.disable(logging.WARNING)
+
+from dm_control import suite  # noqa: E402
+from dm_control.suite import quadruped  # noqa: E402
+from torchrl._utils import seed_generator  # noqa: E402
+from torchrl.envs import DMControlEnv, SerialEnv  # noqa: E402
+
+from torchrl_pool import PoolEnv  # noqa: E402
+from torchrl_pool.plugins.names import suite_names  # noqa: E402
+
+# Without it, escape would need OpenGL to begin an episode.
+CONTEXTS = quadruped.Physics.contexts
+quadruped.Physics.contexts = None
+
+
+def reference(task, seeds):
+    """TorchRL's envs; the springs of an lqr are drawn with its seed, or would be another's every time."""
+    domain, name = suite_names(task)
+    drawn = [{"random": seed} if domain == "lqr" else {} for seed in seeds]
+    return SerialEnv(len(seeds), [lambda kw=kw: DMControlEnv(domain, name, **kw) for kw in drawn])
+
+
+def ids():
+    return sorted(f"dm_control/{domain}-{task}-v0" for domain, task in suite.ALL_TASKS)
+
+
+def differing_pixels(task, **view):
+    """Of pictures at the beginning of an episode and ten steps later, each beside dm_control's."""
+    quadruped.Physics.contexts = CONTEXTS
+    twin = suite.load(*suite_names(task), {"random": 3})
+    pool = PoolEnv(task, 1, device="cpu", **view)
+    twin.reset()
+    root = pool.reset(seed=3)
+    differing = []
+    for _ in range(2):
+        expected = torch.from_numpy(twin.physics.render(**view).copy())
+        differing.append(int((pool.render()[0] != expected).any(-1).sum()))
+        assert len(expected.unique()) > 20
+        for _ in range(10):
+            action = pool.rand_action()["action"].clamp(-10, 10)
+            root = pool.step(root.set("action", action))["next"]
+            twin.step(action[0].numpy())
+    pool.close()
+    quadruped.Physics.contexts = None
+    return differing
+
+
+def chain(seed, count):
+    seeds = [seed]
+    while len(seeds) < count:
+        seeds.append(seed_generator(seeds[-1]))
+    return seeds
+
+
+def ulps(actual, expected):
+    """The largest distance between two tensors, in representable numbers."""
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if actual.dtype is torch.bool:
+        assert torch.equal(actual, expected)
+        return 0
+    a, b = (tensor.numpy().view(np.int64) for tensor in (actual, expected))
+    a, b = (np.where(bits < 0, np.int64(-(2**63)) - bits, bits) for bits in (a, b))
+    return int(np.abs(a - b).max())
+
+
+def distances(task, num_envs, seeds, episodes, steps):
+    """How far apart the two are in each entry, over all seeds; their specs and flags must be equal."""
+    far = {}
+    pool = PoolEnv(task, num_envs, device="cpu")
+    twins = None
+    for seed in seeds:
+        if twins is None or "/lqr" in task:
+            twins = reference(task, chain(seed, num_envs))
+        for kind in ("observation", "action", "reward", "done"):
+            assert getattr(pool, f"{kind}_spec") == getattr(twins, f"{kind}_spec").to("cpu"), kind
+        assert pool.set_seed(seed) == twins.set_seed(seed)
+        for _ in range(episodes):
+            ours, theirs = pool.reset(), twins.reset()
+            for step in range(steps + 1):
+                for key in (*twins.observation_keys, *twins.done_keys, *(twins.reward_keys if step else ())):
+                    far[key] = max(far.get(key, 0), ulps(ours[key], theirs[key]))
+                if step == steps:
+                    break
+                action = pool.rand_action()["action"].clamp(-10, 10)  # lqr's are unbounded
+                ours = pool.step(ours.set("action", action))["next"]
+                theirs = twins.step(theirs.set("action", action.clone()))["next"]
+    pool.close()
+    twins.close()
+    return far
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        torch.manual_seed(0)
+        try:
+            name, arguments = json.loads(line)
+            answer = [globals()[name](**arguments), None]
+        except Exception:
+            answer = [None, traceback.format_exc()]
+        print(json.dumps(answer), flush=True)

@@ -1,0 +1,280 @@
+"""The APPO example: how far its thread gets ahead, what it learns, and how it goes on."""
+
+import csv
+import json
+import threading
+import time
+
+import pytest
+import torch
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+from torchrl.objectives.value.functional import vtrace_advantage_estimate
+
+from torchrl_pool.examples.ahead import Ahead
+from torchrl_pool.examples.appo import PROGRAM, APPOTraining
+from torchrl_pool.examples.appo_settings import PRESETS, Config
+from torchrl_pool.examples.training_run import save_checkpoint
+from torchrl_pool.training import estimate_advantages, estimate_vtrace
+
+SMALL = {
+    "num_envs": 4,
+    "frames_per_batch": 128,
+    "minibatch_size": 64,
+    "epochs": 2,
+    "total_frames": 1024,
+    "entropy_coef": 0.01,
+}
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes trainings that are closed at the end of the test."""
+    made = []
+
+    def training(**settings):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(APPOTraining(Config(**{**SMALL, **settings}), folder))
+        return made[-1]
+
+    yield training
+    for one in made:
+        one.close()
+
+
+def weights_of(training):
+    return training.update.state_dict()["parameters"]
+
+
+def finish(training):
+    while not training.is_over:
+        training.iterate()
+    return weights_of(training)
+
+
+# ---- the thread
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_nothing_is_begun_further_ahead_than_asked(ahead):
+    made, finished = [], []
+
+    def make():
+        made.append(len(finished))
+        return len(made) - 1
+
+    items = Ahead(make, ahead)
+    for k in range(10):
+        assert next(items) == k
+        deadline = time.monotonic() + 5
+        while len(made) < k + ahead + 1 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.002)
+        assert len(made) == k + ahead + 1
+        assert all(k - at_begin <= ahead for k, at_begin in enumerate(made))
+        finished.append(k)
+        items.finish()
+    items.close()
+
+
+def test_at_rest_nothing_is_made():
+    is_making = threading.Event()
+
+    def make():
+        is_making.set()
+        time.sleep(0.01)
+        is_making.clear()
+
+    items = Ahead(make, 2)
+    for _ in range(5):
+        next(items)
+        items.rest()
+        items.finish()
+        for _ in range(3):
+            assert not is_making.is_set()
+            time.sleep(0.002)
+    items.close()
+
+
+def test_an_error_in_the_thread_is_raised_where_its_item_is_awaited():
+    def make():
+        raise RuntimeError("broken")
+
+    items = Ahead(make, 1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="broken"):
+            next(items)
+    items.close()
+
+
+# ---- the lag
+
+
+@pytest.mark.parametrize("slow", ["the learner", "the collector"])
+@pytest.mark.parametrize("max_lag", [0, 1, 3])
+def test_no_step_is_older_than_max_lag(make, max_lag, slow):
+    training = make(max_lag=max_lag, refreshes=4, total_frames=128 * 12)
+    learn, collect = training._learn, training.actors._collect
+
+    def wait():
+        deadline = time.monotonic() + 5
+        while len(training.actors._ahead._ready) < max_lag and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    if slow == "the learner":
+        training._learn = lambda batch: (wait(), learn(batch))[1]
+    else:
+        training.actors._ahead._make = lambda: (time.sleep(0.02), collect())[1]
+    finish(training)
+    largest = [row["largest_lag"] for row in training.curve.rows]
+    assert max(largest) <= max_lag
+    if slow == "the learner":  # then the thread is as far ahead as it may be
+        assert largest == [min(n, max_lag) for n in range(12)]
+    assert all(0 <= row["lag"] <= row["largest_lag"] for row in training.curve.rows)
+
+
+def test_stamps_name_the_weights_that_acted(make):
+    training = make(max_lag=2, refreshes=2)
+    published = {}
+    publish, prepare = training.actors.publish, training._prepare
+
+    def note_published(version):
+        publish(version)
+        published[version] = training.actors.published[1]
+
+    def check(batch):
+        for step in (0, 15, 16, 31):
+            actor = training.actors.actors[0].collector.policy
+            weights = published[int(batch["next", "policy_version"][0, step])]
+            values, state = weights.split([one.numel() for one in actor.parameters()]), {}
+            for (name, one), value in zip(actor.named_parameters(), values, strict=True):
+                state[name] = value.view_as(one)
+            with torch.no_grad():
+                again = torch.func.functional_call(training.actor, state, (batch[:, step].clone(),))
+                expected = training.actor.build_dist_from_params(again).log_prob(batch["action"][:, step])
+            torch.testing.assert_close(batch["action_log_prob"][:, step], expected)
+        prepare(batch)
+
+    training.actors.publish, training._prepare = note_published, check
+    note_published(0)
+    finish(training)
+    assert len(published) == 9
+
+
+# ---- what it learns
+
+
+def test_without_lag_equal_seeds_give_equal_weights(make):
+    settings = {"max_lag": 0, "refreshes": 2}
+    one = finish(make(**settings))
+    torch.rand(3)
+    assert torch.equal(one, finish(make(**settings)))
+    assert not torch.equal(one, finish(make(**settings, seed=1)))
+
+
+def test_double_buffering_and_threads_keep_all_steps(make):
+    training = make(max_lag=1, double_buffered=True, total_frames=2048)
+    steps = []
+    prepare = training._prepare
+    training._prepare = lambda batch: (steps.append(batch.clone()), prepare(batch))[1]
+    finish(training)
+    batches = torch.cat(steps, 1)
+    going_on = ~batches["next", "done"][:, :-1, 0]
+    after, following = batches["next", "observation"][:, :-1], batches["observation"][:, 1:]
+    assert torch.equal(after[going_on], following[going_on])
+
+
+def test_a_training_without_lag_goes_on_bit_for_bit(make, tmp_path):
+    settings = {"task": "InvertedPendulum-v5", "normalize_observations": True, "normalize_rewards": True}
+    settings |= {"entropy_coef": 0.0, "max_lag": 0}
+    whole = finish(make(**settings))
+    first = make(**settings)
+    for _ in range(3):
+        first.iterate()
+    save_checkpoint(tmp_path / "checkpoint.pt", first.state_dict())
+    torch.rand(5)
+    second = make(**settings)
+    second.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True))
+    assert torch.equal(whole, finish(second))
+
+
+def test_a_training_with_lag_can_go_on(make):
+    first = make(max_lag=2)
+    for _ in range(3):
+        first.iterate()
+    state = first.state_dict()
+    second = make(max_lag=2)
+    second.load_state_dict(state)
+    assert torch.equal(second.actors.published[1], first.actors.published[1])
+    finish(first)  # the one that was saved goes on, too
+    finish(second)
+    assert max(row["largest_lag"] for row in second.curve.rows) <= 2
+    assert [row["frames"] for row in second.curve.rows] == [128 * (n + 1) for n in range(8)]
+
+
+def test_it_learns_to_balance_a_pole(tmp_path):
+    arguments = ["--quiet", "--output", str(tmp_path), "--total-frames", "32000", "--evaluate", "20"]
+    assert PROGRAM.main(arguments) == 0
+    folder = tmp_path / "appo-CartPole-v1-0"
+    assert json.loads((folder / "evaluation.json").read_text())["mean"] > 100
+    with (folder / "curve.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[0]["return"]) < 40
+    assert {row["largest_lag"] for row in rows[1:]} == {"1"}
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_v_trace_is_torchrls(make):
+    training = make(max_lag=0)
+    batch = training.actors.next(0)
+    with torch.no_grad():
+        for one in training.actor.parameters():
+            one.add_(0.1 * torch.randn_like(one))
+        # VTrace itself asks for the probability of another action than the one that was taken.
+        log_prob = training.actor.get_dist(batch).log_prob(batch["action"]).unsqueeze(-1)
+        critic = training.advantage.value_network
+        values = critic(batch.clone())["state_value"], critic(batch["next"].clone())["state_value"]
+        flags = [batch["next", key] for key in ("reward", "done", "terminated")]
+        before = batch["action_log_prob"].unsqueeze(-1)
+        advantage, target = vtrace_advantage_estimate(
+            training.config.gamma, log_prob, before, *values, *flags
+        )
+    found = estimate_vtrace(training.vtrace, batch.clone())
+    torch.testing.assert_close(found["advantage"], advantage, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found["value_target"], target, rtol=1e-4, atol=1e-4)
+    assert batch["next", "done"].any()
+    gaes = estimate_advantages(training.advantage, batch.clone())
+    assert not torch.allclose(found["advantage"], gaes["advantage"])
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("preset", "task"),
+    [("classic", "CartPole-v1"), ("sf-mujoco", "HalfCheetah-v5"), ("sf-atari", "ALE/Pong-v5")],
+)
+def test_presets_make_trainings(preset, task, make):
+    small = {"num_envs": 2, "frames_per_batch": 16, "minibatch_size": 8, "epochs": 1, "total_frames": 32}
+    training = make(**{**PRESETS[preset][1], **small, "task": task})
+    assert training.actors.actors[0].collector.writes_once
+    finish(training)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--max-lag", "-1"], "--max-lag: expected at least 0, got -1"),
+        (["--refreshes", "3"], "--refreshes: expected a divisor of 64 steps, got 3"),
+        (["--mutation-rate", "2"], "--mutation-rate: expected 0 to 1, got 2"),
+        (["--population", "0"], "--population: expected at least 1, got 0"),
+    ],
+)
+def test_wrong_options(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        PROGRAM.main(arguments)
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,180 @@
+"""The DQN example: updates with the numbers of DQNLoss, and trainings that can be repeated."""
+
+from functools import partial
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.data import Categorical, OneHot
+from torchrl.modules import MLP, QValueActor
+from torchrl.objectives import DQNLoss, HardUpdate
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+from off_policy import assert_equal_trainings, curve_in, parsed, trained
+
+from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
+from torchrl_pool.examples.dqn_settings import PRESETS
+from torchrl_pool.training import DQNUpdate
+
+ROWS, FEATURES, ACTIONS = 96, 5, 3
+SMALL = ["--hidden", "16,16", "--batch-size", "16", "--learning-starts", "40", "--target-every", "3"]
+SMALL += ["--buffer-size", "200", "--frames-per-row", "120", "--total-frames", "480"]
+
+
+def make_loss(one_hot=False, apart=True, **options):
+    torch.manual_seed(1)
+    spec = OneHot(ACTIONS) if one_hot else Categorical(ACTIONS)
+    actor = QValueActor(MLP(FEATURES, ACTIONS, num_cells=[16]), in_keys=["observation"], spec=spec)
+    space = "one-hot" if one_hot else "categorical"
+    loss = DQNLoss(actor, action_space=space, **{"loss_function": "l2", "delay_value": True, **options})
+    loss.make_value_estimator(gamma=0.9)
+    if apart:  # else the target says what the network says, and a double one chooses nothing
+        for tensor in loss.target_value_network_params.values(True, True):
+            tensor.data += 0.3 * torch.randn_like(tensor)
+    return loss
+
+
+def transitions(one_hot=False):
+    after = {
+        "observation": torch.randn(ROWS, FEATURES),
+        "reward": torch.randn(ROWS, 1),
+        "terminated": torch.rand(ROWS, 1) < 0.3,
+    }
+    after["done"] = after["terminated"] | (torch.rand(ROWS, 1) < 0.3)  # time limits do not count
+    action = torch.randint(ACTIONS, (ROWS,))
+    action = torch.nn.functional.one_hot(action, ACTIONS).bool() if one_hot else action
+    return TensorDict({"observation": torch.randn(ROWS, FEATURES), "action": action, "next": after}, [ROWS])
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "compile"),
+    [
+        ({}, "plain", False),
+        ({}, "weights", False),
+        ({"double_dqn": True}, "steps", False),
+        ({"loss_function": "smooth_l1", "one_hot": True}, "plain", False),
+        ({"double_dqn": True}, "weights", True),
+    ],
+)
+def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
+    loss, rows = make_loss(**options), transitions(options.get("one_hot", False))
+    weights = torch.rand(ROWS) + 0.1 if extra == "weights" else None
+    if weights is not None:
+        rows["priority_weight"] = weights
+    if extra == "steps":
+        rows["steps_to_next_obs"] = torch.randint(1, 4, (ROWS, 1))
+    indices = torch.randperm(ROWS)[:32]
+    sample = rows[indices]
+    expected = loss(sample)["loss"]
+    expected.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
+
+    update = DQNUpdate(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
+    found = update(update.columns(rows), indices, None if weights is None else weights[indices])
+    torch.testing.assert_close(found["loss"], expected.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found["td_error"], sample["td_error"].reshape(-1), rtol=1e-5, atol=1e-5)
+    for name, parameter in loss.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+
+
+def test_several_updates_end_where_torchrls_do():
+    rows, ends = transitions(), []
+    for lean in (True, False):
+        loss = make_loss(apart=False)
+        if lean:
+            update = DQNUpdate(loss, partial(torch.optim.Adam, lr=1e-2), target_every=3)
+        else:
+            optimizer = torch.optim.Adam(loss.parameters(), lr=1e-2)
+            targets = HardUpdate(loss, value_network_update_interval=2)  # which is every third step
+        for seed in range(5):
+            indices = torch.arange(seed, seed + 32)
+            if lean:
+                update(update.columns(rows), indices)
+                continue
+            loss(rows[indices])["loss"].backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            targets.step()
+        after = loss.target_value_network_params.flatten_keys(".").items()
+        ends.append((list(loss.parameters()), [tensor for _, tensor in sorted(after)]))
+    for lean_end, end in zip(*ends, strict=True):
+        for one, other in zip(lean_end, end, strict=True):
+            torch.testing.assert_close(one.detach(), other.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_options_that_are_not_known():
+    with pytest.raises(ValueError, match="delay_value"):
+        DQNUpdate(DQNLoss(MLP(2, 2), action_space="categorical", delay_value=False), torch.optim.SGD)
+
+
+VARIANTS = {
+    "one": ["--num-envs", "1", "--frames-per-batch", "4"],
+    "parallel": ["--parallel", "--num-envs", "3", "--frames-per-batch", "12"],
+    "rainbow": ["--double", "--n-steps", "3", "--priority-alpha", "0.5", "--num-envs", "2"],
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_resumed_training_ends_with_the_same_weights_and_buffer(tmp_path, variant):
+    config = parsed(PROGRAM, *SMALL, *VARIANTS[variant])
+    whole = trained(DQNTraining, config, tmp_path / "whole")
+    parts = trained(DQNTraining, config, tmp_path / "parts", stop_after=2)
+    assert len(whole["replay"]["rows"]["action"]) == 200  # it has wrapped around
+    assert_equal_trainings(whole, parts)
+
+
+def test_without_its_buffer_a_resumed_training_fills_a_new_one(tmp_path):
+    config = parsed(PROGRAM, *SMALL, "--no-save-replay")
+    state = trained(DQNTraining, config, tmp_path, stop_after=2)
+    assert state["replay"] == {"seen": 0}
+    assert state["update"]["count"] == (480 - 40 - 40) // 10
+
+
+def test_random_actions_become_fewer(tmp_path):
+    training = DQNTraining(parsed(PROGRAM, *SMALL, "--epsilon-frames", "960"), tmp_path)
+    for _ in range(4):
+        training.iterate()
+    epsilon = training.actors._policy[-1].eps.item()
+    assert epsilon == pytest.approx(1 - 0.95 * 480 / 960, abs=1e-3)
+    training.close()
+
+
+def test_it_learns_to_balance_a_pole(tmp_path):
+    arguments = ["--total-frames", "30000", "--learning-starts", "1000", "--frames-per-row", "1000"]
+    arguments += ["--learning-rate", "1e-3", "--hidden", "64,64", "--epsilon-frames", "6000", "--quiet"]
+    arguments += ["--compile", "no", "--until-return", "60", "--evaluate", "0", "--output", str(tmp_path)]
+    assert PROGRAM.main(arguments) == 0
+    returns = [float(row["return"]) for row in curve_in(tmp_path / "dqn-CartPole-v1-0")]
+    assert returns[0] < 40
+    assert returns[-1] >= 60
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_make_trainings(preset, tmp_path):
+    task = "ALE/Pong-v5" if preset.endswith("atari") else "Acrobot-v1"
+    arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "4"]
+    arguments += [
+        "--learning-starts",
+        "8",
+        "--batch-size",
+        "4",
+        "--frames-per-row",
+        "16",
+        "--buffer-size",
+        "64",
+    ]
+    arguments += ["--total-frames", "16", "--updates-per-batch", "1"]
+    training = DQNTraining(parsed(PROGRAM, *arguments), tmp_path)
+    training.iterate()
+    assert training.update.count > 0
+    if task == "ALE/Pong-v5":
+        assert training.replay.rows["observation"].dtype is torch.uint8
+    training.close()
+
+
+def test_observations_of_other_kinds(tmp_path):
+    trained(DQNTraining, parsed(PROGRAM, *SMALL, "--task", "FrozenLake-v1"), tmp_path)
+    with pytest.raises(ValueError, match="discrete actions"):
+        DQNTraining(parsed(PROGRAM, "--task", "Pendulum-v1"), tmp_path)

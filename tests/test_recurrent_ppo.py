@@ -1,0 +1,185 @@
+"""Recurrent PPO: what it learns from is what was collected, and it remembers."""
+
+from functools import partial
+
+import pytest
+import torch
+from building import build_plugin
+from torchrl.modules import set_recurrent_mode
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+import torchrl_pool
+from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool.examples.networks import actor_and_critic
+from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
+from torchrl_pool.examples.recurrent import Memory
+from torchrl_pool.examples.training_run import evaluate, save_checkpoint
+from torchrl_pool.training import PPOUpdate, estimate_advantages, minibatches
+
+N, T, LENGTH = 6, 40, 20
+CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+
+
+class Learner:
+    """Actor and critic of a memory, an update of them, and the second batch that the actor collects."""
+
+    def __init__(self, cell, task="CartPole-v1", length=LENGTH, **options):
+        torch.manual_seed(3)
+        options = {"max_episode_steps": 11, "obs_dtype": torch.float32, **options}
+        env = PoolEnv(task, N, seed=1, categorical_action_encoding=True, **options)
+        self.actor, self.critic = actor_and_critic(env, "16", "tanh-normal", memory=Memory(cell, 8))
+        self.gae = GAE(gamma=0.99, lmbda=0.95, value_network=self.critic)
+        self.loss = ClipPPOLoss(self.actor, self.critic, entropy_bonus=task == "CartPole-v1")
+        self.update = PPOUpdate(self.loss, partial(torch.optim.SGD, lr=0.0), sequence_length=length)
+        collector = PoolCollector(env, self.actor, frames_per_batch=N * T, total_frames=2 * N * T)
+        _, self.batch = collector
+        collector.shutdown()
+
+    def log_probs(self):
+        """Those that training computes of the actions, by way of the ratio."""
+        estimate_advantages(self.gae, self.batch)
+        columns = self.update.columns(self.batch)
+        columns[1] = torch.zeros_like(columns[1])
+        terms = self.update._terms
+        tensors = dict(zip(terms.observed, columns[4 + terms.clips_value :], strict=True))
+        for call in terms.calls:
+            call(tensors)
+        return terms.density.log_prob(tensors, columns[0]).view(N, T), tensors["state_value"].view(N, T, 1)
+
+
+@CELLS
+@pytest.mark.parametrize("length", [T, LENGTH, 1])
+@pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
+def test_training_computes_the_log_probs_of_the_collection(cell, task, length):
+    learner = Learner(cell, task, length)
+    batch = learner.batch
+    assert batch["is_init"][:, 1:].any(1).all()
+    assert batch["is_init"].sum() > 2 * N
+    assert batch["hidden"][:, 0].any(), "a sequence must begin within an episode"
+    log_probs, values = learner.log_probs()
+    expected = learner.update.columns(batch)[1].view(N, T)
+    torch.testing.assert_close(log_probs, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(values, batch["state_value"], rtol=0, atol=1e-5)
+    again, _ = Learner(cell, task, length).log_probs()
+    assert torch.equal(log_probs, again)
+
+
+@CELLS
+def test_a_reset_inside_a_sequence_cuts_what_came_before(cell):
+    learner = Learner(cell)
+    batch = learner.batch.clone()
+    log_probs, _ = learner.log_probs()
+    env, step = (int(i) for i in batch["is_init"][:, 1:LENGTH, 0].nonzero()[0] + torch.tensor([0, 1]))
+    learner.batch["observation"][env, :step] += 1
+    changed, _ = learner.log_probs()
+    assert torch.equal(changed[env, step:], log_probs[env, step:])
+    assert (changed[env, :step] != log_probs[env, :step]).all()
+
+
+@CELLS
+def test_losses_and_gradients_are_those_of_torchrl(cell):
+    learner = Learner(cell)
+    estimate_advantages(learner.gae, learner.batch)
+    indices = next(minibatches(N * T, N * T // 2, LENGTH))
+    minibatch = learner.batch.reshape(-1)[indices].view(-1, LENGTH)
+    with set_recurrent_mode(True):
+        expected = learner.loss(minibatch)
+    expected = {name: expected[name] for name in ("loss_objective", "loss_critic", "loss_entropy")}
+    learner.update._flat.grad.zero_()
+    sum(expected.values()).backward()
+    gradient = learner.update._flat.grad.clone()
+    got = learner.update(learner.update.columns(learner.batch), indices)
+    for name, loss in expected.items():
+        torch.testing.assert_close(got[name], loss.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(learner.update._flat.grad, gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_values_of_what_follows_go_on_from_the_state_before():
+    learner = Learner("lstm")
+    batch = estimate_advantages(learner.gae, learner.batch.clone())
+    with torch.no_grad():
+        after = learner.critic(batch["next"].select(*learner.critic.in_keys).reshape(-1))
+    ended = batch["next", "done"]
+    assert ended.any()
+    following = after["state_value"].view(N, T, 1)
+    torch.testing.assert_close(batch["next", "state_value"][ended], following[ended], rtol=0, atol=1e-6)
+
+
+def test_minibatches_are_whole_sequences():
+    seen = list(minibatches(N * T, 3 * LENGTH, LENGTH))
+    assert [len(indices) for indices in seen] == [3 * LENGTH] * 4
+    assert sorted(torch.cat(seen).tolist()) == list(range(N * T))
+    for indices in seen:
+        rows = indices.view(-1, LENGTH)
+        assert (rows[:, 0] % LENGTH == 0).all()
+        assert (rows.diff() == 1).all()
+
+
+def test_sequences_are_not_compiled():
+    learner = Learner("gru")
+    with pytest.raises(ValueError, match="compile: expected False"):
+        PPOUpdate(learner.loss, torch.optim.SGD, compile=True, sequence_length=LENGTH)
+
+
+# ---- the program
+
+RUN = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--sequence-length", "5"], "expected a divisor of the 32 steps of an env in a batch, got 5"),
+        (["--minibatch-size", "16"], "expected at least one sequence of 32 steps"),
+        (["--hidden-size", "0"], "--hidden-size: expected at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(given, message, capsys):
+    with pytest.raises(SystemExit):
+        PROGRAM.main([*RUN, "--recurrent", "lstm", *given])
+    assert message in capsys.readouterr().err
+
+
+def weights_of(folder):
+    return torch.load(folder / "checkpoint.pt", weights_only=True)["update"]["parameters"]
+
+
+@CELLS
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path, cell):
+    arguments = [*RUN, "--recurrent", cell, "--sequence-length", "16", "--total-frames", "512", "--quiet"]
+    whole, parts = (tmp_path / name / "ppo-CartPole-v1-0" for name in ("whole", "parts"))
+    assert PROGRAM.main([*arguments, "--evaluate", "2", "--output", str(whole.parent)]) == 0
+    parts.mkdir(parents=True)
+    first = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), parts)
+    for _ in range(2):
+        first.iterate()
+    save_checkpoint(parts / "checkpoint.pt", first.state_dict())
+    first.close()
+    assert PROGRAM.main(["--quiet", "--evaluate", "0", "--resume", str(parts / "checkpoint.pt")]) == 0
+    assert torch.equal(weights_of(whole), weights_of(parts))
+
+
+def test_pictures_are_remembered(tmp_path):
+    pytest.importorskip("ale_py")
+    arguments = ["--task", "ALE/Pong-v5", "--recurrent", "gru", "--num-envs", "2", "--frames-per-batch", "16"]
+    arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "32", "--evaluate", "0"]
+    assert PROGRAM.main([*arguments, "--quiet", "--output", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("recurrent", ["lstm", "none"])
+def test_only_a_memory_knows_the_cue_when_it_is_asked_for(tmp_path, recurrent):
+    torchrl_pool.load_plugin(build_plugin("cue"))
+    arguments = ["--task", "Cue-v0", "--preset", "classic", "--recurrent", recurrent, "--hidden", "16"]
+    arguments += ["--hidden-size", "16", "--frames-per-batch", "640", "--minibatch-size", "320"]
+    arguments += ["--sequence-length", "20", "--total-frames", "19200", "--num-envs", "32"]
+    training = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)
+    while not training.is_over:
+        training.iterate()
+    returns = evaluate(training.evaluation_env(200), training.actor)
+    training.close()
+    mean = sum(returns) / len(returns)
+    assert abs(mean) < 0.4 if recurrent == "none" else mean == 1

@@ -1,0 +1,88 @@
+"""The documents as a whole: their links, their site, and what stands in several places."""
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from environments import CHECKOUT
+
+import torchrl_pool
+
+PAGES = sorted((CHECKOUT / "docs").rglob("*.md"))
+DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *PAGES]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LOADED = re.compile(r"<(?:script|img|link rel=.(?:stylesheet|preconnect|icon))[^>]*>")
+ELSEWHERE = re.compile(r"(?:src|href)=[\"']?(?:https?:)?//(?!torchrl-pool\.github\.io)")
+
+
+def prose(document):
+    """A document without its code."""
+    return re.sub(r"^```.*?^```$|`[^`\n]+`", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(document):
+    """Those of its headings, and of the document that it takes in."""
+    text = document.read_text()
+    if taken := re.match(r'--8<-- "(.*)"$', text):
+        text = (CHECKOUT / taken[1]).read_text()
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(CHECKOUT)))
+def test_no_link_is_dead(document):
+    for link in LINK.findall(prose(document)):
+        if re.match(r"https?:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_site_builds_and_is_whole(tmp_path):
+    pytest.importorskip("mkdocs", reason="the extra [docs] is not installed")
+    build = (sys.executable, "-m", "mkdocs", "build", "-q", "-f", CHECKOUT / ".mkdocs.yml", "-d", tmp_path)
+    done = subprocess.run(build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout  # strict: a warning is an error
+    for page in PAGES:
+        path = page.relative_to(CHECKOUT / "docs").with_suffix("")
+        folder = path.parent if path.name == "index" else path
+        assert (tmp_path / folder / "index.html").exists()
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text()
+        assert not [tag for tag in LOADED.findall(text) if ELSEWHERE.search(tag)], f"{page}: other hosts"
+        assert not re.findall(r":(?:class|func|meth|data):<", text), f"{page}: markup of docstrings"
+
+
+@pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])
+def test_the_reference_names_what_is_public(module):
+    told = re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in PAGES), re.MULTILINE)
+    public = importlib.import_module(module)
+    assert {f"{module}.{name}" for name in public.__all__} <= set(told)
+
+
+@pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])
+def test_what_is_public_has_an_example(module):
+    public = importlib.import_module(module)
+    assert not [name for name in public.__all__ if ">>> " not in (getattr(public, name).__doc__ or "")]
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    citation = (CHECKOUT / ".github" / "CITATION.cff").read_text()
+    assert project["version"] == torchrl_pool.__version__
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f"## {project['version']}" in (CHECKOUT / "docs" / "changelog.md").read_text()
+
+
+def test_the_address_is_the_same_everywhere():
+    urls = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["urls"]
+    citation = (CHECKOUT / ".github" / "CITATION.cff").read_text()
+    settings = (CHECKOUT / ".mkdocs.yml").read_text()
+    for url in (urls["Source"], urls["Documentation"]):
+        assert url in citation
+        assert url in settings

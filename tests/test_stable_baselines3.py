@@ -1,0 +1,153 @@
+"""PoolVecEnv against Stable-Baselines3's DummyVecEnv, and under its algorithms."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from processes import printed
+from stable_baselines3 import PPO
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
+
+from torchrl_pool.stable_baselines3 import PoolVecEnv
+
+N = 4
+TASKS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1", "Hopper-v5"]
+
+
+@pytest.fixture
+def make():
+    made = []
+
+    def make(task="CartPole-v1", num_envs=N, **kwargs):
+        made.append(PoolVecEnv(task, num_envs, **kwargs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def dummy(task, limit=None, num_envs=N, wrap=lambda env: env):
+    return DummyVecEnv([lambda: wrap(gymnasium.make(task, max_episode_steps=limit))] * num_envs)
+
+
+def assert_same(actual, expected):
+    assert type(actual) is type(expected)
+    if isinstance(expected, tuple):
+        for one, other in zip(actual, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert actual.dtype == expected.dtype
+        assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_all_results_are_those_of_dummy_vec_env(task, make):
+    env, reference = make(task, max_episode_steps=15, info_keys=None), dummy(task, 15)
+    assert env.observation_space == reference.observation_space
+    assert env.action_space == reference.action_space
+    env.action_space.seed(0)
+    assert env.seed(5) == reference.seed(5)
+    assert_same(env.reset(), reference.reset())
+    ended = 0
+    for t in range(40):
+        actions = np.stack([env.action_space.sample() for _ in range(N)])
+        got, due = env.step(actions), reference.step(actions)
+        for one, other in zip(got[:3], due[:3], strict=True):
+            assert_same(one, other)
+        for i, (info, expected) in enumerate(zip(got[3], due[3], strict=True)):
+            assert set(info) == set(expected), f"env {i}, step {t}"
+            for key, value in expected.items():
+                assert np.array_equal(info[key], value), f"{key} of env {i}, step {t}"
+                assert type(info[key]) is type(value) or key in env._pool.infos or "obs" in key
+        ended += due[2].sum()
+        if t == 20:
+            assert_same(env.reset(), reference.reset())
+    assert ended >= N
+
+
+def test_options_of_resets_hold_once(make):
+    env, reference = make(), dummy("CartPole-v1")
+    for one in (env, reference):
+        one.seed(0)
+        one.set_options({"low": -0.2, "high": -0.1})
+    first = env.reset()
+    assert_same(first, reference.reset())
+    assert (first < -0.09).all()
+    assert_same(env.reset(), reference.reset())
+
+
+def learn(env, frames=512):
+    torch.manual_seed(0)
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=64, n_epochs=2, seed=3, device="cpu")
+    model.learn(frames)
+    episodes = [(episode["r"], episode["l"]) for episode in model.ep_info_buffer]
+    return model.policy.state_dict(), episodes
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
+def test_ppo_learns_exactly_what_it_learns_with_dummy_vec_env(task, make):
+    weights, episodes = learn(VecMonitor(make(task, max_episode_steps=40)))
+    expected, due = learn(dummy(task, 40, wrap=Monitor))
+    assert len(due) > 5
+    assert np.allclose(np.array(episodes), np.array(due), rtol=1e-5)  # VecMonitor adds up float32
+    for name, tensor in expected.items():
+        assert torch.equal(weights[name], tensor), name
+
+
+def test_wrappers(make):
+    env = VecFrameStack(VecNormalize(make("Pendulum-v1", max_episode_steps=5)), 2)
+    assert env.reset().shape == (N, 6)
+    infos = [env.step(np.zeros((N, 1), np.float32))[3] for _ in range(5)]
+    assert all(info["TimeLimit.truncated"] for info in infos[4])
+    assert infos[4][0]["terminal_observation"].shape == (6,)
+
+
+def test_attributes_and_methods(make):
+    env = make("Pendulum-v1", env_options=[{"g": float(i)} for i in range(N)], render_mode="rgb_array")
+    assert env.get_attr("g") == [0.0, 1.0, 2.0, 3.0]
+    assert env.get_attr("g", indices=[2, 1]) == [2.0, 1.0]
+    assert env.has_attr("g")
+    assert not env.has_attr("gravity")
+    assert env.env_is_wrapped(Monitor, indices=0) == [False]
+    with pytest.raises(AttributeError, match="run in C"):
+        env.set_attr("g", 1.0)
+    env.reset()
+    assert env.env_method("render", indices=1)[0].shape == (500, 500, 3)
+    assert env.render().shape == (1000, 1000, 3)
+
+
+def test_envs_of_python(make):
+    env = make(lambda: gymnasium.make("CartPole-v1"), num_workers=1)
+    reference = dummy("CartPole-v1")
+    for one in (env, reference):
+        one.seed(1)
+        one.set_attr("note", [1, 2], indices=[0, 2])
+    assert env.get_attr("note", indices=[0, 2]) == reference.get_attr("note", indices=[0, 2]) == [[1, 2]] * 2
+    assert env.env_method("has_wrapper_attr", "note", indices=[0, 1]) == [True, False]
+    assert_same(env.reset(), reference.reset())
+    for _ in range(15):
+        actions = np.ones(N, np.int64)
+        for one, other in zip(env.step(actions)[:3], reference.step(actions)[:3], strict=True):
+            assert_same(one, other)
+
+
+def test_steps_are_the_callers(make):
+    env = make()
+    env.seed(0)
+    first = env.reset()
+    kept = first.copy()
+    for _ in range(3):
+        env.step(np.ones(N, np.int64))
+    assert np.array_equal(first, kept)
+
+
+def test_stable_baselines3_is_needed_here_only():
+    program = (
+        "import sys; sys.modules['stable_baselines3'] = None\n"
+        "import torchrl_pool.gymnasium\n"
+        "try:\n    import torchrl_pool.stable_baselines3\nexcept ImportError as error:\n    print(error)\n"
+    )
+    expected = "torchrl_pool.stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3\n"
+    assert printed(program) == expected

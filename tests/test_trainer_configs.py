@@ -1,0 +1,130 @@
+"""The pool in TorchRL's hydra configurations: chosen in yaml, trained by its own PPO trainer."""
+
+import pytest
+import torch
+from processes import printed
+
+from torchrl_pool.configs import make_pool_env
+
+hydra = pytest.importorskip("hydra", reason="hydra-core is not installed")
+pytest.importorskip("torchrl.trainers.algorithms.configs")
+
+# What a directory of configurations needs to say, in its own yaml alone.
+CONFIG = """
+defaults:
+  - transform@step_counter: step_counter
+  - env@training_env: transformed_env
+  - env@training_env.base_env: pool
+  - transform@training_env.transform: compose
+  - model@models.policy: tanh_normal
+  - model@models.value: value
+  - network@networks.policy: mlp
+  - network@networks.value: mlp
+  - collector@collector: sync
+  - replay_buffer@replay_buffer: base
+  - storage@replay_buffer.storage: lazy_tensor
+  - sampler@replay_buffer.sampler: without_replacement
+  - trainer@trainer: ppo
+  - optimizer@optimizer: adam
+  - loss@loss: ppo
+  - _self_
+
+training_env:
+  base_env:
+    task: InvertedPendulum-v5
+    num_envs: 8
+    obs_dtype: float32
+    reset_noise_scale: 0.02
+  transform:
+    transforms: ["${step_counter}"]
+
+networks:
+  policy: {in_features: 4, out_features: 2, num_cells: [16]}
+  value: {in_features: 4, out_features: 1, num_cells: [16]}
+models:
+  policy:
+    return_log_prob: true
+    in_keys: [observation]
+    param_keys: [loc, scale]
+    out_keys: [action]
+    low: -3.0
+    high: 3.0
+    network: ${networks.policy}
+  value: {in_keys: [observation], out_keys: [state_value], network: "${networks.value}"}
+
+loss: {actor_network: "${models.policy}", critic_network: "${models.value}"}
+optimizer: {lr: 3.0e-4}
+collector:
+  create_env_fn: ${training_env}
+  policy: ${models.policy}
+  total_frames: 512
+  frames_per_batch: 256
+  _partial_: true
+replay_buffer:
+  storage: {max_size: 256, device: cpu, ndim: 1}
+  sampler: {drop_last: true, shuffle: true}
+  batch_size: 64
+trainer:
+  collector: ${collector}
+  optimizer: ${optimizer}
+  replay_buffer: ${replay_buffer}
+  loss_module: ${loss}
+  logger: null
+  total_frames: 512
+  num_epochs: 1
+  progress_bar: false
+  seed: 0
+  save_trainer_interval: 100000
+  save_trainer_file: null
+  log_interval: 100000
+  optim_steps_per_batch: null
+  frame_skip: 1
+  clip_grad_norm: true
+  clip_norm: 1.0
+
+hydra:
+  searchpath: [pkg://torchrl_pool.configs]
+  run: {dir: .}
+  output_subdir: null
+"""
+
+TRAIN = """
+import hydra
+from torchrl.trainers.algorithms.configs import PPOTrainerConfig  # registers TorchRL's
+
+@hydra.main(config_path=CONFIG_DIR, config_name="config", version_base="1.3")
+def main(cfg):
+    trainer = hydra.utils.instantiate(cfg.trainer)
+    env = trainer.collector.env
+    print("ENV", type(env).__name__, repr(env.base_env), env.base_env._arguments["reset_noise_scale"])
+    before = [p.clone() for p in trainer.loss_module.parameters()]
+    trainer.train()
+    after = list(trainer.loss_module.parameters())
+    print("TRAINED", trainer.collected_frames, any((a != b).any() for a, b in zip(before, after)))
+
+main()
+"""
+
+
+def test_torchrls_ppo_trainer_takes_the_pool_from_yaml(tmp_path):
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    out = printed(TRAIN.replace("CONFIG_DIR", repr(str(tmp_path))), cwd=tmp_path)
+    env, trained = (line for line in out.splitlines() if line.startswith(("ENV", "TRAINED")))
+    assert env.startswith("ENV TransformedEnv PoolEnv('InvertedPendulum-v5', num_envs=8")
+    assert env.endswith(" 0.02")
+    assert trained == "TRAINED 512 True"
+
+
+def test_the_choice_alone():
+    with hydra.initialize_config_module("torchrl_pool.configs", version_base="1.3"):
+        cfg = hydra.compose(overrides=["+env=pool", "env.task=[CartPole-v1]", "env.num_envs=1"])
+    env = hydra.utils.instantiate(cfg.env)
+    assert env.rollout(3).shape == (1, 3)
+
+
+def test_dtypes_by_their_names():
+    assert (
+        make_pool_env("Pendulum-v1", 1, obs_dtype="float64").rollout(1)["observation"].dtype is torch.float64
+    )
+    with pytest.raises(ValueError, match="expected 'float32', 'float64' or null, got 'float16'"):
+        make_pool_env("Pendulum-v1", 1, obs_dtype="float16")

@@ -1,0 +1,318 @@
+"""A pool below TorchRL: NumPy's arrays go straight to the executor, and it writes straight into others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import DTypeLike, NDArray
+
+from torchrl_pool import _core
+from torchrl_pool.arrays.spaces import Array, Space, gather_of, scatter_of, space_of
+from torchrl_pool.env.errors import EnvFailure, env_failure, joined
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.python_source import is_python
+from torchrl_pool.plugins import registry
+
+Mask: TypeAlias = NDArray[np.bool_]
+Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
+_NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
+
+
+class ArrayPool:
+    """A :class:`~torchrl_pool.PoolEnv` whose calls take and return NumPy's arrays, without tensordicts.
+
+    Each call returns fresh arrays, which belong to the caller: the pool never writes to them again.
+
+    Args:
+        task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
+
+    Keyword Args:
+        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
+        extra_keys: info keys that the caller needs for itself.
+        render_mode: ``"rgb_array"`` or ``None``.
+        obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
+        **options: what else ``PoolEnv`` takes, the task's options among it.
+
+    Attributes:
+        single_observation_space, single_action_space: of one env.
+        observed: the columns of the observations.
+        infos: the columns of the infos that were asked for, by name.
+        reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
+            -1 where nobody has asked for it.
+
+    Raises:
+        TypeError: an option that arrays have no use for; envs of Python that have no spaces; envs that do not
+            give one reward each.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        info_keys: Sequence[str] | None = None,
+        extra_keys: Sequence[str] = (),
+        render_mode: str | None = None,
+        obs_dtype: DTypeLike | torch.dtype | None = None,
+        **options: Any,
+    ) -> None:
+        if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
+            raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+        dtype = obs_dtype
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            dtype = getattr(torch, np.dtype(dtype).name)
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self._options = options
+        if is_python(task):
+            if isinstance(task, str) and render_mode is not None:
+                options = {**options, "render_mode": render_mode}
+            keys = info_keys or ()
+        else:
+            specs = _specs_of(task, options)
+            _check_rewards(task, specs)
+            keys = [s.name for s in specs if s.role == "info"] if info_keys is None else info_keys
+        self.env = PoolEnv(
+            task,
+            num_envs,
+            categorical_action_encoding=True,
+            info_keys=[*keys, *extra_keys],
+            obs_dtype=dtype,
+            **options,
+        )
+        try:
+            self._describe(keys)
+        except BaseException:
+            self.close()
+            raise
+
+    def _describe(self, info_keys: Sequence[str]) -> None:
+        env, outputs = self.env, self.env._outputs
+        first = env._configs[0]
+        own = {*first.native_keys, *env._source.info_keys}
+        is_task = not is_python(env.task)
+
+        def is_number(spec: _core.Spec) -> bool:
+            """Whether it is one number for an env, where a tensordict needs a dimension for it."""
+            if list(spec.shape) != [1] or spec.role == "observation":
+                return False
+            return is_task or spec.role != "info" or spec.name in own
+
+        names = [spec.name for spec in outputs]
+        _check_rewards(env.task, outputs)
+        self.reward = [spec.role for spec in outputs].index("reward")
+        self.exact_reward = names.index("exact_reward") if "exact_reward" in names else -1
+        self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
+        shown = dict.fromkeys([*info_keys, *env._source.info_keys])
+        self.infos = {name: names.index(name) for name in shown}
+        self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
+        self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
+        self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
+        self._actions = [spec for spec in first.specs if spec.role == "action"]
+        self._spare: tuple[Columns, list[int]] | None = None
+        self.single_observation_space, self.single_action_space = self._spaces()
+        self._gather = gather_of(self.single_observation_space)
+        self._scatter = scatter_of(self.single_action_space)
+
+    def _spaces(self) -> tuple[Space, Space]:
+        task = self.env.task if isinstance(self.env.task, str) else ""
+        if not is_python(self.env.task):
+            observation = space_of([self.env._outputs[i] for i in self.observed])
+            if isinstance(observation, gymnasium.spaces.MultiDiscrete) and task in gymnasium.registry:
+                # Entries do not tell a Tuple of Discrete spaces from it, but Gymnasium's env does.
+                with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
+                    observation = env.observation_space
+            return observation, space_of(self._actions)
+        try:
+            names = ("observation_space", "action_space")
+            observation, action = (self.env.get_attr(name, 0)[0] for name in names)
+        except EnvFailure as error:
+            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces: {error}") from None
+        return observation, action
+
+    # ---- calls -----------------------------------------------------------------------------------------
+
+    def observations(self, columns: Columns) -> Any:
+        """The observations of a batch, as the batched observation space has them."""
+        return self._gather(iter([columns[i] for i in self.observed]))
+
+    def reset(
+        self,
+        seeds: Sequence[int | None],
+        options: Sequence[Mapping[str, Any] | None],
+        mask: Mask | None = None,
+    ) -> Columns:
+        """Begins episodes, of all envs or of those of the mask; the others' rows hold zeros.
+
+        Args:
+            seeds: of each env; ``None``: its random stream goes on.
+            options: of each env's ``reset``.
+        """
+        own = [{"seed": s, "options": o} for s, o in zip(seeds, options, strict=True)]
+        given = self.env._source.reset_arguments(None, None, own)
+        columns, addresses = self._empty(np.zeros if mask is not None else np.empty)
+        columns[self.reward].fill(0)
+        tensor = None if mask is None else torch.from_numpy(mask)
+        try:
+            self.env._reset_envs(self._root(addresses), tensor, given, (columns, mask))
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        return columns
+
+    def step(self, actions: Any, ended: Mask | None = None) -> tuple[Columns, EnvFailure | None]:
+        """Steps all envs but those that have ended, which begin episodes and earn nothing by it.
+
+        Returns:
+            The columns, with zeros in the rows of envs that have failed; the failure of these.
+        """
+        taken, sent = self._checked(actions)
+        columns, addresses = self._empty()
+        pool = self.env._running()
+        goes_on = None if ended is None else ~ended
+        owner = (taken, columns, goes_on, ended)
+        calls: list[Callable[[], None]] = []
+        if ended is not None:
+            columns[self.reward].fill(0)
+            calls.append(partial(pool.reset, self._root(addresses), _address(ended), [], owner))
+        if goes_on is None or goes_on.any():
+            mask = 0 if goes_on is None else _address(goes_on)
+            calls.append(partial(pool.step, sent, addresses, mask, owner))
+        failures = []
+        for call in calls:
+            try:
+                call()
+            except _core.EnvFailure as error:
+                failures.append(env_failure(error, None))
+        return columns, joined(failures) if failures else None
+
+    def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None]:
+        """Steps all envs, and begins new episodes where the old ones have ended.
+
+        Returns:
+            What the step gave, and what the next one follows, without rewards; ``None``: the same.
+        """
+        taken, sent = self._checked(actions)
+        columns, addresses = self._empty()
+        root, self._spare = self._spare or self._empty(), None
+        try:
+            resets = self.env._running().step_and_reset(
+                sent, addresses, self._root(root[1]), (taken, columns, root)
+            )
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        if resets:
+            return columns, root[0]
+        self._spare = root
+        return columns, None
+
+    def picture(self, index: int) -> Array:
+        """One env as it is now: uint8 ``[H, W, 3]``."""
+        picture: Array = self.env.render(index)[0].numpy()
+        return picture
+
+    def close(self) -> None:
+        self.env.close()
+
+    # ---- attributes and methods of the envs ------------------------------------------------------------
+
+    def get_attr(self, name: str, indices: Sequence[int]) -> list[Any]:
+        """An attribute of these envs; of a task's: its options, its spaces and its render mode.
+
+        Raises:
+            AttributeError: a task's envs have no such attribute.
+        """
+        if is_python(self.env.task) and name != "render_mode":
+            return self.env.get_attr(name, list(indices))
+        known = {
+            "render_mode": self.render_mode,
+            "observation_space": self.single_observation_space,
+            "action_space": self.single_action_space,
+        }
+        if name in known:
+            return [known[name]] * len(indices)
+        return [self._option(name, index) for index in indices]
+
+    def _option(self, name: str, index: int) -> Any:
+        given: Any = self.env.task
+        task: str = given if isinstance(given, str) else given[index]
+        options = {option.name: option.default for option in registry.task_info(task).options}
+        if name not in options:
+            raise AttributeError(f"an env of {task!r} runs in C++ and has but its options, not {name!r}")
+        own = self._options.get("env_options")
+        return (own[index] if own is not None else {}).get(name, self._options.get(name, options[name]))
+
+    def set_attr(self, name: str, values: Any, indices: Sequence[int]) -> None:
+        """Sets an attribute of these envs of Python: each its own if ``values`` is a list or a tuple.
+
+        Raises:
+            AttributeError: the envs are a task's.
+        """
+        if not is_python(self.env.task):
+            raise AttributeError(
+                f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
+                "beginning, by options of the task and env_options"
+            )
+        self.env.set_attr(name, values, list(indices))
+
+    def call(self, name: str, indices: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
+        """Calls a method of these envs, or gets an attribute that cannot be called.
+
+        Raises:
+            AttributeError: a task's envs have but their attributes, and ``render``.
+        """
+        if is_python(self.env.task):
+            return self.env.call(name, *args, env_index=list(indices), **kwargs)
+        if name == "render":
+            return [self.picture(index) for index in indices]
+        return self.get_attr(name, indices)
+
+    # ---- memory ----------------------------------------------------------------------------------------
+
+    def _empty(self, make: Callable[..., Array] = np.empty) -> tuple[Columns, list[int]]:
+        columns = [make(shape, dtype) for shape, dtype in zip(self._shapes, self._dtypes, strict=True)]
+        return columns, [_address(column) for column in columns]
+
+    def _root(self, addresses: list[int]) -> list[int]:
+        """Those that a reset writes to: all but the reward."""
+        return addresses[: self.reward] + addresses[self.reward + 1 :]
+
+    def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
+        """The actions as the executor reads them, which checks their values, and their addresses."""
+        taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
+        return taken, [_address(column) for column in taken]
+
+    def _as_column(self, action: Any, spec: _core.Spec) -> Array:
+        array, shape = np.asarray(action), (self.num_envs, *spec.shape)
+        if array.shape != shape:
+            raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
+        if array.dtype != spec.dtype:
+            if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+                raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
+            array = array.astype(spec.dtype)
+        return np.ascontiguousarray(array)
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _specs_of(task: Any, options: Mapping[str, Any]) -> Sequence[_core.Spec]:
+    """The entries of one env of a task."""
+    first = task if isinstance(task, str) else task[0]
+    known = {option.name for option in registry.task_info(first).options}
+    return registry.open_config(first, {k: v for k, v in options.items() if k in known}).specs
+
+
+def _check_rewards(task: Any, specs: Sequence[_core.Spec]) -> None:
+    shapes = [list(spec.shape) for spec in specs if spec.role == "reward"]
+    if shapes != [[1]]:
+        raise TypeError(f"{task!r}: expected one reward for each env, got rewards of shapes {shapes}")

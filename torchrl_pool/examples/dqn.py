@@ -1,0 +1,77 @@
+"""Trains DQN on tasks with discrete actions: ``python -m torchrl_pool.examples.dqn --task CartPole-v1``."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import torch
+from tensordict.nn import TensorDictSequential
+from torch import nn
+from torchrl.data import Categorical
+from torchrl.modules import MLP, EGreedyModule, QValueActor
+from torchrl.objectives import DQNLoss
+
+from torchrl_pool.examples.dqn_settings import FOR_FAMILY, PRESETS, Config
+from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.networks import ToFloat, nature_cnn, states_of
+from torchrl_pool.examples.off_policy import OffPolicyTraining
+from torchrl_pool.examples.program import Program
+from torchrl_pool.training import DQNUpdate
+
+
+class DQNTraining(OffPolicyTraining[Config]):
+    """The values of all actions, from a replay buffer."""
+
+    def build(self) -> nn.Module:
+        config, pool = self.config, pool_of(self.env)
+        actions = pool.action_spec_unbatched
+        if not isinstance(actions, Categorical):
+            raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
+        network = value_network(pool.observation_spec_unbatched["observation"], actions.n, config.hidden)
+        self.actor = QValueActor(network, in_keys=["observation"], spec=actions)
+        loss = DQNLoss(
+            self.actor,
+            loss_function=config.loss,
+            delay_value=True,
+            double_dqn=config.double,
+            action_space="categorical",
+        )
+        loss.make_value_estimator(gamma=config.gamma)
+        self.update = DQNUpdate(
+            loss,
+            partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+            tau=config.tau,
+            target_every=config.target_every,
+            compile=self.compile,
+        )
+        explore = EGreedyModule(
+            actions,
+            eps_init=config.epsilon_start,
+            eps_end=config.epsilon_end,
+            annealing_num_steps=config.epsilon_frames,
+        )
+        policy: nn.Module = TensorDictSequential(self.actor, explore)
+        return policy
+
+    def after_batch(self, acting: Any) -> None:
+        acting[-1].step(self.config.frames_per_round)
+
+
+def value_network(observed: Any, num_actions: int, hidden: str) -> nn.Module:
+    """From observations to the values of actions."""
+    units = [int(one) for one in hidden.split(",")]
+    if observed.dtype is torch.uint8:
+        return nn.Sequential(nature_cnn(observed.shape[0], units[0]), nn.Linear(units[0], num_actions))
+    states = [] if observed.dtype.is_floating_point else states_of(observed)
+    layers = MLP(sum(states) or observed.shape[-1], num_actions, num_cells=units, activation_class=nn.ReLU)
+    return nn.Sequential(ToFloat(states), layers) if states else layers
+
+
+PROGRAM = Program(
+    "dqn", "DQN", "Mnih et al. 2015", Config, PRESETS, FOR_FAMILY, "cleanrl-classic", DQNTraining
+)
+
+if __name__ == "__main__":
+    sys.exit(PROGRAM.main())

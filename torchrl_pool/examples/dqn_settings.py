@@ -1,0 +1,100 @@
+"""What a DQN training depends on, and the published settings that it can begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torchrl_pool.examples.off_policy_settings import OffPolicySettings
+from torchrl_pool.examples.settings import option
+
+
+@dataclass(frozen=True)
+class Config(OffPolicySettings):
+    """All that a training depends on: equal configurations give equal weights."""
+
+    task: str = option("CartPole-v1", "a task's id with discrete actions")
+    num_envs: int = option(1, "simulators in the pool")
+    double: bool = option(False, "the network chooses the next action, its target says its value")
+    loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
+    epsilon_start: float = option(1.0, "probability of a random action, at the start")
+    epsilon_end: float = option(0.05, "the same, at the end")
+    epsilon_frames: int = option(250_000, "env steps from the one to the other")
+    adam_eps: float = option(1e-8, "Adam's epsilon")
+
+    def check(self) -> None:
+        super().check()
+        self.check_positive("epsilon_frames")
+
+
+ATARI: dict[str, Any] = {
+    "total_frames": 10_000_000,
+    "sign_rewards": True,
+    "episodic_life": True,
+    "save_replay": False,
+    "hidden": "512",
+    "batch_size": 32,
+    "epsilon_end": 0.01,
+    "epsilon_frames": 1_000_000,
+    "learning_starts": 80_000,
+    "learning_rate": 1e-4,
+    "frames_per_batch": 4,
+    "target_every": 250,
+}
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cleanrl-classic": (
+        "CleanRL's dqn.py; its ten steps between two updates from ten envs together",
+        {
+            "num_envs": 10,
+            "total_frames": 500_000,
+            "frames_per_batch": 10,
+            "learning_starts": 10_000,
+            "batch_size": 128,
+            "buffer_size": 10_000,
+            "learning_rate": 2.5e-4,
+            "target_every": 50,
+            "hidden": "120,84",
+        },
+    ),
+    "cleanrl-atari": ("CleanRL's dqn_atari.py: 1,000,000 transitions take 56 GB, see docs", ATARI),
+    "sb3-atari": (
+        "Stable-Baselines3's zoo: 100,000 transitions, a target of 1,000 steps",
+        {
+            **ATARI,
+            "buffer_size": 100_000,
+            "learning_starts": 100_000,
+            "loss": "smooth_l1",
+        },
+    ),
+    "torchrl-atari": (
+        "TorchRL's sota-implementations/dqn/config_atari.yaml, with a tenth of its buffer",
+        {
+            **ATARI,
+            "num_envs": 8,
+            "frames_per_batch": 1600,
+            "updates_per_batch": 100,
+            "buffer_size": 100_000,
+            "learning_rate": 2.5e-4,
+            "learning_starts": 200_000,
+            "target_every": 10_000,
+            "epsilon_frames": 4_000_000,
+            "total_frames": 40_000_000,
+        },
+    ),
+    "rainbow-atari": (
+        "of Rainbow (Hessel et al. 2018), table 1: double, prioritised, 3 steps; a tenth of its buffer",
+        {
+            **ATARI,
+            "double": True,
+            "n_steps": 3,
+            "priority_alpha": 0.5,
+            "priority_beta": 0.4,
+            "buffer_size": 100_000,
+            "learning_rate": 6.25e-5,
+            "adam_eps": 1.5e-4,
+            "target_every": 2000,
+            "epsilon_frames": 62_500,
+        },
+    ),
+}
+FOR_FAMILY = {"atari": "sb3-atari"}

@@ -1,0 +1,77 @@
+"""The env that a training runs in: the pool with its transforms, all of them in the executor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torchrl.envs import (
+    ClipTransform,
+    Compose,
+    DoubleToFloat,
+    EnvBase,
+    SignTransform,
+    TransformedEnv,
+    VecNormV2,
+)
+
+from torchrl_pool import PoolEnv, fuse, task_info
+from torchrl_pool.examples.settings import Settings
+
+
+def make_env(settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | None = None) -> EnvBase:
+    """The pool with its transforms, all of them in the executor.
+
+    Args:
+        settings: the training's.
+        num_envs: simulators.
+        seed: theirs.
+        frozen: the normaliser of an env to evaluate in; None: the env is one to train in.
+    """
+    family = task_info(settings.task).family
+    info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]
+    options: dict[str, Any] = {}
+    if family == "atari":
+        options["repeat_action_probability"] = settings.sticky_actions
+        options["full_action_space"] = settings.all_actions
+    if family == "dm_control":
+        options["flatten"] = True
+    pool = PoolEnv(
+        settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
+    )
+    transforms: list[Any] = []
+    observation = pool.observation_spec["observation"]
+    if settings.normalize_observations:
+        normaliser = frozen or VecNormV2(["observation"], decay=1.0, eps=1e-4, reduce_batch_dims=True)
+        transforms += [normaliser, ClipTransform(["observation"], low=-10.0, high=10.0)]
+    if observation.dtype is torch.float64:
+        transforms.append(DoubleToFloat(in_keys=["observation"]))
+    if pool.reward_spec.dtype is torch.float64:
+        transforms.append(DoubleToFloat(in_keys=["reward"], in_keys_inv=["action"]))
+    if settings.sign_rewards:  # episode_reward, which the executor adds up, stays the game's
+        transforms.append(SignTransform(in_keys=["reward"]))
+    if pool.action_spec.dtype.is_floating_point and settings.clips_actions:
+        transforms.append(clip_actions(pool))
+    return fuse(TransformedEnv(pool, Compose(*transforms))) if transforms else pool
+
+
+def clip_actions(pool: PoolEnv) -> ClipTransform:
+    """Gives simulators the nearest actions that they can take; the policy learns from its own."""
+    space = pool.action_spec_unbatched.space
+    if bool((space.low != space.low[0]).any() or (space.high != space.high[0]).any()):
+        raise ValueError("--policy: expected tanh-normal where the elements of an action differ in bounds")
+    bounds = {"low": space.low[0].item(), "high": space.high[0].item()}
+    return ClipTransform(in_keys=[], out_keys=[], in_keys_inv=["action"], out_keys_inv=["action"], **bounds)
+
+
+def pool_of(env: EnvBase) -> PoolEnv:
+    """The pool below an env's transforms."""
+    pool = env.base_env if isinstance(env, TransformedEnv) else env
+    assert isinstance(pool, PoolEnv)
+    return pool
+
+
+def normaliser_of(env: EnvBase) -> VecNormV2 | None:
+    """What normalises an env's observations."""
+    transforms = env.transform if isinstance(env, TransformedEnv) else []
+    return next((one for one in transforms if isinstance(one, VecNormV2)), None)

@@ -1,0 +1,171 @@
+"""The networks of the training examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from tensordict.nn import (
+    AddStateIndependentNormalScale,
+    TensorDictModule,
+    TensorDictModuleBase,
+    TensorDictSequential,
+)
+from torch import nn
+from torchrl.data import Categorical as CategoricalSpec
+from torchrl.envs import EnvBase
+from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
+
+from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.recurrent import Memory
+
+
+class ToFloat(nn.Module):
+    """Observations as a network wants them: numbers of states one-hot, pictures in [0, 1].
+
+    Args:
+        states: how many values each number of an observation can have; none: it is a picture.
+    """
+
+    def __init__(self, states: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.states = list(states)
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        if not self.states:
+            return observation.float() / 255.0
+        if len(self.states) == 1:
+            return nn.functional.one_hot(observation, self.states[0]).float()
+        numbers = zip(observation.unbind(-1), self.states, strict=True)
+        return torch.cat([nn.functional.one_hot(one, count) for one, count in numbers], -1).float()
+
+
+def orthogonal(layer: nn.Module, gain: float) -> nn.Module:
+    """Gives a layer orthogonal weights and no bias (Saxe et al. 2014)."""
+    nn.init.orthogonal_(layer.weight, gain)  # type: ignore[arg-type]
+    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return layer
+
+
+def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> nn.Sequential:
+    """Linear layers from ``sizes[0]`` inputs to ``sizes[-1]`` outputs, the last one with its own gain."""
+    layers: list[nn.Module] = []
+    for in_features, out_features in pairwise(sizes[:-1]):
+        layers += [orthogonal(nn.Linear(in_features, out_features), 2**0.5), activation()]
+    return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
+
+
+def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
+    """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
+    convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
+    return nn.Sequential(
+        ToFloat(),
+        orthogonal(convolution(channels, 32, 8, stride=4), 2**0.5),
+        nn.ReLU(),
+        orthogonal(convolution(32, 64, 4, stride=2), 2**0.5),
+        nn.ReLU(),
+        orthogonal(convolution(64, 64, 3, stride=1), 2**0.5),
+        nn.ReLU(),
+        nn.Flatten(-3),
+        orthogonal(nn.Linear(64 * 7 * 7, features), 2**0.5),
+        nn.ReLU(),
+    )
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+        )
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        changed: torch.Tensor = self.layers(pictures)
+        return pictures + changed
+
+
+def impala_resnet(channels: int, features: int = 256) -> nn.Sequential:
+    """The deep network of Espeholt et al. (2018) for pictures of 84 by 84, without its LSTM."""
+    layers: list[nn.Module] = [ToFloat()]
+    for out in (16, 32, 32):
+        layers += [nn.Conv2d(channels, out, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
+        layers += [_Residual(out), _Residual(out)]
+        channels = out
+    hidden = orthogonal(nn.Linear(32 * 11 * 11, features), 2**0.5)
+    return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(-3), hidden, nn.ReLU())
+
+
+def actor_and_critic(
+    env: EnvBase,
+    hidden: str,
+    policy: str,
+    *,
+    memory: Memory | None = None,
+    pictures: Callable[[int], nn.Sequential] = nature_cnn,
+    generator: torch.Generator | None = None,
+) -> tuple[ProbabilisticActor, TensorDictModule]:
+    """Actor and critic: each with layers of its own, or two heads on one network: for pictures, for a memory.
+
+    Args:
+        env: what they are for.
+        hidden: units of the hidden layers of each, such as ``"64,64"``.
+        policy: for continuous actions, ``"normal"`` or ``"tanh-normal"``.
+        memory: what remembers the features that hidden layers, or those of a picture, make; None: nothing.
+        pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
+        generator: what actions are drawn with; None: torch's own.
+    """
+    pool = pool_of(env)
+    spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
+    is_discrete = isinstance(actions, CategoricalSpec)
+    out_features = actions.space.n if is_discrete else actions.shape[-1]
+    trunk: list[TensorDictModuleBase] = []
+    if spec.dtype is torch.uint8:
+        network = pictures(spec.shape[0])
+        features = network[-2]  # before its activation
+        assert isinstance(features, nn.Linear)
+        trunk = [TensorDictModule(network, ["observation"], ["features"])]
+        in_key, needs_cast, sizes = "features", [], [features.out_features]
+    else:
+        in_key = "observation"
+        states = [] if spec.dtype.is_floating_point else states_of(spec)
+        needs_cast = [ToFloat(states)] if states else []
+        sizes = [sum(states) or spec.shape[-1], *map(int, hidden.split(","))]
+    if memory is not None:
+        if len(sizes) > 1:
+            layers = nn.Sequential(*needs_cast, *mlp(sizes, nn.Tanh, 2**0.5), nn.Tanh())
+            trunk.append(TensorDictModule(layers, [in_key], ["features"]))
+        trunk.append(memory("features", "remembered", sizes[-1]))
+        in_key, needs_cast, sizes = "remembered", [], [memory.hidden_size]
+    policy_network: nn.Module = nn.Sequential(*needs_cast, *mlp([*sizes, out_features], nn.Tanh, 0.01))
+    value_network = nn.Sequential(*needs_cast, *mlp([*sizes, 1], nn.Tanh, 1.0))
+    parameters = ["logits"]
+    draw: dict[str, Any] = {"distribution_class": torch.distributions.Categorical}
+    if not is_discrete:
+        policy_network = nn.Sequential(
+            policy_network, AddStateIndependentNormalScale(out_features, scale_lb=1e-8)
+        )
+        parameters, draw = ["loc", "scale"], {"distribution_class": IndependentNormal}
+        if policy == "tanh-normal":
+            bounds = {"low": actions.space.low, "high": actions.space.high}
+            draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
+    head = TensorDictModule(policy_network, [in_key], parameters)
+    actor = ProbabilisticActor(
+        TensorDictSequential(*trunk, head) if trunk else head,
+        in_keys=parameters,
+        return_log_prob=True,
+        generator=generator,
+        **draw,
+    )
+    value = TensorDictModule(value_network, [in_key], ["state_value"])
+    return actor, TensorDictSequential(*trunk, value) if trunk else value
+
+
+def states_of(spec: Any) -> list[int]:
+    """How many values each number of an observation of a toy text can have."""
+    return [box.n for box in getattr(spec.space, "boxes", [spec.space])]

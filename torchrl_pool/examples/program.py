@@ -1,0 +1,306 @@
+"""What makes a program of a training: its command line, its folder, its end."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Generic, TypeVar
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
+
+from torchrl_pool import task_info
+from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
+from torchrl_pool.examples.envs import make_env, normaliser_of
+from torchrl_pool.examples.settings import Settings, flag
+from torchrl_pool.examples.training_run import (
+    Clock,
+    Curve,
+    Row,
+    StopRequest,
+    evaluate,
+    load_checkpoint,
+    mean_and_spread,
+    plot_curves,
+    progress_bar,
+    record_video,
+    save_checkpoint,
+    save_json,
+)
+
+COMPILE_FROM = 50_000  # updates of a small network, after which compiling has paid
+S = TypeVar("S", bound=Settings)
+
+
+class Training(ABC, Generic[S]):
+    """A training from its settings: :meth:`iterate` until :attr:`is_over`.
+
+    Algorithms define :meth:`advance`, :meth:`state_dict`, :meth:`load_state_dict`, and what they own.
+
+    Args:
+        config: what it depends on.
+        folder: where its curve goes.
+        frames_per_batch: env steps of an iteration.
+        compile: whether updates are compiled.
+    """
+
+    actor: Callable[[TensorDictBase], TensorDictBase]
+    env: EnvBase
+
+    def __init__(self, config: S, folder: Path, frames_per_batch: int, *, compile: bool = False) -> None:
+        self.config, self.compile = config, compile
+        self.clock, self.curve = Clock(), Curve(folder)
+        self.frames_per_batch = frames_per_batch
+        self.num_iterations = math.ceil(config.total_frames / frames_per_batch)
+        self.iteration, self.seconds, self.was_stopped = 0, 0.0, False
+
+    @property
+    def frames(self) -> int:
+        """Env steps until now."""
+        return self.iteration * self.frames_per_batch
+
+    @property
+    def is_over(self) -> bool:
+        return self.iteration >= self.num_iterations
+
+    def iterate(self) -> None:
+        """Collects a batch, learns, and adds a row to the curve."""
+        start = time.perf_counter()
+        figures = self.advance()
+        self.iteration += 1
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        speed = {
+            "frames": self.frames,
+            "seconds": self.seconds,
+            "steps_per_second": self.frames_per_batch / seconds,
+        }
+        with self.clock.timed("other"):
+            self.curve.add({**speed, **figures})
+        self.clock.end_iteration()
+
+    @abstractmethod
+    def advance(self) -> Row:
+        """An iteration; returns what its row of the curve tells of it, the same figures each time."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the training depends on: tensors, numbers, texts and bytes."""
+        return {
+            "config": asdict(self.config),
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "curve": self.curve.state_dict(),
+            "generator": torch.get_rng_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state; called last by those who extend it, for torch's generator goes back too."""
+        self.iteration, self.seconds = state["iteration"], state["seconds"]
+        self.curve.load_state_dict(state["curve"])
+        torch.set_rng_state(state["generator"])
+
+    def evaluation_env(self, num_envs: int) -> EnvBase:
+        """An env of its own, that normalises with today's statistics and learns nothing."""
+        normaliser = normaliser_of(self.env)
+        frozen = None if normaliser is None else normaliser.frozen_copy()
+        settings = replace(self.config, sign_rewards=False, episodic_life=False)
+        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen)
+        return with_what_the_policy_reads(env, self.actor)
+
+    def draw(self, folder: Path) -> None:
+        """Draws what there is to see besides the curve."""
+
+    def close(self) -> None:
+        """Ends what runs."""
+        self.curve.close()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A training program: ``Program(…).main()`` is ``python -m torchrl_pool.examples.NAME``.
+
+    Args:
+        name: the module's.
+        title: of the algorithm.
+        source: where it was published.
+        config: its settings.
+        presets: by name, where they are from and what they set.
+        preset_for: the preset of a family of tasks.
+        preset: that of all other families.
+        training: makes the :class:`Training` of ``(config, folder, compile=…)``.
+    """
+
+    name: str
+    title: str
+    source: str
+    config: type[Any]
+    presets: Mapping[str, tuple[str, Mapping[str, Any]]]
+    preset_for: Mapping[str, str]
+    preset: str
+    training: Callable[..., Training[Any]]
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Runs the command line; returns the exit status."""
+        parser = self.parser()
+        options = parser.parse_args(arguments)
+        if options.seeds and options.resume:
+            parser.error("--seeds: expected one seed with --resume")
+        try:
+            config = self.config_of(options)
+            config.check()
+        except (ValueError, OSError) as error:
+            parser.error(str(error))
+        runs, timings = [], []
+        task = config.task.replace("/", "-")
+        for seed in options.seeds or [config.seed]:
+            folder = (
+                options.resume.parent if options.resume else options.output / f"{self.name}-{task}-{seed}"
+            )
+            training = self.train(replace(config, seed=seed), options, folder)
+            runs.append(training.curve.rows)
+            timings.append(training.clock.timings())
+            if training.was_stopped:
+                break
+        if len(runs) > 1:
+            path = options.output / f"{self.name}-{task}.png"
+            plot_curves(
+                runs, f"{self.title} on {config.task} (seeds {', '.join(map(str, options.seeds))})", path
+            )
+            last = [rows[-1]["return"] for rows in runs]
+            print(f"Mean return over {len(last)} seeds: {mean_and_spread(last)}; {path}")
+        if options.timings:
+            save_json(options.timings, {part: sum(one[part] for one in timings) for part in timings[0]})
+        return 0
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The options: those of a run, and one for each field of the settings."""
+        presets = "\n".join(f"  {name:16}{source}" for name, (source, _) in self.presets.items())
+        parser = argparse.ArgumentParser(
+            prog=f"python -m torchrl_pool.examples.{self.name}",
+            usage="%(prog)s [--task TASK] [--preset NAME] [the run] [settings]",
+            description=f"Trains {self.title} ({self.source}) on a task of torchrl_pool. Leaves the\n"
+            "learning curve (CSV, PNG, TensorBoard where it is installed) and a checkpoint in a folder.\n"
+            "Ctrl-C saves and stops.",
+            epilog=f"presets, with their sources:\n{presets}\n\nWhat is set by hand goes before a preset.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        run = parser.add_argument_group("the run")
+        run.add_argument(
+            "--preset", choices=self.presets, metavar="NAME", help="settings, listed below; default: by task"
+        )
+        run.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="one training after the other")
+        run.add_argument("--output", type=Path, default=Path("runs"), metavar="FOLDER", help="default: runs")
+        run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
+        run.add_argument("--timings", type=Path, metavar="FILE.json", help="write where the time went")
+        run.add_argument(
+            "--evaluate", type=int, default=10, metavar="N", help="episodes at the end; default: 10"
+        )
+        run.add_argument(
+            "--until-return", type=float, default=math.inf, metavar="R", help="stop when the mean is that"
+        )
+        run.add_argument("--video", action="store_true", help="film an episode at the end (mp4 or gif)")
+        run.add_argument(
+            "--compile",
+            choices=("auto", "yes", "no"),
+            default="auto",
+            help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on",
+        )
+        run.add_argument(
+            "--torch-threads", type=int, default=0, metavar="N", help="default: 1 for small networks"
+        )
+        run.add_argument("--checkpoint-seconds", type=float, default=300.0, metavar="S", help="default: 300")
+        run.add_argument("--quiet", action="store_true", help="no progress bar")
+        settings = parser.add_argument_group("settings (default: the preset's)")
+        for one in fields(self.config):
+            help = one.metadata["help"]
+            if isinstance(one.default, bool):
+                action = argparse.BooleanOptionalAction
+                settings.add_argument(flag(one.name), action=action, default=None, help=help)
+            else:
+                choices = one.metadata.get("choices")
+                kind = type(one.default)
+                metavar = None if choices else kind.__name__.upper()
+                settings.add_argument(flag(one.name), type=kind, metavar=metavar, choices=choices, help=help)
+        return parser
+
+    def config_of(self, options: argparse.Namespace) -> Any:
+        """What was given, then the preset, then the defaults; or a checkpoint's, with what was given."""
+        given = {
+            one.name: getattr(options, one.name)
+            for one in fields(self.config)
+            if getattr(options, one.name) is not None
+        }
+        if options.resume:
+            return replace(self.config(**load_checkpoint(options.resume)["config"]), **given)
+        preset = options.preset
+        if preset is None:
+            family = task_info(given.get("task", self.config.task)).family
+            preset = self.preset_for.get(family, self.preset)
+        return self.config(**{**self.presets[preset][1], **given})
+
+    def train(self, config: Any, options: argparse.Namespace, folder: Path) -> Training[Any]:
+        """Trains, and leaves curve, checkpoint and what else was asked for in a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state = load_checkpoint(options.resume) if options.resume else None
+        is_small = task_info(config.task).family != "atari"
+        torch.set_num_threads(options.torch_threads or (1 if is_small else torch.get_num_threads()))
+        pays = is_small and config.num_updates >= COMPILE_FROM
+        compile = options.compile == "yes" or (options.compile == "auto" and pays)
+        training = self.training(config, folder, compile=compile)
+        if state is not None:
+            training.load_state_dict(state)
+        save_json(folder / "config.json", asdict(config))
+        checkpoint, saved = folder / "checkpoint.pt", time.monotonic()
+        total = training.num_iterations * training.frames_per_batch
+        try:
+            with (
+                StopRequest() as stop,
+                progress_bar(total, training.frames, not options.quiet) as bar,
+            ):
+                while not (
+                    training.is_over or stop.made or training.curve.mean_return >= options.until_return
+                ):
+                    training.iterate()
+                    bar.update(training.frames_per_batch)
+                    bar.set_postfix_str(f"return {training.curve.mean_return:.1f}")
+                    if time.monotonic() - saved > options.checkpoint_seconds:
+                        save_checkpoint(checkpoint, training.state_dict())
+                        saved = time.monotonic()
+                save_checkpoint(checkpoint, training.state_dict())
+            training.was_stopped = stop.made
+            self.finish(training, options, folder)
+        finally:
+            training.close()
+        return training
+
+    def finish(self, training: Training[Any], options: argparse.Namespace, folder: Path) -> None:
+        """Draws the curve, evaluates, films, and says where the time went."""
+        config = training.config
+        title = f"{self.title} on {config.task} (seed {config.seed})"
+        plot_curves([training.curve.rows], title, folder / "curve.png")
+        training.draw(folder)
+        print(
+            f"{config.task}, seed {config.seed}: {training.frames} frames in {training.seconds:.1f} s "
+            f"({training.frames / max(training.seconds, 1e-9):.0f} frames/s), "
+            f"mean return {training.curve.mean_return:.1f}; {folder}"
+        )
+        if training.was_stopped:
+            print(f"Stopped; go on with --resume {folder / 'checkpoint.pt'}")
+        elif options.evaluate:
+            env = training.evaluation_env(options.evaluate)
+            returns = evaluate(env, training.actor)
+            env.close()
+            print(f"Evaluation, {len(returns)} episodes: {mean_and_spread(returns)}")
+            save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
+        if options.video:
+            env = training.evaluation_env(1)
+            print(f"Video: {record_video(env, training.actor, folder / 'video')}")
+            env.close()
+        print(training.clock.summary())

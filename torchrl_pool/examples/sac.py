@@ -1,0 +1,77 @@
+"""Trains SAC on tasks with continuous actions: ``python -m torchrl_pool.examples.sac --task Hopper-v5``."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import torch
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
+from torchrl.objectives import SACLoss
+
+from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.off_policy import OffPolicyTraining
+from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.sac_settings import FOR_FAMILY, PRESETS, Config
+from torchrl_pool.training import SACUpdate
+
+
+class LocAndScale(nn.Module):
+    """Halves of a network's outputs as a normal distribution's parameters (Haarnoja et al. 2018)."""
+
+    def forward(self, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loc, log_scale = outputs.chunk(2, -1)
+        return loc, log_scale.clamp(-20, 2).exp()
+
+
+class SACTraining(OffPolicyTraining[Config]):
+    """Two critics, an actor and a temperature, from a replay buffer."""
+
+    def build(self) -> nn.Module:
+        config, pool = self.config, pool_of(self.env)
+        actions = pool.action_spec_unbatched
+        if not actions.dtype.is_floating_point:
+            raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
+        observed = pool.observation_spec_unbatched["observation"].shape[-1]
+        layers = {
+            "num_cells": [int(units) for units in config.hidden.split(",")],
+            "activation_class": nn.ReLU,
+        }
+        size = actions.shape[-1]
+        network = nn.Sequential(MLP(observed, 2 * size, **layers), LocAndScale())
+        actor: nn.Module = ProbabilisticActor(
+            TensorDictModule(network, ["observation"], ["loc", "scale"]),
+            in_keys=["loc", "scale"],
+            distribution_class=TanhNormal,
+            distribution_kwargs={"low": actions.space.low.float(), "high": actions.space.high.float()},
+            return_log_prob=True,
+        )
+        critic = ValueOperator(MLP(observed + size, 1, **layers), in_keys=["observation", "action"])
+        loss = SACLoss(
+            actor,
+            critic,
+            loss_function="l2",
+            alpha_init=config.alpha_init,
+            fixed_alpha=config.fixed_alpha,
+            target_entropy=-float(size),
+        )
+        loss.make_value_estimator(gamma=config.gamma)
+        self.update = SACUpdate(
+            loss,
+            partial(torch.optim.Adam, lr=config.learning_rate, fused=True),
+            tau=config.tau,
+            target_every=config.target_every,
+            generator=self.generator,
+            compile=self.compile,
+        )
+        self.random_frames = config.learning_starts
+        self.actor = actor
+        return actor
+
+
+PROGRAM = Program("sac", "SAC", "Haarnoja et al. 2018", Config, PRESETS, FOR_FAMILY, "sb3", SACTraining)
+
+if __name__ == "__main__":
+    sys.exit(PROGRAM.main())

@@ -1,0 +1,270 @@
+"""The pool as a vector env of Gymnasium; importing it registers every task: ``torchrl_pool/CartPole-v1``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    import gymnasium
+    from gymnasium.vector import AutoresetMode, VectorEnv
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise ImportError("torchrl_pool.gymnasium needs Gymnasium: pip install gymnasium") from error
+
+from torchrl_pool.arrays import ArrayPool
+from torchrl_pool.arrays.array_pool import Columns, Mask
+from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.plugins.registry import list_tasks, task_info
+
+__all__ = ["PoolVectorEnv", "register_tasks"]
+
+
+class PoolVectorEnv(VectorEnv[Any, Any, Any]):
+    """``num_envs`` simulators in one C++ executor, as a vector env of Gymnasium.
+
+    Gives what ``gymnasium.make_vec(task, num_envs, vectorization_mode="sync")`` gives, bit for bit, from the
+    same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
+
+    Differences: actions outside of the action space are refused with a :class:`ValueError`; the infos of a
+    reset have all keys that those of a step have, with zeros where the env has nothing to tell.
+
+    Args:
+        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
+            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
+        num_envs: number of simulators.
+
+    Keyword Args:
+        autoreset_mode: what becomes of an env whose episode has ended: ``AutoresetMode.NEXT_STEP``,
+            ``SAME_STEP`` or ``DISABLED``, or their values.
+        render_mode: ``"rgb_array"`` or ``None``.
+        info_keys: what the infos hold: names of the task's infos, or of those that every task has
+            (``step_count``, ``episode_reward``, …). Default: all of the task's own; none of envs of Python.
+        obs_dtype: dtype of floating-point observations, of float32 and float64. Default: the task's own.
+        **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
+            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``.
+
+    Raises:
+        EnvFailure: envs have failed. The others have done their work; a reset with
+            ``options={"reset_mask": …}`` revives those that failed.
+
+    Examples:
+        >>> import gymnasium, torchrl_pool.gymnasium
+        >>> envs = gymnasium.make_vec("torchrl_pool/CartPole-v1", num_envs=3)
+        >>> observations, infos = envs.reset(seed=42)
+        >>> observations, rewards, terminations, truncations, infos = envs.step([0, 1, 0])
+        >>> rewards
+        array([1., 1., 1.])
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        info_keys: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
+        if "seed" in options:
+            raise TypeError("seed: given to reset(), as everywhere in Gymnasium")
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self._pool = ArrayPool(
+            task,
+            num_envs,
+            info_keys=info_keys,
+            extra_keys=["exact_reward"],
+            render_mode=render_mode,
+            **options,
+        )
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = self._pool.single_observation_space
+        self.single_action_space = self._pool.single_action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._ended: Mask = np.zeros(num_envs, np.bool_)
+        # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
+        self._latest: Columns | None = None
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins episodes.
+
+        Args:
+            seed: env i gets ``seed + i``, or the i-th of a sequence; ``None``: its random stream goes on.
+            options: what the envs' resets take. ``"reset_mask"``, an array of ``num_envs`` bools, limits the
+                reset to these envs; the others' observations are the latest ones.
+        """
+        self._check_open()
+        own = dict(options or {})
+        mask = self._check_mask(own.pop("reset_mask")) if "reset_mask" in own else None
+        columns = self._pool.reset(self._seeds(seed), [own or None] * self.num_envs, mask)
+        if mask is None:
+            self._ended = np.zeros(self.num_envs, np.bool_)
+        else:
+            self._ended = self._ended & ~mask
+            if self._latest is not None:
+                for column, latest in zip(self._pool.observed, self._latest, strict=True):
+                    columns[column][~mask] = latest[~mask]
+        infos = self._infos(columns, mask)
+        self._keep(columns)
+        return self._pool.observations(columns), infos
+
+    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Steps the envs; what happens where episodes end is the autoreset mode's choice.
+
+        In ``SAME_STEP`` the infos hold ``"final_obs"`` and ``"final_info"`` of the episodes that have ended.
+
+        Raises:
+            RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
+        """
+        self._check_open()
+        pool, failure, root = self._pool, None, None
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            columns, root = pool.step_and_reset(actions)
+        else:
+            ended = self._ended if self._ended.any() else None
+            if ended is not None and self.autoreset_mode is AutoresetMode.DISABLED:
+                which = np.flatnonzero(ended).tolist()
+                raise RuntimeError(f"the episodes of envs {which} have ended: reset them before a step")
+            columns, failure = pool.step(actions, ended)
+            self._ended = columns[pool.done].copy()
+        seen = columns if root is None else root
+        self._keep(seen)
+        if failure is not None:
+            raise failure
+        infos = self._infos(seen, None)
+        if root is not None:
+            infos.update(self._final(columns))
+        return (
+            pool.observations(seen),
+            columns[pool.exact_reward],
+            columns[pool.terminated],
+            columns[pool.truncated],
+            infos,
+        )
+
+    def render(self) -> tuple[Any, ...] | None:
+        """A picture of each env, where ``render_mode`` is ``"rgb_array"``."""
+        self._check_open()
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() shows nothing: no render_mode was given, such as 'rgb_array'")
+            return None
+        return tuple(self._pool.picture(i) for i in range(self.num_envs))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of each env, or gets an attribute that cannot be called.
+
+        Envs of tasks have their options as attributes, and the method ``render``.
+        """
+        self._check_open()
+        return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each env: of tasks' envs an option."""
+        self._check_open()
+        return tuple(self._pool.get_attr(name, range(self.num_envs)))
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of envs of Python: for each its own if ``values`` is a list or a tuple."""
+        self._check_open()
+        self._pool.set_attr(name, values, range(self.num_envs))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the threads and the simulators."""
+        self._pool.close()
+
+    # ---- what the parts of a call need -----------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError(f"{self} has been closed")
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
+        if seed is None or not isinstance(seed, Sequence | np.ndarray):
+            return [None if seed is None else seed + i for i in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"seed: expected {self.num_envs} of them, one per env, got {len(seed)}")
+        return list(seed)
+
+    def _check_mask(self, mask: Any) -> Mask:
+        name = "options['reset_mask']"
+        if not isinstance(mask, np.ndarray):
+            raise TypeError(f"{name}: expected an array of NumPy, got {type(mask)}")
+        if mask.shape != (self.num_envs,):
+            raise ValueError(f"{name}: expected the shape {(self.num_envs,)}, got {mask.shape}")
+        if mask.dtype != np.bool_:
+            raise TypeError(f"{name}: expected bools, got {mask.dtype}")
+        if not mask.any():
+            raise ValueError(f"{name}: expected at least one env to reset, got none")
+        return mask.copy()
+
+    def _keep(self, columns: Columns) -> None:
+        observed = [columns[i] for i in self._pool.observed]
+        if self._latest is None:
+            self._latest = [column.copy() for column in observed]
+            return
+        for latest, column in zip(self._latest, observed, strict=True):
+            np.copyto(latest, column)
+
+    def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
+        """Infos as VectorEnv has them: each with a mask of the envs that gave it, zero for the others."""
+        infos: dict[str, Any] = {}
+        everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        for name, column in self._pool.infos.items():
+            *above, last = name.split("/")
+            level = infos
+            for key in above:
+                level[f"_{key}"] = everyone.copy()
+                level = level.setdefault(key, {})
+            value = columns[column]
+            if mask is not None:
+                value = np.zeros_like(value)
+                value[mask] = columns[column][mask]
+            level[last], level[f"_{last}"] = value, everyone.copy()
+        return infos
+
+    def _final(self, columns: Columns) -> dict[str, Any]:
+        """What the ended episodes saw last."""
+        ended = columns[self._pool.done]
+        observations = self._pool.observations(columns)
+        final = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(ended):
+            final[i] = row_of(observations, int(i))
+        return {
+            "final_obs": final,
+            "_final_obs": ended.copy(),
+            "final_info": self._infos(columns, ended),
+            "_final_info": ended.copy(),
+        }
+
+
+def register_tasks() -> None:
+    """Registers every task that is not yet registered, as ``torchrl_pool/`` and the last part of its id.
+
+    Done when this module is imported; to be called again for plugins that are loaded later.
+    """
+    for task in list_tasks():
+        name = f"torchrl_pool/{task.split('/')[-1]}"
+        if name in gymnasium.registry:
+            continue
+        info = task_info(task)
+        gymnasium.register(
+            name,
+            vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
+            max_episode_steps=info.max_episode_steps,
+            reward_threshold=info.reward_threshold,
+            kwargs={"task": task},
+        )
+
+
+register_tasks()

@@ -1,0 +1,104 @@
+"""What makes physics a task: functions over the whole batch, and what they return, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from tensordict import TensorDictBase
+
+Reward: TypeAlias = Callable[[TensorDictBase, torch.Tensor, TensorDictBase], torch.Tensor]
+Terminated: TypeAlias = Callable[[TensorDictBase, TensorDictBase], torch.Tensor]
+Reset: TypeAlias = Callable[[torch.Tensor, torch.Generator], Mapping[str, torch.Tensor]]
+Observe: TypeAlias = Callable[[TensorDictBase], "torch.Tensor | Mapping[str, torch.Tensor]"]
+
+
+@dataclass
+class Functions:
+    """A task's functions; ``None``: there is none."""
+
+    reward: Reward | None = None
+    terminated: Terminated | None = None
+    reset: Reset | None = None
+    observe: Observe | None = None
+
+    @classmethod
+    def of(cls, task: Any, **given: Any) -> Functions:
+        """Those given, then the methods that a task's object has."""
+        for name, function in given.items():
+            if function is not None and not callable(function):
+                raise TypeError(f"{name}: expected a function, got {function!r}")
+        names = ("reward", "terminated", "reset", "observe")
+        if task is not None and not any(callable(getattr(task, name, None)) for name in names):
+            raise TypeError(
+                f"task: expected an object with some of the methods {', '.join(names)}, got {task!r}"
+            )
+        return cls(**{name: given.get(name) or getattr(task, name, None) for name in names})
+
+
+def reward_column(value: Any, num_rows: int, dtype: torch.dtype) -> torch.Tensor:
+    """A reward as a column ``[num_rows, 1]`` of this dtype.
+
+    Raises:
+        TypeError: it is no tensor of a floating-point dtype.
+        ValueError: it has another shape.
+    """
+    column = _column("reward", value, num_rows)
+    if not column.is_floating_point():
+        raise TypeError(f"reward: expected a floating-point dtype, got {column.dtype}")
+    return column.to(dtype, copy=True)
+
+
+def flag_column(value: Any, num_rows: int) -> torch.Tensor:
+    """A flag as a column ``[num_rows, 1]``. Raises as :func:`reward_column`."""
+    column = _column("terminated", value, num_rows)
+    if column.dtype is not torch.bool:
+        raise TypeError(f"terminated: expected dtype torch.bool, got {column.dtype}")
+    return column
+
+
+def _column(name: str, value: Any, num_rows: int) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")
+    if value.shape == (num_rows,):
+        value = value.unsqueeze(-1)
+    if value.shape != (num_rows, 1):
+        raise ValueError(f"{name}: expected shape [{num_rows}] or [{num_rows}, 1], got {list(value.shape)}")
+    column: torch.Tensor = value.detach()
+    return column
+
+
+def observed(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
+    """What ``observe`` returns, by the names of its entries.
+
+    Raises:
+        TypeError: it is neither a tensor nor a mapping from names to tensors.
+        ValueError: a tensor has not one row per env.
+    """
+    entries = {"observation": value} if isinstance(value, torch.Tensor) else value
+    if not isinstance(entries, (Mapping, TensorDictBase)):
+        raise TypeError(f"observe: expected a tensor or a mapping of tensors, got {type(value).__name__}")
+    checked = dict(entries.items())
+    _check_rows("observe", checked, num_rows)
+    return checked
+
+
+def initial_values(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
+    """What ``reset`` returns. Raises as :func:`observed`."""
+    if not isinstance(value, (Mapping, TensorDictBase)):
+        raise TypeError(f"reset: expected a mapping such as {{'qpos': …}}, got {type(value).__name__}")
+    checked = dict(value.items())
+    _check_rows("reset", checked, num_rows)
+    return checked
+
+
+def _check_rows(function: str, entries: Mapping[str, Any], num_rows: int) -> None:
+    for name, tensor in entries.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{function}: {name!r}: expected a torch.Tensor, got {type(tensor).__name__}")
+        if tensor.ndim == 0 or tensor.shape[0] != num_rows:
+            raise ValueError(
+                f"{function}: {name!r}: expected {num_rows} rows, one per env, got shape {list(tensor.shape)}"
+            )

@@ -1,0 +1,395 @@
+"""MujocoPool: the physics of any MuJoCo model in the executor, a task's functions over the whole batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Composite, Unbounded
+
+from torchrl_pool.env.arguments import check_mask
+from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.mujoco.functions import (
+    Functions,
+    Observe,
+    Reset,
+    Reward,
+    Terminated,
+    flag_column,
+    initial_values,
+    observed,
+    reward_column,
+)
+from torchrl_pool.mujoco.model_source import with_assets
+from torchrl_pool.mujoco.single_simulations import SingleSimulations
+
+PHYSICS = "MJCF-v0"
+
+
+class MujocoPool(SingleSimulations):
+    """``num_envs`` simulations of a MuJoCo model in one C++ executor, with a task that is written in torch.
+
+    The physics steps in threads; then the task's functions run once for all envs::
+
+        reward(state, action, next_state)  ->  [N] or [N, 1], floating-point
+        terminated(state, next_state)      ->  [N] or [N, 1], bool
+        reset(rows, rng)                   ->  {"qpos": [k, nq], "qvel": [k, nv], …} for the envs `rows` ([k])
+        observe(state)                     ->  [N, …], the entry "observation", or several by their names
+
+    ``state`` and ``next_state`` are tensordicts ``[N]`` with the arrays of ``mjData`` that ``observation``
+    and ``fields`` name, before and after the step, in MuJoCo's own dtypes. An array is named as it is in
+    ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), or with the things that it is wanted of
+    (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
+
+    Args:
+        xml: the path of a model, its XML text, or the name of one of Gymnasium's models (``"ant.xml"``).
+        num_envs: number of simulations; the batch size is ``[num_envs]``.
+
+    Keyword Args:
+        frame_skip: simulation steps per step.
+        observation: the arrays that are entries of the observation, or an ``observe`` function.
+        fields: further arrays, for the functions alone.
+        reward, terminated, reset: see above. Without ``reward`` there is none (0); without ``terminated``
+            only ``max_episode_steps`` ends an episode; without ``reset`` episodes begin at ``keyframe``.
+        task: an object whose methods ``reward``, ``terminated``, ``reset`` and ``observe`` stand for those
+            functions that are not given.
+        keyframe: where episodes begin, by number or name. Default: the model's initial state.
+        randomize: what is drawn at each reset, in this order, from each env's own random stream:
+            ``"qpos += uniform(-0.1, 0.1)"``, ``"body_mass:torso *= normal(1, 0.1)"``,
+            ``"geom_friction = log_uniform(0.5, 2)"``. A line that names an array of ``mjModel`` gives each
+            env a model of its own, and starts from the compiled model's numbers each time.
+        model_fields: arrays of ``mjModel`` by name with each env's values ``[N, …]``; or the names alone, for
+            a ``reset`` that returns them.
+        dtype: of rewards and of floating-point observations.
+        max_episode_steps: steps after which an episode is truncated; ``None``: never.
+        assets: files that the XML text names: their contents, by name.
+        seed: as ``set_seed(seed)`` right after construction.
+        device: where outputs go, and where the functions find their inputs.
+        from_pixels, pixels_only: as in :class:`~torchrl_pool.PoolEnv`.
+        **options: those of ``MJCF-v0`` (``python -m torchrl_pool info MJCF-v0``): ``kp``, ``kd``,
+            ``target_scale``, ``unlimited_range``, ``action_delay``, ``push_body``, ``push_force``,
+            ``push_every``, ``push_steps``, ``fresh``, ``camera_name``, …, and the arguments of
+            :class:`~torchrl_pool.PoolEnv`: ``num_threads``, ``step_timeout``, ``env_options``,
+            ``refuse_nan``, ``thread_affinity``.
+
+    Raises:
+        FileNotFoundError: there is no such model.
+        ValueError: the model does not compile, or has no such array or thing, with the nearest that it has.
+        EnvFailure: from a call: a simulation diverged, or its reward is not a finite number. The others go
+            on; a reset revives it.
+
+    Examples:
+        >>> from torchrl_pool import MujocoPool
+        >>> env = MujocoPool("ant.xml", 4, frame_skip=5, reward=lambda state, action, new: new["qvel"][:, 0])
+        >>> env.rollout(3)["next", "qpos"].shape
+        torch.Size([4, 3, 15])
+    """
+
+    _supports_set_state = True
+    _has_frame_skip = True  # or TorchRL would add a transform for it
+
+    def __init__(
+        self,
+        xml: str | os.PathLike[str],
+        num_envs: int,
+        *,
+        frame_skip: int = 1,
+        observation: Sequence[str] | Observe = ("qpos", "qvel"),
+        fields: Sequence[str] = (),
+        reward: Reward | None = None,
+        terminated: Terminated | None = None,
+        reset: Reset | None = None,
+        task: Any = None,
+        keyframe: int | str | None = None,
+        randomize: Sequence[str] = (),
+        model_fields: Mapping[str, torch.Tensor] | Sequence[str] = (),
+        dtype: torch.dtype = torch.float32,
+        max_episode_steps: int | None = 1000,
+        assets: Mapping[str, bytes] | None = None,
+        seed: int | None = None,
+        device: torch.device | str | int | None = None,
+        from_pixels: bool = False,
+        pixels_only: bool = True,
+        **options: Any,
+    ) -> None:
+        if dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
+        if refused := [name for name in ("obs_dtype", "info_keys", "xml_file") if name in options]:
+            raise TypeError(f"{', '.join(refused)}: not for {type(self).__name__}; see dtype, fields and xml")
+        observe = observation if callable(observation) else None
+        functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
+        entries = () if callable(observation) else _names("observation", observation)
+        wanted = list(dict.fromkeys([*entries, *_names("fields", fields)]))
+        if pixels_only and from_pixels:
+            entries = ()
+        values = model_fields if isinstance(model_fields, Mapping) else {}
+        with with_assets(xml, assets) as model:
+            physics = PoolEnv(
+                PHYSICS,
+                num_envs,
+                xml_file=model,
+                frame_skip=frame_skip,
+                observation=wanted or ["qpos", "qvel"],
+                keyframe=keyframe,
+                randomize=_names("randomize", randomize),
+                model_fields=_names("model_fields", list(model_fields)),
+                max_episode_steps=max_episode_steps,
+                device=device,
+                from_pixels=from_pixels,
+                pixels_only=False,
+                **options,
+            )
+        super().__init__(device=device, batch_size=[num_envs])
+        self.num_envs = num_envs
+        self.frame_skip = frame_skip
+        self.dtype = dtype
+        self.rng = torch.Generator()
+        self._xml, self._assets = xml, assets
+        self._physics = physics
+        self._functions = functions
+        self._model_values = {name: v.cpu() for name, v in initial_values(values, num_envs).items()}
+        self._state: TensorDict | None = None
+        self._entries = tuple(entries)
+        self._pixels = from_pixels
+        self._observes = functions.observe is not None and not (from_pixels and pixels_only)
+        self._make_specs()
+        self.rng.seed()
+        if seed is not None:
+            self.set_seed(seed)
+
+    # ---- what a subclass may override; the names are those of TorchRL's MujocoEnv
+
+    def _compute_reward(
+        self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase
+    ) -> torch.Tensor:
+        if self._functions.reward is None:
+            return torch.zeros(action.shape[0], device=action.device)
+        return self._functions.reward(state, action, next_state)
+
+    def _compute_done(self, state: TensorDictBase, next_state: TensorDictBase) -> torch.Tensor:
+        if self._functions.terminated is None:
+            return torch.zeros_like(next_state["terminated"])
+        return self._functions.terminated(state, next_state)
+
+    def _make_obs(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
+        """The observation where it is computed; else the arrays that it names are its entries."""
+        assert self._functions.observe is not None
+        return self._functions.observe(state)
+
+    def _prepare_ctrl(self, action: torch.Tensor) -> torch.Tensor:
+        """What the physics gets for an action."""
+        return action
+
+    def _initial_state(self, rows: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Where episodes of these envs begin, beyond ``keyframe`` and ``randomize``."""
+        return {} if self._functions.reset is None else self._functions.reset(rows, self.rng)
+
+    def _gives_initial_states(self) -> bool:
+        return self._functions.reset is not None
+
+    # ---- specs
+
+    def _make_specs(self) -> None:
+        self.action_spec = self._physics.full_action_spec.clone()
+        shape = (self.num_envs, 1)
+        self.reward_spec = Unbounded(shape=shape, dtype=self.dtype, device=self.device)
+        self.full_done_spec = self._physics.full_done_spec.clone()
+        state = self._physics.full_observation_spec.zero()
+        observation = Composite(shape=(self.num_envs,), device=self.device)
+        for key, value in self._observation(state).items():
+            bounded = key == "pixels"
+            observation[key] = (
+                self._physics.full_observation_spec["pixels"].clone()
+                if bounded
+                else Unbounded(shape=value.shape, dtype=value.dtype, device=self.device)
+            )
+        self.observation_spec = observation
+
+    # ---- steps
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        state = self._running()
+        action = tensordict.get("action")
+        mask = tensordict.get("_step", None)
+        given = TensorDict({}, [self.num_envs], device=self.device) if mask is None else state.copy()
+        given.set("action", self._prepare_ctrl(action))
+        if mask is not None:
+            given.set("_step", mask)
+        try:
+            next_state = self._physics._step(given)
+        except EnvFailure as failure:
+            raise self._failure(failure, state, action) from None
+        self._state = next_state
+        result = self._results(state, action, next_state)
+        return result if mask is None else self._kept(result, tensordict, mask)
+
+    def _results(self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> TensorDict:
+        count = action.shape[0]
+        reward = reward_column(self._compute_reward(state, action, next_state), count, self.dtype)
+        terminated = flag_column(self._compute_done(state, next_state), count)
+        truncated = next_state.get("truncated").clone()
+        values = self._observation(next_state)
+        values.update(
+            reward=reward, done=terminated | truncated, terminated=terminated.clone(), truncated=truncated
+        )
+        result = TensorDict(values, [count], device=self.device)
+        if not torch.isfinite(reward.sum()):
+            _refuse_rewards(reward, result)
+        return result
+
+    def _observation(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
+        """Tensors that belong to the caller: the state stays ours."""
+        entries = {name: state.get(name) for name in self._entries}
+        if self._observes or self._is_observed_by_method():
+            entries.update(observed(self._make_obs(state), state.batch_size[0]))
+        if self._pixels:
+            entries["pixels"] = state.get("pixels")
+        return {
+            name: value.to(self.dtype if value.is_floating_point() else value.dtype, copy=True)
+            for name, value in entries.items()
+        }
+
+    def _is_observed_by_method(self) -> bool:
+        return type(self)._make_obs is not MujocoPool._make_obs and not (self._pixels and not self._entries)
+
+    def _kept(self, result: TensorDict, root: TensorDictBase, mask: torch.Tensor) -> TensorDict:
+        """Rows that did not step show what their root shows, and earn nothing."""
+        stepped = mask.reshape(-1)
+        for key, value in result.items():
+            old = torch.zeros_like(value) if key == "reward" else root.get(key, value)
+            result.set(key, torch.where(stepped.reshape(-1, *[1] * (value.ndim - 1)), value, old))
+        return result
+
+    def _failure(self, failure: EnvFailure, state: TensorDictBase, action: torch.Tensor) -> EnvFailure:
+        """A failure of the physics, with what the others' step has given."""
+        if failure.tensordict is None:
+            return failure
+        self._state = failure.tensordict
+        try:
+            result = self._results(state, action, self._state)
+        except EnvFailure as unfit:  # zeros may not be what a function expects
+            assert unfit.tensordict is not None  # noqa: PT017
+            result = unfit.tensordict
+        for index in failure.env_index:
+            result[index].zero_()
+        failure.tensordict = result
+        return failure
+
+    # ---- resets
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        given = TensorDict({}, [self.num_envs], device=self.device)
+        if self._state is not None:
+            given = self._state.copy()
+        rows = torch.arange(self.num_envs)
+        if mask is not None:
+            mask = check_mask("_reset", mask, self.num_envs)
+            given.set("_reset", mask)
+            rows = mask.nonzero().flatten()
+        seed = kwargs.get("seed")
+        if seed is not None:
+            self.rng.manual_seed(seed[0] if isinstance(seed, Sequence) else seed)
+        values = {name: value[rows] for name, value in self._model_values.items()}
+        if kwargs.pop("set_state", False) and tensordict is not None:
+            inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
+            values.update({name: tensordict[name][rows] for name in inputs if name in tensordict})
+        elif len(rows) and self._gives_initial_states():
+            values.update(initial_values(self._initial_state(rows), len(rows)))
+        if values:
+            if kwargs.get("options") is not None:
+                raise TypeError(
+                    "options: this env's resets are given values by its functions or model_fields"
+                )
+            kwargs["options"] = _per_env(values, rows.tolist(), self.num_envs)
+        try:
+            self._state = self._physics._reset(given, **kwargs)
+        except EnvFailure as failure:
+            if failure.tensordict is not None:
+                self._state = failure.tensordict
+                failure.tensordict = self._root(self._state)
+            raise
+        return self._root(self._state)
+
+    def _root(self, state: TensorDictBase) -> TensorDict:
+        values = self._observation(state)
+        for flag in ("done", "terminated", "truncated"):
+            values[flag] = state.get(flag).clone()
+        return TensorDict(values, state.batch_size, device=self.device)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
+        if seed is not None:
+            self.rng.manual_seed(seed)
+        return self._physics.set_seed(seed, static_seed=static_seed)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.set_seed(seed)
+
+    # ---- life
+
+    def to(self, device: torch.device | str | int) -> MujocoPool:
+        self._physics.to(device)
+        if self._state is not None:
+            self._state = self._state.to(device)
+        env: MujocoPool = super().to(device)
+        return env
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """Ends the threads and destroys the simulations. A later reset starts new ones, seeded as first."""
+        self._physics.close()
+        self._state = None
+        self.is_closed = True
+
+    @property
+    def mj_model(self) -> Any:
+        """The model as Python's ``mujoco`` has it: a copy, to look things up in."""
+        model = self.__dict__.get("_mj_model")
+        if model is None:
+            import mujoco
+
+            with with_assets(self._physics._arguments["xml_file"], None) as source:
+                load: Callable[[str], Any] = (
+                    mujoco.MjModel.from_xml_string
+                    if source.lstrip().startswith("<")
+                    else mujoco.MjModel.from_xml_path
+                )
+                model = self.__dict__["_mj_model"] = load(source)
+        return model
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"
+
+
+def _names(argument: str, names: Any) -> list[str]:
+    if (
+        isinstance(names, str)
+        or not isinstance(names, Sequence)
+        or not all(isinstance(n, str) for n in names)
+    ):
+        raise TypeError(f"{argument}: expected a sequence of strings, got {names!r}")
+    return list(names)
+
+
+def _per_env(
+    values: Mapping[str, torch.Tensor], rows: Sequence[int], num_envs: int
+) -> list[dict[str, Any] | None]:
+    """One mapping of reset options per env, with its row of each tensor."""
+    options: list[dict[str, Any] | None] = [None] * num_envs
+    lists = {name: value.reshape(len(rows), -1).tolist() for name, value in values.items()}
+    for position, row in enumerate(rows):
+        options[row] = {"set": {name: numbers[position] for name, numbers in lists.items()}}
+    return options
+
+
+def _refuse_rewards(reward: torch.Tensor, result: TensorDict) -> None:
+    bad = (~reward.isfinite()).reshape(-1).nonzero().flatten().tolist()
+    if not bad:
+        return  # great ones, whose sum is not finite
+    messages = [f"the reward is {reward[index].item()}" for index in bad]
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    raise EnvFailure(f"env {bad[0]} failed: {messages[0]}{more}", bad, messages, tensordict=result)

@@ -1,0 +1,156 @@
+"""Single envs of a MujocoPool: in flight, saved and set back, filmed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
+
+from torchrl_pool.env.arguments import EnvIndex, env_indices
+from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.mujoco.snapshots import join_state, split_state
+
+
+class SingleSimulations(EnvBase):
+    """The methods of :class:`~torchrl_pool.MujocoPool` that take an ``env_index``."""
+
+    num_envs: int
+    _physics: PoolEnv
+    _state: TensorDict | None  # what all envs are in now, of which functions see rows
+    _model_values: dict[str, torch.Tensor]
+
+    @abstractmethod
+    def _prepare_ctrl(self, action: torch.Tensor) -> torch.Tensor:
+        """What the physics gets for an action."""
+
+    @abstractmethod
+    def _gives_initial_states(self) -> bool:
+        """Whether functions say where episodes begin."""
+
+    @abstractmethod
+    def _results(self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> TensorDict:
+        """What follows from a step."""
+
+    @abstractmethod
+    def _root(self, state: TensorDictBase) -> TensorDict:
+        """What an episode begins with."""
+
+    def _running(self) -> TensorDict:
+        if self._state is None:
+            raise RuntimeError(f"{self!r} has no running simulations: call reset() before the first step")
+        return self._state
+
+    def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+        """As :meth:`PoolEnv.async_step_send`. The functions see the envs that are received together."""
+        self._running()
+        tensordict = tensordict.copy()
+        tensordict.set("action", self._prepare_ctrl(tensordict.get("action")))
+        self._physics.async_step_send(tensordict, env_index)
+
+    def async_step_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """As :meth:`PoolEnv.async_step_recv`."""
+        data = self._physics.async_step_recv(min_get, env_index, max_get=max_get, timeout=timeout)
+        rows, next_state = self._received(data, data.get("next"))
+        state = self._running()
+        before = state[rows]
+        action = data.get("action").reshape(len(rows), -1)
+        _write_rows(state, rows, next_state)
+        result = self._results(before, action, next_state)
+        data.set("next", result if data.batch_dims else result[0])
+        return data
+
+    def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
+        """As :meth:`PoolEnv.async_reset_send`.
+
+        Raises:
+            NotImplementedError: resets are given values by ``reset`` or ``model_fields``, for whole batches.
+        """
+        if self._model_values or self._gives_initial_states():
+            raise NotImplementedError(
+                "async_reset_send: episodes that a reset function or model_fields begin are for reset(); "
+                "keyframe and randomize work here too"
+            )
+        self._physics.async_reset_send(tensordict, env_index)
+
+    def async_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """As :meth:`PoolEnv.async_reset_recv`."""
+        data = self._physics.async_reset_recv(min_get, env_index, max_get=max_get, timeout=timeout)
+        rows, state = self._received(data, data)
+        if self._state is None:
+            self._state = self._blank_state()
+        _write_rows(self._state, rows, state)
+        root = self._root(state).set("env_index", rows)
+        return root if data.batch_dims else root[0]
+
+    def async_step_and_maybe_reset_send(self, *args: Any, **kwargs: Any) -> None:
+        """Refused: who ends an episode is known when its reward is, after the executor's visit."""
+        raise NotImplementedError(
+            f"async_step_and_maybe_reset_send: {type(self).__name__} knows which episodes have ended when "
+            "its functions have run; send steps, receive them, and send resets for those that are done"
+        )
+
+    async_step_and_maybe_reset_recv = async_step_and_maybe_reset_send
+
+    def _received(self, data: TensorDictBase, state: TensorDictBase) -> tuple[torch.Tensor, TensorDictBase]:
+        rows = data.get("env_index").reshape(-1)
+        return rows, state if state.batch_dims else state.unsqueeze(0)
+
+    def _blank_state(self) -> TensorDict:
+        blank: TensorDict = self._physics.full_observation_spec.zero()
+        return blank.update(self._physics.full_done_spec.zero())
+
+    def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
+        """As :meth:`PoolEnv.get_state`: a restored env continues bit for bit.
+
+        What functions keep by themselves, and the generator that ``reset`` is given, is not part of it.
+        """
+        state = self._running()
+        indices = self._indices(env_index)
+        physics = self._physics.get_state(indices)
+        return [join_state(one, state[i]) for one, i in zip(physics, indices, strict=True)]
+
+    def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
+        """As :meth:`PoolEnv.set_state`."""
+        indices = self._indices(env_index)
+        states = [state] * len(indices) if isinstance(state, bytes) else list(state)
+        current = self._blank_state() if self._state is None else self._state.clone()
+        physics = []
+        for one, index in zip(states, indices, strict=False):
+            saved, row = split_state(one, current[index])
+            physics.append(saved)
+            current[index] = row
+        physics += states[len(physics) :]
+        self._physics.set_state(physics, indices)
+        self._state = current
+
+    def _indices(self, env_index: EnvIndex) -> list[int]:
+        return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)
+
+    def render(self, env_index: EnvIndex = None) -> torch.Tensor:
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``."""
+        return self._physics.render(env_index)
+
+
+def _write_rows(state: TensorDictBase, rows: torch.Tensor, values: TensorDictBase) -> None:
+    for key, value in state.items():
+        new = values.get(key, None)
+        if new is not None:
+            value[rows] = new

@@ -1,0 +1,61 @@
+"""What other libraries call tasks: a pair of a domain and a task in dm_control, another id in EnvPool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchrl_pool.plugins.registry import is_task, list_tasks
+
+_SUITE = "dm_control"
+
+
+def task_ids(task: Any) -> Any:
+    """What a caller named, with ids in the place of dm_control's pairs, such as ``("cheetah", "run")``.
+
+    Examples:
+        >>> task_ids(("cheetah", "run"))
+        'dm_control/cheetah-run-v0'
+        >>> task_ids(["CartPole-v1", ("cheetah", "run")])
+        ['CartPole-v1', 'dm_control/cheetah-run-v0']
+    """
+    if isinstance(task, tuple) and len(task) == 2 and all(isinstance(part, str) for part in task):
+        id = f"{_SUITE}/{task[0]}-{task[1]}-v0"
+        if is_task(id):
+            return id
+    if isinstance(task, (list, tuple)):
+        return [task_ids(one) for one in task]
+    return task
+
+
+def suite_names(task: str) -> tuple[str, str]:
+    """The domain and the task that dm_control has for one of its tasks.
+
+    Examples:
+        >>> suite_names("dm_control/cheetah-run-v0")
+        ('cheetah', 'run')
+    """
+    domain, name = task.removeprefix(f"{_SUITE}/").removesuffix("-v0").split("-")
+    return domain, name
+
+
+def envpool_id(task: str) -> str:
+    """What EnvPool calls a task.
+
+    Examples:
+        >>> envpool_id("dm_control/humanoid_CMU-run-v0")
+        'HumanoidCMURun-v1'
+        >>> envpool_id("ALE/Pong-v5")
+        'Pong-v5'
+    """
+    if not task.startswith(f"{_SUITE}/"):
+        return task.removeprefix("ALE/")
+    words = "_".join(suite_names(task)).split("_")
+    return "".join(word[0].upper() + word[1:] for word in words) + "-v1"
+
+
+def id_of_envpools(name: str) -> str:
+    """The task that EnvPool calls so where it is one of dm_control's; other names stay as they are."""
+    if is_task(name):
+        return name
+    families = [task for task in list_tasks() if task.startswith(f"{_SUITE}/")]
+    return next((task for task in families if envpool_id(task) == name), name)

@@ -1,0 +1,127 @@
+"""The pool as a VecEnv of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
+except ImportError as error:
+    raise ImportError(
+        "torchrl_pool.stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3"
+    ) from error
+
+from torchrl_pool.arrays import ArrayPool
+from torchrl_pool.arrays.array_pool import Columns
+from torchrl_pool.arrays.spaces import Array, row_of
+
+__all__ = ["PoolVecEnv"]
+
+
+class PoolVecEnv(VecEnv):
+    """``num_envs`` simulators in one C++ executor, as a VecEnv of Stable-Baselines3.
+
+    Gives what ``DummyVecEnv([lambda: gymnasium.make(task)] * num_envs)`` gives, bit for bit, from the same
+    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would.
+
+    Args:
+        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
+            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
+        num_envs: number of simulators.
+
+    Keyword Args:
+        render_mode: ``"rgb_array"`` or ``None``.
+        info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
+            ``"terminal_observation"``; ``None``: all infos of the task. Default: nothing.
+        obs_dtype: dtype of floating-point observations, of float32 and float64. Default: the task's own.
+        **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
+            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``.
+
+    Examples:
+        >>> from torchrl_pool.stable_baselines3 import PoolVecEnv
+        >>> env = PoolVecEnv("CartPole-v1", 8)
+        >>> env.seed(0)
+        [0, 1, 2, 3, 4, 5, 6, 7]
+        >>> env.reset().shape
+        (8, 4)
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        render_mode: str | None = None,
+        info_keys: Sequence[str] | None = (),
+        **options: Any,
+    ) -> None:
+        if "seed" in options:
+            raise TypeError("seed: given to seed(), as everywhere in Stable-Baselines3")
+        self._pool = ArrayPool(task, num_envs, info_keys=info_keys, render_mode=render_mode, **options)
+        self._actions: Any = None
+        pool = self._pool
+        super().__init__(num_envs, pool.single_observation_space, pool.single_action_space)
+
+    def reset(self) -> Any:
+        """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`."""
+        columns = self._pool.reset(self._seeds, [options or None for options in self._options])
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = self._infos(columns)
+        return self._pool.observations(columns)
+
+    def step_async(self, actions: Array) -> None:
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Steps the envs, and begins new episodes where the old ones have ended."""
+        pool = self._pool
+        columns, root = pool.step_and_reset(self._actions)
+        infos, dones = self._infos(columns), columns[pool.done]
+        for info in infos:
+            info["TimeLimit.truncated"] = False
+        if root is not None:
+            last, first = pool.observations(columns), self._infos(root)
+            timed_out = columns[pool.truncated] & ~columns[pool.terminated]
+            for i in np.flatnonzero(dones).tolist():
+                infos[i]["TimeLimit.truncated"] = bool(timed_out[i])
+                infos[i]["terminal_observation"] = row_of(last, i)
+                self.reset_infos[i] = first[i]
+        return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
+
+    def _infos(self, columns: Columns) -> list[dict[str, Any]]:
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for name, column in self._pool.infos.items():
+            for info, value in zip(infos, columns[column], strict=True):
+                info[name] = value.copy() if isinstance(value, np.ndarray) else value
+        return infos
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def get_images(self) -> list[Array | None]:
+        """A picture of each env: uint8 ``[H, W, 3]``."""
+        return [self._pool.picture(i) for i in range(self.num_envs)]
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """An attribute of each env: of tasks' envs an option."""
+        return self._pool.get_attr(attr_name, list(self._get_indices(indices)))
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Sets an attribute of envs of Python to this value."""
+        chosen = list(self._get_indices(indices))
+        self._pool.set_attr(attr_name, [value] * len(chosen), chosen)
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Calls a method of each env: of tasks' envs ``render``."""
+        chosen = list(self._get_indices(indices))
+        return self._pool.call(method_name, chosen, *method_args, **method_kwargs)
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
+        """No env is wrapped: a pool's episodes are watched by ``VecMonitor``, around it."""
+        return [False for _ in self._get_indices(indices)]

@@ -1,0 +1,28 @@
+"""What updates ask of TorchRL's losses: that nothing is set which they would pass over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
+    "l1": nn.functional.l1_loss,
+    "l2": nn.functional.mse_loss,
+    "smooth_l1": nn.functional.smooth_l1_loss,
+}
+
+
+def check_class(loss: Any, expected: type) -> None:
+    """By exact class: what a subclass changes nobody here knows."""
+    if type(loss) is not expected:
+        raise TypeError(f"loss: expected {expected.__name__}, got {type(loss).__name__}")
+
+
+def refuse_unknown(are_set: Mapping[str, Any]) -> None:
+    """Refuses options of a loss, by name, that are set."""
+    unknown = [name for name, is_set in are_set.items() if is_set]
+    if unknown:
+        raise ValueError(f"loss: these options are not known here: {', '.join(unknown)}")
