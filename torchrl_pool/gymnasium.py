@@ -42,9 +42,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         render_mode: ``"rgb_array"`` or ``None``.
         info_keys: what the infos hold: names of the task's infos, or of those that every task has
             (``step_count``, ``episode_reward``, …). Default: all of the task's own; none of envs of Python.
-        obs_dtype: dtype of floating-point observations, of float32 and float64. Default: the task's own.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
-            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``.
+            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
+            is the dtype of floating-point observations, of float32 and float64.
 
     Raises:
         EnvFailure: envs have failed. The others have done their work; a reset with

@@ -36,9 +36,9 @@ class PoolVecEnv(VecEnv):
         render_mode: ``"rgb_array"`` or ``None``.
         info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
             ``"terminal_observation"``; ``None``: all infos of the task. Default: nothing.
-        obs_dtype: dtype of floating-point observations, of float32 and float64. Default: the task's own.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
-            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``.
+            ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
+            is the dtype of floating-point observations, of float32 and float64.
 
     Examples:
         >>> from torchrl_pool.stable_baselines3 import PoolVecEnv

@@ -71,10 +71,6 @@ class PoolCollector(StoringCollector):
             where the policy takes about as long as the simulators, and does not want their processors.
             ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
             was faster.
-        auto_register_policy_transforms: whether steps get ``is_init`` and the states that a recurrent policy
-            carries on. ``True`` and ``False``: as in ``Collector``. Default: where a module of the policy
-            reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or makes a
-            primer, and only there.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` counts up.
@@ -86,7 +82,10 @@ class PoolCollector(StoringCollector):
             where a batch goes in one piece.
         use_buffers: ``False``: the policy is not called at construction, as in ``Collector``, where it may
             draw. No batch is ever written again, whatever ``use_buffers`` and ``return_same_td`` are.
-        **kwargs: those of ``Collector``.
+        **kwargs: those of ``Collector``. ``auto_register_policy_transforms``, whether steps get ``is_init``
+            and the states that a recurrent policy carries on, has a default of its own: where a module of
+            the policy reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``)
+            or makes a primer, and only there.
 
     Raises:
         ValueError: ``double_buffered`` with an env of which rollouts cannot be written once, or with more

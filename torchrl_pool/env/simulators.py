@@ -73,8 +73,9 @@ class SimulatorMethods(LifeMethods):
 
         Args:
             name: the method.
-            args, kwargs: what it is given; the same for all envs.
+            *args: what it is given; the same for all envs.
             env_index: the envs, by number or by a mask of bools; ``None``: all.
+            **kwargs: what it is given by name.
 
         Raises:
             EnvFailure: it raised, or there is no such method; with the traceback of its process.

@@ -53,8 +53,9 @@ class MujocoPool(SingleSimulations):
         frame_skip: simulation steps per step.
         observation: the arrays that are entries of the observation, or an ``observe`` function.
         fields: further arrays, for the functions alone.
-        reward, terminated, reset: see above. Without ``reward`` there is none (0); without ``terminated``
-            only ``max_episode_steps`` ends an episode; without ``reset`` episodes begin at ``keyframe``.
+        reward: see above. Default: none (0).
+        terminated: see above. Default: only ``max_episode_steps`` ends an episode.
+        reset: see above. Default: episodes begin at ``keyframe``.
         task: an object whose methods ``reward``, ``terminated``, ``reset`` and ``observe`` stand for those
             functions that are not given.
         keyframe: where episodes begin, by number or name. Default: the model's initial state.
@@ -69,7 +70,8 @@ class MujocoPool(SingleSimulations):
         assets: files that the XML text names: their contents, by name.
         seed: as ``set_seed(seed)`` right after construction.
         device: where outputs go, and where the functions find their inputs.
-        from_pixels, pixels_only: as in :class:`~torchrl_pool.PoolEnv`.
+        from_pixels: as in :class:`~torchrl_pool.PoolEnv`.
+        pixels_only: as in :class:`~torchrl_pool.PoolEnv`.
         **options: those of ``MJCF-v0`` (``python -m torchrl_pool info MJCF-v0``): ``kp``, ``kd``,
             ``target_scale``, ``unlimited_range``, ``action_delay``, ``push_body``, ``push_force``,
             ``push_every``, ``push_steps``, ``fresh``, ``camera_name``, …, and the arguments of

@@ -33,8 +33,12 @@ class MujocoTask(MujocoPool):
             the class, or one of TorchRL's), then its ``XML_URL``.
         patch_xml: whether ``_patch_xml`` changes it. Without, a model finds its meshes beside it.
         num_envs: number of simulations.
-        frame_skip, reset_noise_scale: default: the class's ``FRAME_SKIP`` and ``RESET_NOISE_SCALE``.
-        render_width, render_height, camera_id: of pictures.
+        frame_skip: simulation steps per step. Default: the class's ``FRAME_SKIP``.
+        reset_noise_scale: how far from the initial state an episode begins at most, drawn for each number.
+            Default: the class's ``RESET_NOISE_SCALE``.
+        render_width: width of pictures, in pixels.
+        render_height: height of pictures, in pixels.
+        camera_id: the model's camera that takes them; -1: the free one.
         **options: those of :class:`MujocoPool`.
 
     Examples:
