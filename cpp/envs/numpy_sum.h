@@ -1,9 +1,7 @@
-// Sums and norms as NumPy computes them.
+// Sums as NumPy computes them.
 #ifndef TORCHRL_POOL_ENVS_NUMPY_SUM_H_
 #define TORCHRL_POOL_ENVS_NUMPY_SUM_H_
 
-#include <array>
-#include <cmath>
 #include <cstddef>
 
 namespace torchrl_pool {
@@ -41,16 +39,6 @@ T Sum(const T* values, std::size_t count) {
 template <class T>
 T SumOfSquares(const T* values, std::size_t count) {
   return PairwiseSum<T>(0, count, [values](std::size_t i) { return values[i] * values[i]; });
-}
-
-// numpy.linalg.norm of a few numbers: the root of a BLAS dot product, which adds them up one by one with
-// fused multiply-adds (as on any x86 since 2013 and any 64-bit Arm).
-template <std::size_t size>
-double Norm(const std::array<double, size>& values) {
-  static_assert(size <= 3, "longer vectors are added up in several running sums");
-  double sum = values[0] * values[0];
-  for (std::size_t i = 1; i < size; ++i) sum = std::fma(values[i], values[i], sum);
-  return std::sqrt(sum);
 }
 
 }  // namespace torchrl_pool

@@ -6,6 +6,7 @@
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,11 @@
 namespace torchrl_pool::dm_control {
 
 using mujoco::Model;
+using Vector = std::array<double, 3>;
+
+inline Vector Between(const double* from, const double* to) {
+  return {to[0] - from[0], to[1] - from[1], to[2] - from[2]};
+}
 
 // The number of a thing of the model; throws InvalidArgument where it has none of that name.
 int Find(const mjModel& model, mjtObj kind, const char* name);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gymnasium_env.h"
-#include "numpy_sum.h"
+#include "numpy_blas.h"
 
 namespace torchrl_pool::mujoco {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "gymnasium_env.h"
-#include "numpy_sum.h"
+#include "numpy_blas.h"
 
 namespace torchrl_pool::mujoco {
 namespace {

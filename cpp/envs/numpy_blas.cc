@@ -9,7 +9,7 @@
 
 #include "torchrl_pool/env.h"
 
-namespace torchrl_pool::dm_control {
+namespace torchrl_pool {
 namespace {
 
 const Package numpy("numpy");
@@ -63,8 +63,8 @@ double Dot(const double* a, const double* b, int count) {
 
 double Norm(const double* a, int count) { return std::sqrt(Dot(a, a, count)); }
 
-Vector Turned(const Vector& v, const double* frame) {
-  Vector out;
+std::array<double, 3> Turned(const std::array<double, 3>& v, const double* frame) {
+  std::array<double, 3> out;
   if (const auto gemv = TheBlas().gemv) {
     gemv(kRowMajor, kTrans, 3, 3, 1.0, frame, 3, v.data(), 1, 0.0, out.data(), 1);
   } else {
@@ -83,4 +83,4 @@ void Turn(const double* rows, int count, const double* frame, double* out) {
   }
 }
 
-}  // namespace torchrl_pool::dm_control
+}  // namespace torchrl_pool
