@@ -65,6 +65,18 @@ def test_bench_prints_saves_and_draws(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_bench_says_what_it_does_now(on_terminal, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: on_terminal)
+    assert main(["bench", "CartPole-v1", "--num-envs", "1", "2", "--against", "raw", *QUICK]) == 0
+    shown = capsys.readouterr().err
+    assert "measuring 1 of 2: CartPole-v1, 1 envs" in shown
+    assert "measuring 2 of 2: CartPole-v1, 2 envs" in shown
+    for step in ("making raw", "warming raw up", "round 2 of 2"):
+        assert (step in shown) == on_terminal
+    assert shown.endswith("\r\033[K" if on_terminal else "threads\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

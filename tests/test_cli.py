@@ -25,6 +25,16 @@ def test_list_of_a_family_as_json(capsys):
     assert tasks["Pendulum-v1"]["reward_threshold"] is None
 
 
+@pytest.mark.parametrize("arguments", [["list"], ["info", "Ant-v5"], ["bench", "--help"]])
+def test_torch_is_not_waited_for(arguments):
+    program = (
+        "import sys; from torchrl_pool.__main__ import main\n"
+        f"try: main({arguments})\n"
+        "finally: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=True)
+
+
 @pytest.mark.parametrize("task", OWN_TASKS)
 def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task]) == 0

@@ -27,6 +27,7 @@ def alternate(
     round_seconds: float = 0.05,
     rounds: int = 30,
     clock: Callable[[], float] = time.perf_counter,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> dict[str, Seconds]:
     """Times contenders in turn.
 
@@ -35,10 +36,15 @@ def alternate(
         round_seconds: about how long one contender runs before the next has its turn.
         rounds: turns of each; at least 2.
         clock: ``time.thread_time`` for what one thread does, where others want the processor too.
+        tell: hears what comes next, while no clock runs.
     """
-    calls = {name: _calls_in(run, round_seconds) for name, run in contenders.items()}
+    calls = {}
+    for name, run in contenders.items():
+        tell(f"warming {name} up")
+        calls[name] = _calls_in(run, round_seconds)
     samples: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
+        tell(f"round {number} of {rounds}")
         for name, run in contenders.items():
             start = clock()
             run(calls[name])

@@ -14,7 +14,6 @@ from torchrl_pool.bench.document import document, machine_line, save
 from torchrl_pool.bench.measure import Cell, measure, setups
 from torchrl_pool.bench.plot import check_can_plot, plot_throughput
 from torchrl_pool.bench.report import print_cells
-from torchrl_pool.bench.steppers import one_torch_thread
 from torchrl_pool.plugins.registry import task_info
 
 _NAMES = [name for name in CONTENDERS if name != POOL]
@@ -122,7 +121,6 @@ def run(parsed: argparse.Namespace) -> None:
 
 def measure_tasks(parsed: argparse.Namespace) -> list[Cell]:
     """What the arguments ask for."""
-    one_torch_thread()
     wanted = [
         setup
         for task in parsed.task

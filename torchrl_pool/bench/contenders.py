@@ -1,4 +1,7 @@
-"""What can be measured: one maker for each contender, from a task, a number of envs and of threads."""
+"""What can be measured: one maker for each contender, from a task, a number of envs and of threads.
+
+A contender's own library is imported by its maker: the command line, which only names them, waits for none.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
-
-import torch
-from torchrl.envs import DMControlEnv, EnvBase, GymWrapper, ParallelEnv
+from typing import TYPE_CHECKING, Any
 
 from torchrl_pool import _core
 from torchrl_pool.bench.gymnasium_env import Unavailable, check_gymnasium_has, gymnasium_env, require
 from torchrl_pool.bench.peer_process import PEERS, PeerProcess
 from torchrl_pool.bench.simulator import atari_game, simulator_processes
-from torchrl_pool.bench.steppers import AsyncStepper, Stepper
-from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.env.specs import full_action_spec, key_of
 from torchrl_pool.plugins.names import envpool_id, suite_names
 from torchrl_pool.plugins.registry import open_config, task_info
+
+if TYPE_CHECKING:
+    import torch
+    from torchrl.envs import EnvBase
 
 POOL = "torchrl_pool"
 # The peers' processes step Gymnasium's envs and touch nothing that they inherit; others would import torch.
@@ -84,17 +85,24 @@ class Contender:
 
 
 def _pool(setup: Setup) -> Contender:
+    from torchrl_pool.env.pool_env import PoolEnv
+
     env = PoolEnv(setup.task, setup.num_envs, num_threads=setup.num_threads)
     return _stepped(env, setup.num_envs)
 
 
 def _pool_async(setup: Setup) -> Contender:
+    from torchrl_pool.bench.steppers import AsyncStepper
+    from torchrl_pool.env.pool_env import PoolEnv
+
     batch = _half(setup)
     env = PoolEnv(setup.task, setup.num_envs, num_threads=setup.num_threads)
     return Contender(AsyncStepper(env, batch), batch, env.close)
 
 
 def _stepped(env: EnvBase, num_envs: int) -> Contender:
+    from torchrl_pool.bench.steppers import Stepper
+
     return Contender(Stepper(env), num_envs, partial(env.close, raise_if_closed=False))
 
 
@@ -106,6 +114,8 @@ def _half(setup: Setup) -> int:
 
 
 def _raw(setup: Setup) -> Contender:
+    from torchrl_pool.env.specs import full_action_spec, key_of
+
     info, config = task_info(setup.task), open_config(setup.task, {})
     loop = _core.BareLoop(
         config=config,
@@ -218,12 +228,16 @@ def _torchrl(setup: Setup) -> Contender:
     if setup.num_envs == 1:
         return _stepped(torchrl_env(setup.task), 1)
     _check_processes(setup)
+    from torchrl.envs import ParallelEnv
+
     env = ParallelEnv(setup.num_envs, partial(torchrl_env, setup.task), mp_start_method=_START)
     return _stepped(env, setup.num_envs)
 
 
 def torchrl_env(task: str) -> EnvBase:
     """TorchRL's env around the env that a task reproduces."""
+    from torchrl.envs import DMControlEnv, GymWrapper
+
     if task_info(task).family == "dm_control":
         return DMControlEnv(*suite_names(task))
     return GymWrapper(gymnasium_env(task))

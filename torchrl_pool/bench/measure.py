@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrl_pool.bench.alternate import Seconds, alternate
 from torchrl_pool.bench.contenders import POOL, Contender, Setup, make
 from torchrl_pool.bench.gymnasium_env import Unavailable
+from torchrl_pool.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -63,27 +63,35 @@ def measure(
         rounds: turns of each contender.
         round_seconds: about how long a turn is.
     """
-    for setup in setups:
-        progress = f"measuring {setup.task}, {setup.num_envs} envs, {setup.num_threads} threads …"
-        _show(progress)
-        contenders, missing = make_all(dict.fromkeys([POOL, *names]), setup)
+    for number, setup in enumerate(setups, 1):
+        where = f"{setup.num_envs} envs, {setup.num_threads} threads"
+        progress = Progress(f"measuring {number} of {len(setups)}: {setup.task}, {where}")
+        from torchrl_pool.bench.steppers import one_torch_thread  # torch takes seconds to import: said above
+
+        one_torch_thread()
+        contenders, missing = make_all(dict.fromkeys([POOL, *names]), setup, progress.tell)
         try:
-            runs = {name: contender.run for name, contender in contenders.items()}
-            times = alternate(runs, round_seconds=round_seconds, rounds=rounds)
+            times = alternate(
+                {name: contender.run for name, contender in contenders.items()},
+                round_seconds=round_seconds,
+                rounds=rounds,
+                tell=progress.tell,
+            )
         finally:
             for contender in contenders.values():
                 contender.close()
-            _show(" " * len(progress))
+            progress.close()
         seconds = {name: _per_env(time, contenders[name].envs_per_call) for name, time in times.items()}
         yield Cell(setup.task, setup.num_envs, setup.num_threads, seconds, missing)
 
 
 def make_all(
-    names: Sequence[str] | dict[str, None], setup: Setup
+    names: Sequence[str] | dict[str, None], setup: Setup, tell: Callable[[str], None] = lambda what: None
 ) -> tuple[dict[str, Contender], dict[str, str]]:
-    """The contenders that can be made, and why the others cannot."""
+    """The contenders that can be made, and why the others cannot; ``tell`` hears of each before."""
     contenders, missing = {}, {}
     for name in names:
+        tell(f"making {name}")
         try:
             contenders[name] = make(name, setup)
         except Unavailable as why:
@@ -94,12 +102,6 @@ def make_all(
 def setups(base: Setup, num_envs: Sequence[int], num_threads: Sequence[int]) -> list[Setup]:
     """One task's setups, for each number of envs and of threads."""
     return [replace(base, num_envs=n, num_threads=t) for n in num_envs for t in num_threads]
-
-
-def _show(line: str) -> None:
-    """On the terminal, where the next line takes its place."""
-    if sys.stderr.isatty():
-        print(line, end="\r", file=sys.stderr, flush=True)
 
 
 def _per_env(seconds: Seconds, num_envs: int) -> Seconds:

@@ -14,6 +14,7 @@ from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.reset_arguments import ResetArguments
 from torchrl_pool.env.source import Source
 from torchrl_pool.env.tensors import TensorMethods
+from torchrl_pool.progress import shown_if_slow
 
 
 class LifeMethods(TensorMethods):
@@ -37,7 +38,8 @@ class LifeMethods(TensorMethods):
 
     def _open(self) -> _core.Pool:
         try:
-            pool = self._source.open(self._layout, self._step_timeout)
+            with shown_if_slow(f"creating {len(self._source.configs):,} envs"):
+                pool = self._source.open(self._layout, self._step_timeout)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         self._seed_pool(pool, self._entropy)

@@ -264,6 +264,7 @@ class Program:
                 StopRequest() as stop,
                 progress_bar(total, training.frames, not options.quiet) as bar,
             ):
+                bar.set_postfix_str("compiling the update" if compile else "first batch")
                 while not (
                     training.is_over or stop.made or training.curve.mean_return >= options.until_return
                 ):
@@ -294,13 +295,15 @@ class Program:
         if training.was_stopped:
             print(f"Stopped; go on with --resume {folder / 'checkpoint.pt'}")
         elif options.evaluate:
+            print(f"Evaluation, {options.evaluate} episodes: ", end="", flush=True)
             env = training.evaluation_env(options.evaluate)
             returns = evaluate(env, training.actor)
             env.close()
-            print(f"Evaluation, {len(returns)} episodes: {mean_and_spread(returns)}")
+            print(mean_and_spread(returns))
             save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
         if options.video:
+            print("Video: ", end="", flush=True)
             env = training.evaluation_env(1)
-            print(f"Video: {record_video(env, training.actor, folder / 'video')}")
+            print(record_video(env, training.actor, folder / "video"))
             env.close()
         print(training.clock.summary())
