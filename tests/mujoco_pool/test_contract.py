@@ -4,13 +4,14 @@ import pickle
 
 import pytest
 import torch
+from collecting import normal_actor
 from comparing import assert_td_equal
 from tensordict import TensorDict
 from torchrl.collectors import Collector
-from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import MujocoPool, PoolCollector
+from torchrl_pool import FusedEnv, MujocoPool, PoolCollector, explain, fuse
 
 
 def speed(state, action, new):
@@ -82,9 +83,12 @@ def test_the_plain_road_is_the_same():
     one, other = make(), make()
     root, expected = one.reset(), other.reset()
     torch.manual_seed(0)
-    for _ in range(60):
+    for step in range(60):
         one.rand_action(root)
-        expected["action"] = root["action"].clone()
+        root["memory"] = torch.rand(4, 2)
+        root["next", "memory"] = torch.rand(4, 2) if step % 2 else root["memory"]
+        for key in ("action", "memory", ("next", "memory")):
+            expected[key] = root[key].clone()
         data, root = one.step_and_maybe_reset(root)
         plain = other.step(expected)
         assert_td_equal(data["next"], plain["next"])
@@ -156,6 +160,43 @@ def test_transforms_and_collectors():
     for one, other in zip(*batches, strict=True):
         assert_td_equal(one.exclude("collector"), other.exclude("collector"))
     assert batches[0][-1]["step_count"].max() > 5
+
+
+@pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum], [InitTracker]])
+def test_a_policy_is_taken_apart(transforms, capsys):
+    def env():
+        pool = make(
+            observation=lambda state: torch.cat([state["qpos"], state["qvel"]], 1), fields=("qpos", "qvel")
+        )
+        return TransformedEnv(pool, Compose(*[one() for one in transforms])) if transforms else pool
+
+    batches = []
+    for cls in (Collector, PoolCollector):
+        torch.manual_seed(0)
+        own = env()
+        collector = cls(own, normal_actor(own), frames_per_batch=80, total_frames=240)
+        batches.append([batch.exclude("collector") for batch in collector])
+    for one, other in zip(*batches, strict=True):
+        assert_td_equal(one, other)
+    explain(collector)
+    assert "a tensordict" not in capsys.readouterr().out
+
+
+def test_fusing_leaves_transforms_to_torchrl(capsys):
+    def env():
+        return TransformedEnv(make(), Compose(StepCounter(), RewardSum()))
+
+    fused = fuse(env())
+    assert isinstance(fused, FusedEnv)
+    check_env_specs(fuse(env()))
+    assert_td_equal(play(fused, 60), play(env(), 60))
+    root = fused.rand_step(fused.reset())["next"]
+    root["_reset"] = torch.tensor([[True], [False], [True], [False]])
+    assert fused.reset(root)["step_count"].flatten().tolist() == [0, 1, 0, 1]
+    explain(fused)
+    table = capsys.readouterr().out
+    assert "torch's, which computes them after a step" in table
+    assert "the executor" not in table
 
 
 def test_states_go_on_bit_for_bit():

@@ -37,11 +37,11 @@ def ids():
     return sorted(f"dm_control/{domain}-{task}-v0" for domain, task in suite.ALL_TASKS)
 
 
-def differing_pixels(task, **view):
+def differing_pixels(task, visualize_reward=False, **view):
     """Of pictures at the beginning of an episode and ten steps later, each beside dm_control's."""
     quadruped.Physics.contexts = CONTEXTS
-    twin = suite.load(*suite_names(task), {"random": 3})
-    pool = PoolEnv(task, 1, device="cpu", **view)
+    twin = suite.load(*suite_names(task), {"random": 3}, visualize_reward=visualize_reward)
+    pool = PoolEnv(task, 1, device="cpu", visualize_reward=visualize_reward, **view)
     twin.reset()
     root = pool.reset(seed=3)
     differing = []

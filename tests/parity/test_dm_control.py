@@ -123,6 +123,11 @@ def test_numpys_kernels_change_the_last_bits_of_a_few_entries(task, with_kernels
         ("dm_control/swimmer-swimmer6-v0", {"camera_id": 1}),
         ("dm_control/reacher-hard-v0", {"camera_id": -1}),
         ("dm_control/quadruped-escape-v0", {"camera_id": -1, "width": 80, "height": 60}),
+        ("dm_control/finger-spin-v0", {"camera_id": 0}),
+        ("dm_control/fish-upright-v0", {"camera_id": 0}),
+        ("dm_control/finger-turn_easy-v0", {"visualize_reward": True, "camera_id": 0}),
+        ("dm_control/walker-stand-v0", {"visualize_reward": True, "camera_id": 0}),
+        ("dm_control/cartpole-balance-v0", {"visualize_reward": True, "camera_id": 1}),
     ],
 )
 def test_pictures_equal_dm_controls(task, view, plain):

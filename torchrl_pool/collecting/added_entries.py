@@ -17,6 +17,7 @@ from torchrl.modules.utils.utils import _compute_missing_env_transforms
 from torchrl_pool.collecting.rollout_storage import Row
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.transforms.fused_env import fuse
+from torchrl_pool.transforms.fusion import is_fusible
 
 
 class AddedEntry:
@@ -155,8 +156,7 @@ def entries_of(transforms: Sequence[Transform], tracker: Any = None) -> Sequence
 
 def fused(env: EnvBase) -> EnvBase:
     """The env with its transforms fused, where it is a pool with transforms."""
-    is_pool = type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv)
-    return fuse(env) if is_pool else env
+    return fuse(env) if is_fusible(env) else env
 
 
 def _are_new(entries: Sequence[AddedEntry], env: EnvBase) -> bool:

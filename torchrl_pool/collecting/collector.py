@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
@@ -39,10 +40,10 @@ class PoolCollector(StoringCollector):
     fresh memory and belongs to the consumer.
 
     An env with transforms that are not all native (see :func:`~torchrl_pool.explain`), and a replay buffer
-    that is filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it:
-    :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no transform, see
-    ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of
-    policy versions add is written in place, too. ``run_type_checks`` are made once for each batch.
+    that is filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it, and so is
+    every other env: :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no
+    transform, see ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the
+    tracker of policy versions add is written in place, too. ``run_type_checks`` are made once for each batch.
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
@@ -101,6 +102,7 @@ class PoolCollector(StoringCollector):
     env: Any
     frames_per_batch: int
     _carrier: TensorDictBase
+    _wrapped_policy_maybe_compiled: Any
 
     def __init__(
         self,
@@ -165,10 +167,10 @@ class PoolCollector(StoringCollector):
         """
         policy = self._wrapped_policy_uncompiled
         whole = type(policy).__name__
-        if not self.writes_once:
-            return [Part(whole, None, "batches are collected as by TorchRL's Collector")]
         if self.cudagraphed_policy:
             return [Part(whole, None, "it is captured by a CUDA graph")]
+        if self.compiled_policy and not self.writes_once:
+            return [Part(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")]
         with exploring(self.exploration_type):
             return parts_of(policy)
 
@@ -182,6 +184,19 @@ class PoolCollector(StoringCollector):
             lean = take_apart(policy)
             self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
         return self._compiled[1]
+
+    @contextlib.contextmanager
+    def _policy_taken_apart(self) -> Iterator[None]:
+        """While Collector's own code collects: it calls what is in the policy's place, if anything."""
+        lean = None if self.compiled_policy else self._lean_policy()
+        if lean is None or type(self._carrier) is not TensorDict:
+            yield
+            return
+        self._wrapped_policy_maybe_compiled = lean
+        try:
+            yield
+        finally:
+            self._wrapped_policy_maybe_compiled = None  # the policy as it is, which is not compiled
 
     # ---- what differs in the construction
 
@@ -316,7 +331,7 @@ class PoolCollector(StoringCollector):
         """
         self._follow_transforms()
         if not self.writes_once:
-            with exploring(self.exploration_type):
+            with exploring(self.exploration_type), self._policy_taken_apart():
                 return super().rollout()
         if self.env.run_type_checks:
             assert self._pool_env is not None

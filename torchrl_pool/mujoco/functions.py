@@ -38,8 +38,8 @@ class Functions:
         return cls(**{name: given.get(name) or getattr(task, name, None) for name in names})
 
 
-def reward_column(value: Any, num_rows: int, dtype: torch.dtype) -> torch.Tensor:
-    """A reward as a column ``[num_rows, 1]`` of this dtype.
+def reward_column(value: Any, num_rows: int) -> torch.Tensor:
+    """A reward as a column ``[num_rows, 1]``.
 
     Raises:
         TypeError: it is no tensor of a floating-point dtype.
@@ -48,7 +48,7 @@ def reward_column(value: Any, num_rows: int, dtype: torch.dtype) -> torch.Tensor
     column = _column("reward", value, num_rows)
     if not column.is_floating_point():
         raise TypeError(f"reward: expected a floating-point dtype, got {column.dtype}")
-    return column.to(dtype, copy=True)
+    return column
 
 
 def flag_column(value: Any, num_rows: int) -> torch.Tensor:
@@ -66,7 +66,7 @@ def _column(name: str, value: Any, num_rows: int) -> torch.Tensor:
         value = value.unsqueeze(-1)
     if value.shape != (num_rows, 1):
         raise ValueError(f"{name}: expected shape [{num_rows}] or [{num_rows}, 1], got {list(value.shape)}")
-    column: torch.Tensor = value.detach()
+    column: torch.Tensor = value.detach() if value.requires_grad else value
     return column
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ from torchrl.data import Composite, Unbounded
 
 from torchrl_pool.env.arguments import check_mask
 from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.mujoco.functions import (
     Functions,
     Observe,
@@ -28,6 +31,7 @@ from torchrl_pool.mujoco.model_source import with_assets
 from torchrl_pool.mujoco.single_simulations import SingleSimulations
 
 PHYSICS = "MJCF-v0"
+_FLAGS = ("done", "terminated", "truncated")
 
 
 class MujocoPool(SingleSimulations):
@@ -210,19 +214,54 @@ class MujocoPool(SingleSimulations):
                 else Unbounded(shape=value.shape, dtype=value.dtype, device=self.device)
             )
         self.observation_spec = observation
+        in_root = [*observation.keys(True, True), *_FLAGS]
+        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"])
+        self._nested = any(isinstance(key, tuple) for key in in_root)
 
     # ---- steps
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """As ``EnvBase.step_and_maybe_reset``, without its checks of what is known here."""
+        if tensordict.device != self.device:
+            tensordict = tensordict.to(self.device)
+        entries = getattr(tensordict, "_tensordict", None)
+        if (
+            type(tensordict) is not TensorDict
+            or entries is None
+            or self._nested
+            or "_step" in entries
+            or tensordict.is_locked
+            or tensordict.batch_size != self.batch_size
+            or tensordict._td_dim_names is not None
+            or self._run_type_checks
+            or self._post_step_mdp_hooks is not None
+            or "_compiled_step_and_maybe_reset" in self.__dict__
+            or torch.compiler.is_compiling()
+        ):
+            both: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
+            return both
+        following = self._step(tensordict)
+        values = dict(following.items())
+        preset = entries.get("next")
+        if preset is not None:
+            following.update(preset.exclude(*values))
+        tensordict._set_str("next", following, validated=True, inplace=False, non_blocking=False)
+        root = self._next_root.continued(entries, values)
+        done = values["done"]
+        if done.any():
+            begun = self._reset(self._tensordict({**root, "_reset": done}))
+            root = {**self._next_root.carried(entries, None if done.all() else done), **begun}
+        return tensordict, self._tensordict(root)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         state = self._running()
         action = tensordict.get("action")
         mask = tensordict.get("_step", None)
-        given = TensorDict({}, [self.num_envs], device=self.device) if mask is None else state.copy()
-        given.set("action", self._prepare_ctrl(action))
+        given = {"action": self._prepare_ctrl(action)}
         if mask is not None:
-            given.set("_step", mask)
+            given.update(state.items(), _step=mask)
         try:
-            next_state = self._physics._step(given)
+            next_state = self._physics._step(self._tensordict(given))
         except EnvFailure as failure:
             raise self._failure(failure, state, action) from None
         self._state = next_state
@@ -231,27 +270,35 @@ class MujocoPool(SingleSimulations):
 
     def _results(self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> TensorDict:
         count = action.shape[0]
-        reward = reward_column(self._compute_reward(state, action, next_state), count, self.dtype)
+        reward = reward_column(self._compute_reward(state, action, next_state), count)
+        reward = self._own(reward, self.dtype)
         terminated = flag_column(self._compute_done(state, next_state), count)
-        truncated = next_state.get("truncated").clone()
+        terminated = self._own(terminated)
+        truncated = self._own(next_state.get("truncated"))
         values = self._observation(next_state)
-        values.update(
-            reward=reward, done=terminated | truncated, terminated=terminated.clone(), truncated=truncated
-        )
-        result = TensorDict(values, [count], device=self.device)
-        if not torch.isfinite(reward.sum()):
+        values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)
+        result = self._tensordict(values, count)
+        if not math.isfinite(reward.sum().item()):
             _refuse_rewards(reward, result)
         return result
 
+    def _own(self, value: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A copy, which belongs to the caller: the state stays ours."""
+        return value.to(device=self.device, dtype=dtype, copy=True)
+
+    def _tensordict(self, values: Mapping[Any, Any], num_rows: int | None = None) -> TensorDict:
+        batch_size = self.batch_size if num_rows is None else torch.Size([num_rows])
+        return unsafe_tensordict(dict(values), batch_size, self.device, nested=self._nested)
+
     def _observation(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
-        """Tensors that belong to the caller: the state stays ours."""
+        """By name, to give away."""
         entries = {name: state.get(name) for name in self._entries}
         if self._observes or self._is_observed_by_method():
             entries.update(observed(self._make_obs(state), state.batch_size[0]))
         if self._pixels:
             entries["pixels"] = state.get("pixels")
         return {
-            name: value.to(self.dtype if value.is_floating_point() else value.dtype, copy=True)
+            name: self._own(value, self.dtype if value.is_floating_point() else None)
             for name, value in entries.items()
         }
 
@@ -285,31 +332,23 @@ class MujocoPool(SingleSimulations):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         mask = None if tensordict is None else tensordict.get("_reset", None)
-        given = TensorDict({}, [self.num_envs], device=self.device)
-        if self._state is not None:
-            given = self._state.copy()
-        rows = torch.arange(self.num_envs)
+        given = {} if self._state is None else dict(self._state.items())
         if mask is not None:
-            mask = check_mask("_reset", mask, self.num_envs)
-            given.set("_reset", mask)
-            rows = mask.nonzero().flatten()
+            given["_reset"] = mask = check_mask("_reset", mask, self.num_envs)
         seed = kwargs.get("seed")
         if seed is not None:
             self.rng.manual_seed(seed[0] if isinstance(seed, Sequence) else seed)
-        values = {name: value[rows] for name, value in self._model_values.items()}
-        if kwargs.pop("set_state", False) and tensordict is not None:
-            inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
-            values.update({name: tensordict[name][rows] for name in inputs if name in tensordict})
-        elif len(rows) and self._gives_initial_states():
-            values.update(initial_values(self._initial_state(rows), len(rows)))
-        if values:
-            if kwargs.get("options") is not None:
-                raise TypeError(
-                    "options: this env's resets are given values by its functions or model_fields"
-                )
-            kwargs["options"] = _per_env(values, rows.tolist(), self.num_envs)
+        restored = tensordict if kwargs.pop("set_state", False) else None
+        if restored is not None or self._model_values or self._gives_initial_states():
+            rows = torch.arange(self.num_envs) if mask is None else mask.nonzero().flatten()
+            if values := self._initial_values(rows, restored):
+                if kwargs.get("options") is not None:
+                    raise TypeError(
+                        "options: this env's resets are given values by its functions or model_fields"
+                    )
+                kwargs["options"] = _per_env(values, rows.tolist(), self.num_envs)
         try:
-            self._state = self._physics._reset(given, **kwargs)
+            self._state = self._physics._reset(self._tensordict(given), **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
                 self._state = failure.tensordict
@@ -317,11 +356,21 @@ class MujocoPool(SingleSimulations):
             raise
         return self._root(self._state)
 
+    def _initial_values(self, rows: torch.Tensor, restored: TensorDictBase | None) -> dict[str, torch.Tensor]:
+        """What these envs begin with, or go on from, beyond ``keyframe`` and ``randomize``."""
+        values = {name: value[rows] for name, value in self._model_values.items()}
+        if restored is not None:
+            inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
+            values.update({name: restored[name][rows] for name in inputs if name in restored})
+        elif len(rows) and self._gives_initial_states():
+            values.update(initial_values(self._initial_state(rows), len(rows)))
+        return values
+
     def _root(self, state: TensorDictBase) -> TensorDict:
         values = self._observation(state)
-        for flag in ("done", "terminated", "truncated"):
-            values[flag] = state.get(flag).clone()
-        return TensorDict(values, state.batch_size, device=self.device)
+        for flag in _FLAGS:
+            values[flag] = self._own(state.get(flag))
+        return self._tensordict(values, state.batch_size[0])
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""

@@ -19,7 +19,7 @@ from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
-from torchrl_pool.transforms.fusion import Fusion, fuse_chain
+from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
 
 
 class NativePart:
@@ -164,7 +164,7 @@ class FusedEnv(TransformedEnv):
         True
     """
 
-    def __init__(self, base_env: PoolEnv, transform: Transform, **kwargs: Any) -> None:
+    def __init__(self, base_env: EnvBase, transform: Transform, **kwargs: Any) -> None:
         self.__dict__["_fusion"] = None
         self.__dict__["_part"] = None
         self.__dict__["_reset_root"] = None
@@ -328,7 +328,7 @@ class FusedEnv(TransformedEnv):
         return {key: root.get(key) for key in native.chain.root_keys}
 
 
-def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
+def _rebuild(base_env: EnvBase, transform: Transform) -> FusedEnv:
     return FusedEnv(base_env, transform)
 
 
@@ -336,7 +336,9 @@ def fuse(env: EnvBase) -> FusedEnv:
     """Runs an env's transforms where its envs run.
 
     Args:
-        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`.
+        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`. Around a
+            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step, TorchRL runs all
+            transforms.
 
     Returns:
         An env that takes its place: with the same transform objects, which stay the owners of their
@@ -356,7 +358,7 @@ def fuse(env: EnvBase) -> FusedEnv:
     """
     if isinstance(env, FusedEnv):
         return env
-    if type(env) is not TransformedEnv or not isinstance(env.base_env, PoolEnv):
+    if not is_fusible(env):
         raise TypeError(f"expected a TransformedEnv around a PoolEnv, got {env!r}")
     transform = env.transform
     transform.reset_parent()

@@ -11,6 +11,7 @@ class Finger {
   Finger(const mjModel& model, const std::string& task)
       : hinge_(Find(model, mjOBJ_JOINT, "hinge")),
         target_(Find(model, mjOBJ_SITE, "target")),
+        tip_(Find(model, mjOBJ_SITE, "tip")),
         proximal_(SensorAddress(model, "proximal")),
         distal_(SensorAddress(model, "distal")),
         velocities_{SensorAddress(model, "proximal_velocity"), SensorAddress(model, "distal_velocity"),
@@ -29,6 +30,9 @@ class Finger {
     physics.Own(&mjModel::site_pos, 3 * physics.model().nsite);
     physics.Own(&mjModel::site_size, 3 * physics.model().nsite);
     physics.Own(&mjModel::dof_damping, physics.model().nv);
+    if (!spins_) return;
+    physics.Own(&mjModel::site_rgba, 4 * physics.model().nsite);
+    for (const int site : {target_, tip_}) physics.own().site_rgba[4 * site + 3] = 0;
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
@@ -79,7 +83,7 @@ class Finger {
     return Norm(way) - physics.model().site_size[3 * target_];
   }
 
-  const int hinge_, target_, proximal_, distal_, velocities_[3], touches_[2];
+  const int hinge_, target_, tip_, proximal_, distal_, velocities_[3], touches_[2];
   const int spinner_, tip_sensor_, target_sensor_;
   const bool spins_;
   const double target_radius_;

@@ -20,7 +20,12 @@ class Fish {
     for (const char* joint : joints) joints_.push_back(PositionAddress(model, joint));
   }
 
-  void Prepare(Physics& physics) const { physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom); }
+  void Prepare(Physics& physics) const {
+    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom);
+    if (swims_) return;
+    physics.Own(&mjModel::geom_rgba, 4 * physics.model().ngeom);
+    physics.own().geom_rgba[4 * target_ + 3] = 0;
+  }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
     double* qpos = physics.data().qpos;

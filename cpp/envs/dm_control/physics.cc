@@ -72,6 +72,10 @@ bool Physics::Touches() {
   return data_->ncon > 0;
 }
 
+void Physics::SensePlaces() {
+  Run([this] { mj_sensorPos(&model_, data_.get()); });
+}
+
 // mj_step1 has been called for the present state already, unless the integrator calls it itself.
 void Physics::Step(std::int64_t count) {
   Run([&] {

@@ -62,6 +62,8 @@ class Physics {
   void Forward();
   // Computes places and contacts only, and tells whether there are contacts.
   bool Touches();
+  // Sensors of places, as far as places have been computed.
+  void SensePlaces();
   // So many simulation steps, after which everything that depends on positions and velocities is up to date.
   void Step(std::int64_t count);
 

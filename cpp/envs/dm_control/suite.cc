@@ -39,6 +39,7 @@ void SuiteOptions::Load(const std::string& id, double control_timestep) {
     const double timestep = model->opt.timestep;
     n_sub_steps = control_timestep > 0 ? std::llround(control_timestep / timestep) : 1;
   }
+  if (visualize_reward) reward_colors.emplace(*model);
   OpenView();
 }
 

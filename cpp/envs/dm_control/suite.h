@@ -31,6 +31,7 @@
 #include "observer.h"
 #include "physics.h"
 #include "renderer.h"
+#include "reward_colors.h"
 #include "rewards.h"
 #include "torchrl_pool/env.h"
 
@@ -45,11 +46,13 @@ struct SuiteOptions {
   std::int64_t width = 320;
   std::int64_t height = 240;
   IntOrString camera_id = std::int64_t{0};
+  bool visualize_reward = false;
 
   // What Open makes of them.
   std::string task;
   Model model = nullptr;
   mujoco::View view = {};
+  std::optional<RewardColors> reward_colors;
   std::vector<Entry> entries;
 
   template <class Visitor>
@@ -62,6 +65,7 @@ struct SuiteOptions {
     visit("width", width, "width of pictures (pixels)", positive);
     visit("height", height, "height of pictures (pixels)", positive);
     visit("camera_id", camera_id, "the camera to look through, by number or by name; -1: the free camera");
+    visit("visualize_reward", visualize_reward, "show the reward in the colours of pictures");
   }
 
   Specs MakeSpecs() const;
@@ -106,6 +110,7 @@ class SuiteEnv {
 
   explicit SuiteEnv(const Options& options)
       : options_(options), domain_(*options.domain), physics_(options.model) {
+    if (options_.reward_colors) physics_.Own(&mjModel::mat_rgba, 4 * physics_.model().nmat);
     if constexpr (requires { domain_.Prepare(physics_); }) domain_.Prepare(physics_);
   }
 
@@ -117,6 +122,10 @@ class SuiteEnv {
   void Reset(Row& row) {
     physics_.Reset();
     domain_.Initialize(physics_, random_);
+    if (options_.reward_colors) {
+      physics_.SensePlaces();
+      ShowReward(domain_.Reward(physics_));
+    }
     physics_.Forward();
     if (options_.physics_errors) physics_.CheckWarnings();
     Write(row, 1.0);
@@ -129,7 +138,9 @@ class SuiteEnv {
     bool terminated = false;
     if constexpr (requires { domain_.Terminates(physics_); }) terminated = domain_.Terminates(physics_);
     Write(row, terminated ? 0.0 : 1.0);
-    row.Out<double>(reward_)[0] = domain_.Reward(physics_);
+    const double reward = domain_.Reward(physics_);
+    row.Out<double>(reward_)[0] = reward;
+    if (options_.reward_colors) ShowReward(reward);
     return {.terminated = terminated};
   }
 
@@ -144,6 +155,8 @@ class SuiteEnv {
   }
 
  private:
+  void ShowReward(double reward) { options_.reward_colors->Show(reward, &physics_.own()); }
+
   // In the order of MakeSpecs: entries, reward, infos.
   void Write(const Row& row, double discount) const {
     Observer observe(row, options_.flatten);
