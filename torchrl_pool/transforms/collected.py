@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,16 +14,23 @@ from torchrl_pool.transforms.chain import Chain
 
 if TYPE_CHECKING:
     from torchrl_pool import _core
+    from torchrl_pool.collecting.rollout_storage import RolloutRows
     from torchrl_pool.transforms.fused_env import FusedEnv, NativePart
 
 
 class FusedPool:
-    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches."""
+    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches.
+
+    Args:
+        env: the fused env.
+        part: its native part.
+        runs_rest: whether TorchRL runs the other transforms at each step.
+    """
 
     _post_step_mdp_hooks = None
 
-    def __init__(self, env: FusedEnv, part: NativePart) -> None:
-        self.env, self.part = env, part
+    def __init__(self, env: FusedEnv, part: NativePart, *, runs_rest: bool) -> None:
+        self.env, self.part, self.runs_rest = env, part, runs_rest
         pool = part.env
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
         self.full_action_spec: Composite = env.full_action_spec
@@ -31,6 +39,17 @@ class FusedPool:
 
     def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self.env.rand_action(tensordict)
+
+    def step_within(
+        self, root: TensorDictBase, into: StepIntoBatch | None
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """``step_and_maybe_reset`` of the env, whose native part writes into a batch, too."""
+        self.part.into = into
+        try:
+            stepped: tuple[TensorDictBase, TensorDictBase] = self.env._step_and_maybe_reset(root)
+            return stepped
+        finally:
+            self.part.into = None
 
     def column_strides(self, strides: list[int]) -> list[int]:
         """Bytes from an env's row to the next in each column, from those of the entries."""
@@ -110,6 +129,43 @@ class ChainedPool:
         columns = [0] * self._chain.num_columns
         self._chain.hidden.out_addresses(columns, first)
         return _spread(self._chain, out, columns)
+
+
+@dataclass
+class StepIntoBatch:
+    """A step of all envs that writes to a batch what TorchRL's transforms get besides."""
+
+    layout: _core.RolloutLayout
+    rows: RolloutRows
+    step: int  # of the batch
+    sources: list[int]  # what is recorded there
+    owner: object
+    # Once it is made, the tensors that the transforms have got; none: it went TorchRL's way.
+    given: dict[Key, torch.Tensor] | None = None
+
+    def step_envs(
+        self,
+        pool: _core.Pool,
+        chain: Chain,
+        actions: list[int],
+        tensors: dict[Key, torch.Tensor],
+        addresses: list[int],
+        owner: object,
+    ) -> None:
+        """Has the executor write to the batch, and to these tensors, whose addresses are those of columns."""
+        columns = [0] * chain.num_columns
+        chain.hidden.out_addresses(columns)
+        pool.step_into(
+            self.layout,
+            actions,
+            _spread(chain, self.rows.outputs(self.step, tensors), columns),
+            addresses,
+            self.sources,
+            self.rows.recorded(self.step),
+            (owner, self.owner),
+            chain.core,
+            resets=False,
+        )
 
 
 def _spread(chain: Chain, of_entries: list[int], columns: list[int]) -> list[int]:
