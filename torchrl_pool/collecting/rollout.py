@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +26,8 @@ from torchrl_pool.collecting.rollout_storage import (
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.collected import FusedPool, StepIntoBatch
+from torchrl_pool.transforms.collected import FusedPool
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
 
@@ -231,7 +233,13 @@ class Rollout:
         if self._batch is not None:
             assert storage is not None
             sources, addresses = group.rows.sources(root, group.on_cpu, zeros=zeros)
-            into = StepIntoBatch(storage.layout, group.rows, step, addresses, (sources, self._batch))
+            into = StepIntoBatch(
+                storage.layout,
+                partial(group.rows.outputs, step),
+                addresses,
+                group.rows.recorded(step),
+                (sources, self._batch),
+            )
         trajectories = root.get("collector", None)
         stepped, carrier = env.step_within(root, into)
         written = None if into is None else into.given

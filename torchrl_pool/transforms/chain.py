@@ -93,6 +93,12 @@ class Chain:
         # Whether values that only the executor knows are part of what the next reset looks at.
         self.hides_more = any(key is None for _, key in hidden.values())
 
+    def spread(self, of_entries: list[int], columns: list[int]) -> list[int]:
+        """A number for each column: those of entries in the places of others."""
+        for position, number in zip(self.positions, of_entries, strict=True):
+            columns[position] = number
+        return columns
+
 
 def _one_column_each(program: Program) -> dict[Key, Value]:
     """The entries, each with a value of its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,10 +10,10 @@ from torchrl.data import Composite
 
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.chain import Chain
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 if TYPE_CHECKING:
     from torchrl_pool import _core
-    from torchrl_pool.collecting.rollout_storage import RolloutRows
     from torchrl_pool.transforms.fused_env import FusedEnv, NativePart
 
 
@@ -54,7 +53,7 @@ class FusedPool:
     def column_strides(self, strides: list[int]) -> list[int]:
         """Bytes from an env's row to the next in each column, from those of the entries."""
         chain = self.part.chain
-        return _spread(chain, strides, chain.hidden.out_strides(chain.num_columns))
+        return chain.spread(strides, chain.hidden.out_strides(chain.num_columns))
 
     def _running(self) -> ChainedPool:
         return ChainedPool(self.part.env._running(), self.part.chain)
@@ -128,47 +127,4 @@ class ChainedPool:
     def _columns(self, out: list[int], first: int) -> list[int]:
         columns = [0] * self._chain.num_columns
         self._chain.hidden.out_addresses(columns, first)
-        return _spread(self._chain, out, columns)
-
-
-@dataclass
-class StepIntoBatch:
-    """A step of all envs that writes to a batch what TorchRL's transforms get besides."""
-
-    layout: _core.RolloutLayout
-    rows: RolloutRows
-    step: int  # of the batch
-    sources: list[int]  # what is recorded there
-    owner: object
-    # Once it is made, the tensors that the transforms have got; none: it went TorchRL's way.
-    given: dict[Key, torch.Tensor] | None = None
-
-    def step_envs(
-        self,
-        pool: _core.Pool,
-        chain: Chain,
-        actions: list[int],
-        tensors: dict[Key, torch.Tensor],
-        addresses: list[int],
-        owner: object,
-    ) -> None:
-        """Has the executor write to the batch, and to these tensors, whose addresses are those of columns."""
-        columns = [0] * chain.num_columns
-        chain.hidden.out_addresses(columns)
-        pool.step_into(
-            self.layout,
-            actions,
-            _spread(chain, self.rows.outputs(self.step, tensors), columns),
-            addresses,
-            self.sources,
-            self.rows.recorded(self.step),
-            (owner, self.owner),
-            chain.core,
-            resets=False,
-        )
-
-
-def _spread(chain: Chain, of_entries: list[int], columns: list[int]) -> list[int]:
-    for position, number in zip(chain.positions, of_entries, strict=True):
-        columns[position] = number
-    return columns
+        return self._chain.spread(out, columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -20,9 +20,7 @@ from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
-
-if TYPE_CHECKING:
-    from torchrl_pool.transforms.collected import StepIntoBatch
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 
 class NativePart:
