@@ -186,6 +186,7 @@ class Pool:
         targets: list[int],
         owner: object,
         chain: Chain | None = None,
+        resets: bool = True,
     ) -> int: ...
     def submit_into(
         self,

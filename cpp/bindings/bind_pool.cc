@@ -271,8 +271,8 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t
 
 std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py::list& actions,
                        const py::list& out, const py::list& root, const py::list& sources,
-                       const py::list& targets, const py::object& owner, const Chain* chain) {
-  return Run(pool, Op::kStepAndReset, 0, owner,
+                       const py::list& targets, const py::object& owner, const Chain* chain, bool resets) {
+  return Run(pool, resets ? Op::kStepAndReset : Op::kStep, 0, owner,
              FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets, chain));
 }
 
@@ -435,7 +435,8 @@ void InitPool(py::module_& m) {
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
       .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("sources"), py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr)
+           py::arg("sources"), py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr,
+           py::arg("resets") = true)
       .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"),
            py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
            py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr)

@@ -17,8 +17,8 @@ bool HasResets(const Ticket& ticket) { return ticket.resets.load(std::memory_ord
 
 // Visits complete the root where they are asked to, but for what a later phase of the chain has written.
 bool HasRootPhase(const Ticket& ticket) {
-  if (ticket.op != Op::kStepAndReset) return false;
-  return CompletesRootInVisits(ticket) ? false : ticket.completes_root || HasResets(ticket);
+  if (ticket.completes_root) return !CompletesRootInVisits(ticket);
+  return ticket.op == Op::kStepAndReset && HasResets(ticket);
 }
 
 // Begins the first phase of the chain from `chain_phase` on that has something to do. False: none has.

@@ -21,14 +21,21 @@ inline std::size_t RowBytes(const Layout& layout, const Ticket& ticket, std::siz
   return column < own ? layout.outputs[column].row_bytes : ticket.chain->column_bytes(column - own);
 }
 
-// Where these envs go on with their episodes, their rows of the root are copied from `out`.
+// Where these envs go on with their episodes, their rows of the root are copied from `out`: everywhere, if
+// the step begins none.
 inline void CompleteRoot(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs) {
+  const bool may_reset = ticket.op == Op::kStepAndReset;
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
     const Rows done = ticket.out.RowsFrom(layout.done, first);
     for (std::size_t i = 0; i < ticket.out.base.size(); ++i) {
       if (!ticket.root.base[i] || !ticket.out.base[i] || ticket.root.base[i] == ticket.out.base[i]) continue;
-      CopyRowsWhereNot(done, ticket.out.RowsFrom(i, first), ticket.root.RowsFrom(i, first),
-                       RowBytes(layout, ticket, i), count);
+      const Rows from = ticket.out.RowsFrom(i, first), to = ticket.root.RowsFrom(i, first);
+      const std::size_t row_bytes = RowBytes(layout, ticket, i);
+      if (may_reset) {
+        CopyRowsWhereNot(done, from, to, row_bytes, count);
+      } else {
+        CopyRows(from, to, row_bytes, count);
+      }
     }
   });
 }

@@ -51,7 +51,7 @@ struct Ticket {
   // phase, if any env has begun an episode; or by each visit, if `completes_root` asks for all rows at once.
   Batch root;
   bool completes_root = false;
-  std::vector<RecordedColumn> recorded;             // kStepAndReset, for consecutive envs
+  std::vector<RecordedColumn> recorded;             // of steps, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
   std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
   std::shared_ptr<void> owner;   // of the memory of the batches: kept until no thread can touch it

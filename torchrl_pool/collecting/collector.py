@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
+from torchrl.data import NonTensor
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 
@@ -23,7 +24,14 @@ from torchrl_pool.collecting.groups import Groups
 from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, exploring, parts_of, take_apart
 from torchrl_pool.collecting.policy_threads import computing_with, threads_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
-from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutStorage, Row, in_next, rows_of
+from torchrl_pool.collecting.rollout_storage import (
+    RolloutBatch,
+    RolloutStorage,
+    Row,
+    in_next,
+    is_in_next,
+    rows_of,
+)
 from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.specs import Key, check_dtypes
@@ -39,11 +47,13 @@ class PoolCollector(StoringCollector):
     into the ``[N, T]`` batch that will be yielded, and copy there what the policy has written. Each batch is
     fresh memory and belongs to the consumer.
 
-    An env with transforms that are not all native (see :func:`~torchrl_pool.explain`), and a replay buffer
-    that is filled step by step (``extend_buffer=False``), are collected as ``Collector`` does it, and so is
-    every other env: :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no
-    transform, see ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the
-    tracker of policy versions add is written in place, too. ``run_type_checks`` are made once for each batch.
+    Where TorchRL runs some of the env's transforms (see :func:`~torchrl_pool.explain`), what they add or
+    change is copied into the batch at each step, and the rest is written in place as ever. Transforms that
+    write what is no tensor, and a replay buffer that is filled step by step (``extend_buffer=False``), are
+    collected as ``Collector`` does it, and so is every other env: :attr:`writes_once` tells which it is.
+    StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
+    :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
+    is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are made once for each batch.
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
@@ -89,8 +99,8 @@ class PoolCollector(StoringCollector):
             or makes a primer, and only there.
 
     Raises:
-        ValueError: ``double_buffered`` with an env of which rollouts cannot be written once, or with more
-            groups than envs.
+        ValueError: ``double_buffered`` with transforms that TorchRL runs, which are for all envs together, or
+            with an env of which rollouts cannot be written once, or with more groups than envs.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -156,6 +166,10 @@ class PoolCollector(StoringCollector):
         )
 
     @property
+    def _runs_rest(self) -> bool:
+        return isinstance(self._pool_env, FusedPool) and self._pool_env.runs_rest
+
+    @property
     def num_groups(self) -> int | None:
         """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
         return self._groups.number if self._groups.is_decided else None
@@ -219,15 +233,19 @@ class PoolCollector(StoringCollector):
         """Takes note of what the transforms are now: they may have been changed, frozen, initialised."""
         if not isinstance(self.env, FusedEnv):
             return
-        part = self.env.native()
-        entries = None if part is None else entries_of(self.env.fusion().rest, self.policy_version_tracker)
-        before = self._pool_env
-        if part is None or entries is None:
-            self._pool_env, self._added_entries = None, ()
-        elif not (isinstance(before, FusedPool) and before.part is part):
-            self._pool_env, self._added_entries = FusedPool(self.env, part), entries
-        if self._pool_env is not before:
-            self._storage = None
+        rest = self.env.fusion().rest  # which may be the first to ask for what it then finds changed
+        part, before = self.env.native(), self._pool_env
+        if isinstance(before, FusedPool) and before.part is part:
+            return
+        self._storage = None
+        entries = entries_of(rest, self.policy_version_tracker)
+        self._added_entries = entries or ()
+        if entries is None and any(
+            isinstance(spec, NonTensor) for spec in self.env.output_spec.values(True, True)
+        ):
+            self._pool_env = None
+        else:
+            self._pool_env = FusedPool(self.env, part, runs_rest=entries is None)
 
     def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
         if not (make_rollout and self.writes_once):
@@ -249,21 +267,35 @@ class PoolCollector(StoringCollector):
         filled_in: dict[Key, Row] = {
             ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
         }
-        elsewhere = {*map(in_next, outputs), *filled_in, *self._compact_next_keys}
+        before = self._storage
+        recorded = {} if before is None else dict(before.recorded)
+        rows, left_out = rows_of(template), {*self._compact_next_keys}
+        if self._runs_rest:
+            # All that follows from a step is as the transforms leave it.
+            if before is not None:
+                filled_in.update(before.filled_in)
+            following = {key: row for key, row in rows.items() if is_in_next(key)}
+            as_written = {in_next(key): row for key, row in outputs.items()}
+            left_out |= as_written.keys() - following.keys()
+            filled_in.update((key, row) for key, row in following.items() if as_written.get(key) != row)
+            recorded.update((key, row) for key, row in rows.items() if key not in following)
+        else:
+            elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
+            recorded.update({key: row for key, row in rows.items() if key not in elsewhere})
         pin_memory = self._pin_memory
         if pin_memory is None:
             pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
-        recorded = {} if self._storage is None else dict(self._storage.recorded)
         no_grad = torch.empty(0)
-        recorded.update({key: row for key, row in rows_of(template).items() if key not in elsewhere})
         self._storage = RolloutStorage(
             env.num_envs,
             self.frames_per_batch,
             outputs=outputs,
             filled_in=filled_in,
             recorded=recorded,
-            left_out=self._compact_next_keys,
-            differentiable=[key for key in recorded if template.get(key, no_grad).requires_grad],
+            left_out=left_out,
+            differentiable=[
+                key for key in (*recorded, *filled_in) if template.get(key, no_grad).requires_grad
+            ],
             pin_memory=pin_memory,
             column_strides=env.column_strides if isinstance(env, FusedPool) else list,
         )
@@ -271,9 +303,10 @@ class PoolCollector(StoringCollector):
 
     def _check_groups(self) -> None:
         groups = self._groups
-        if not groups.is_decided and (not self.writes_once or self.n_env < 2):
+        whole = not self.writes_once or self._runs_rest
+        if not groups.is_decided and (whole or self.n_env < 2):
             groups.decide(1)
-        if groups.number > 1 and not self.writes_once:
+        if groups.number > 1 and whole:
             raise ValueError(
                 "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
                 f"got {self.env!r}"
@@ -333,7 +366,7 @@ class PoolCollector(StoringCollector):
         if not self.writes_once:
             with exploring(self.exploration_type), self._policy_taken_apart():
                 return super().rollout()
-        if self.env.run_type_checks:
+        if self.env.run_type_checks and not self._runs_rest:
             assert self._pool_env is not None
             check_dtypes(self.env, self._pool_env._allocator.step_templates)
         if self.pre_collect_hook is not None:

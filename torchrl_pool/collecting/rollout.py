@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +16,18 @@ from torchrl_pool import _core
 from torchrl_pool.collecting.added_entries import AddedEntry
 from torchrl_pool.collecting.group_policy import Policy, policy_for_rows
 from torchrl_pool.collecting.lean_policy import LeanPolicy
-from torchrl_pool.collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage, in_next
+from torchrl_pool.collecting.rollout_storage import (
+    Place,
+    RolloutBatch,
+    RolloutRows,
+    RolloutStorage,
+    in_next,
+)
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.collected import FusedPool
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
 
@@ -69,6 +77,8 @@ class Rollout:
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
         self._groups = [_Group(first, last) for first, last in pairwise(bounds)]
         self._alone = num_groups == 1
+        # Whether TorchRL runs transforms around what the executor does.
+        self._is_within = isinstance(self._env, FusedPool) and self._env.runs_rest
         self._random = False
         policy = collector._wrapped_policy
         lean = collector._lean_policy()
@@ -170,15 +180,18 @@ class Rollout:
         collector, env = self._collector, self._env
         for entry in self._added:
             entry.complete_next(group.carrier)
-        if step == 0:
-            self._prepare_batch(group)
-        storage = collector._storage
-        assert storage is not None
         root = self._moved(
             group.carrier,
             collector.env_device if collector._cast_to_env_device else None,
             collector._sync_env,
         )
+        if self._is_within:
+            self._step_within(group, step, root)
+            return
+        if step == 0:
+            self._prepare_batch(group)
+        storage = collector._storage
+        assert storage is not None
         assert self._batch is not None
         if storage.differentiable:
             self._batch.note_origins((group.envs, step), group.carrier)
@@ -204,6 +217,67 @@ class Rollout:
             self._pool.submit_into(
                 group.flight, storage.layout, group.first, group.num_envs, *addresses, owner
             )
+
+    def _step_within(self, group: _Group, step: int, root: TensorDictBase) -> None:
+        """A step with transforms that TorchRL runs around what the executor writes into the batch.
+
+        What batches hold is learned from the first one. Such a step, and one that goes TorchRL's way, is
+        copied whole.
+        """
+        collector, env = self._collector, self._env
+        assert isinstance(env, FusedPool)
+        storage, zeros = collector._storage, self._random
+        if step == 0 and storage is not None and storage.fits(root.exclude("next"), zeros=zeros):
+            self._prepare_batch(group)
+        into = None
+        if self._batch is not None:
+            assert storage is not None
+            sources, addresses = group.rows.sources(root, group.on_cpu, zeros=zeros)
+            into = StepIntoBatch(
+                storage.layout,
+                partial(group.rows.outputs, step),
+                addresses,
+                group.rows.recorded(step),
+                (sources, self._batch),
+            )
+        trajectories = root.get("collector", None)
+        stepped, carrier = env.step_within(root, into)
+        written = None if into is None else into.given
+        if step == 0 and (self._batch is None or storage is None or not storage.fits(stepped, zeros=zeros)):
+            if not zeros:
+                collector._storage = None  # what it knows was not so
+            storage, written = collector._make_storage(stepped), None
+            self._batch = RolloutBatch(storage)
+            self._prepare_batch(group)
+        batch, place = self._batch, (group.envs, step)
+        assert storage is not None
+        assert batch is not None
+        batch.note_origins(place, stepped)
+        self._complete_step(batch, storage, place, stepped, written)
+        if collector._carrier_has_no_device:
+            carrier.clear_device_()
+        self._go_on(group, carrier, trajectories, self._ended(batch, place))
+
+    def _complete_step(
+        self,
+        batch: RolloutBatch,
+        storage: RolloutStorage,
+        place: Place,
+        stepped: TensorDictBase,
+        written: dict[Key, torch.Tensor] | None,
+    ) -> None:
+        """Copies to the batch what the executor has not ``written`` there, or what has become of that."""
+        copied = [*storage.filled_in]
+        if written is None:
+            copied += [*storage.recorded, *storage.written]
+        else:
+            for key, own in zip(storage.outputs, storage.output_keys, strict=True):
+                if key in storage.written:
+                    value, given = stepped.get(key, None), written[own]
+                    if value is not given or given.is_inference() or given._version > 0:
+                        copied.append(key)
+        for key in copied:
+            batch.put(place, key, stepped.get(key, None), zeros=self._random)
 
     def _prepare_batch(self, group: _Group) -> None:
         """Memory for the batch, now that what it holds has been seen."""
@@ -250,13 +324,23 @@ class Rollout:
         carrier = env._unsafe(root, num_rows=group.num_envs)
         if collector._carrier_has_no_device:
             carrier._device = None
+        ended = self._ended(batch, (group.envs, step)) if self._ends else done
+        self._go_on(group, carrier, trajectories, ended)
+
+    def _go_on(
+        self,
+        group: _Group,
+        carrier: TensorDictBase,
+        trajectories: TensorDictBase | None,
+        ended: torch.Tensor | None,
+    ) -> None:
+        """Gives a group the root of its next step, with the ids of the trajectories that it is in."""
         if trajectories is not None:
-            ended = self._ended(batch, (group.envs, step)) if self._ends else done
             if self._ids_at_each_step and ended is not None and (number := int(ended.sum())):
                 ids = trajectories.get("traj_ids")
-                new = collector._traj_pool.get_traj_and_increment(number, device=ids.device)
+                new = self._collector._traj_pool.get_traj_and_increment(number, device=ids.device)
                 ids = ids.masked_scatter(ended.to(ids.device), new)
-                trajectories = env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
+                trajectories = self._env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -35,6 +35,21 @@ class RolloutBatch:
             value = root.get(key, None)
             if value is not None and value.requires_grad:
                 self._origins[key].append((place, value))
+
+    def put(self, place: Place, key: Key, value: torch.Tensor | None, *, zeros: bool) -> None:
+        """Copies an entry to its place. ``zeros``: they stand for an entry that is not there.
+
+        Raises:
+            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
+        """
+        into = self.tensors[key][place]
+        if value is None:
+            if not zeros:
+                raise KeyError(f"expected an entry {key!r} at every step, as at first")
+            into.zero_()
+            return
+        _check_row(key, value, into.shape, into.dtype)
+        into.copy_(value)
 
     def clear_from(self, step: int) -> None:
         """Zeros in all steps from this one on, and no trajectory, as in a rollout that was cut short."""
@@ -136,11 +151,7 @@ class RolloutRows:
                 if not zeros:
                     raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
                 value = torch.zeros(shape, dtype=dtype)
-            if value.shape != shape or value.dtype is not dtype:
-                raise ValueError(
-                    f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
-                    f"got {value.dtype} {list(value.shape)}"
-                )
+            _check_row(key, value, shape, dtype)
             if not value.is_cpu:
                 origin = on_cpu.get(id(value))
                 value = value.cpu() if origin is None else origin
@@ -157,7 +168,7 @@ class RolloutStorage:
         num_envs: N.
         num_steps: T.
         outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
-        filled_in: what somebody writes there at the end.
+        filled_in: what somebody else writes there, in the place of such outputs, too.
         recorded: everything else, which is copied from the root that a step begins with.
         left_out: entries that the batches do not hold.
         differentiable: the recorded entries through which gradients flow back to what was copied.
@@ -172,7 +183,7 @@ class RolloutStorage:
         outputs: Mapping[Key, Row],
         filled_in: Mapping[Key, Row],
         recorded: Mapping[Key, Row],
-        left_out: Container[Key],
+        left_out: Collection[Key],
         differentiable: Collection[Key],
         pin_memory: bool,
         column_strides: Callable[[list[int]], list[int]] = list,
@@ -184,8 +195,9 @@ class RolloutStorage:
         self._recycler = Recycler()
         self.output_keys = list(outputs)
         self.outputs = [in_next(key) for key in outputs]
-        self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in left_out}
         self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
+        elsewhere = {*left_out, *self.filled_in}
+        self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
         self.recorded = dict(recorded)
         self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
         row_bytes = [_row_bytes(row) for row in outputs.values()]
@@ -215,6 +227,20 @@ class RolloutStorage:
         places = (self.recorded, self.written, self.filled_in, self.left_out)
         return all(any(key in place for place in places) for key in rows_of(root))
 
+    def fits(self, data: TensorDictBase, *, zeros: bool) -> bool:
+        """Whether these are all entries that batches hold of roots, and of ``"next"`` if there is one.
+
+        Args:
+            data: a root, or a root with what a step has made of it.
+            zeros: whether zeros may stand for entries.
+        """
+        expected = dict(self.recorded)
+        if "next" in data.keys():  # noqa: SIM118
+            expected.update({**self.filled_in, **self.written})
+        rows = {key: row for key, row in rows_of(data).items() if key not in self.left_out}
+        known = all(expected.get(key) == row for key, row in rows.items())
+        return known and (zeros or len(rows) == len(expected))
+
 
 def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
     """Shape and dtype of the rows of each entry.
@@ -230,9 +256,22 @@ def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
     return rows
 
 
+def _check_row(key: Key, value: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> None:
+    if value.shape != shape or value.dtype is not dtype:
+        raise ValueError(
+            f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
+            f"got {value.dtype} {list(value.shape)}"
+        )
+
+
 def _row_bytes(row: Row) -> int:
     shape, dtype = row
     return shape.numel() * dtype.itemsize
+
+
+def is_in_next(key: Key) -> bool:
+    """Whether an entry of a batch follows from a step."""
+    return not isinstance(key, str) and key[0] == "next"
 
 
 def in_next(key: Key) -> Key:

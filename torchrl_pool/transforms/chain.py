@@ -64,7 +64,9 @@ class Chain:
         self.root_keys = [key for key, value in final.items() if value.at_resets]
         self.root_positions = [index_of(final[key]) for key in self.root_keys]
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
-        # Of these, resets of some envs look at the others' latest values.
+        # Of these, a reset of some envs shows the others' latest values to whoever comes behind the chain ...
+        self.shown_keys = [key for key in self.root_keys if final[key].shows_others]
+        # ... and here it looks at them.
         self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
         # What the pool writes straight to where it is seen, by its own key: under which key.
         keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
@@ -90,6 +92,12 @@ class Chain:
         self.hidden = Hidden(hidden, env.num_envs, self.has_phases)
         # Whether values that only the executor knows are part of what the next reset looks at.
         self.hides_more = any(key is None for _, key in hidden.values())
+
+    def spread(self, of_entries: list[int], columns: list[int]) -> list[int]:
+        """A number for each column: those of entries in the places of others."""
+        for position, number in zip(self.positions, of_entries, strict=True):
+            columns[position] = number
+        return columns
 
 
 def _one_column_each(program: Program) -> dict[Key, Value]:
@@ -211,11 +219,11 @@ class ChainAllocator(BatchAllocator):
         return tensors, addresses
 
     def for_reset(self) -> Batch:
-        """For a reset of some envs: of the others, what the pool has written stays; the rest is zeros."""
+        """For a reset of some envs: the others' latest values where TorchRL shows them, else zeros."""
         tensors, addresses = self.for_root()
-        as_written = self._chain.as_written.values()
+        shown = self._chain.shown_keys
         for key, tensor in tensors.items():
-            latest = self.latest.get(key) if key in as_written else None
+            latest = self.latest.get(key) if key in shown else None
             if latest is None:
                 tensor.data.zero_()
             else:

@@ -10,6 +10,7 @@ from torchrl.data import Composite
 
 from torchrl_pool.env.specs import Key
 from torchrl_pool.transforms.chain import Chain
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 if TYPE_CHECKING:
     from torchrl_pool import _core
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
 
 
 class FusedPool:
-    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches."""
+    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches.
+
+    Args:
+        env: the fused env.
+        part: its native part.
+        runs_rest: whether TorchRL runs the other transforms at each step.
+    """
 
     _post_step_mdp_hooks = None
 
-    def __init__(self, env: FusedEnv, part: NativePart) -> None:
-        self.env, self.part = env, part
+    def __init__(self, env: FusedEnv, part: NativePart, *, runs_rest: bool) -> None:
+        self.env, self.part, self.runs_rest = env, part, runs_rest
         pool = part.env
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
         self.full_action_spec: Composite = env.full_action_spec
@@ -32,10 +39,21 @@ class FusedPool:
     def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self.env.rand_action(tensordict)
 
+    def step_within(
+        self, root: TensorDictBase, into: StepIntoBatch | None
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """``step_and_maybe_reset`` of the env, whose native part writes into a batch, too."""
+        self.part.into = into
+        try:
+            stepped: tuple[TensorDictBase, TensorDictBase] = self.env._step_and_maybe_reset(root)
+            return stepped
+        finally:
+            self.part.into = None
+
     def column_strides(self, strides: list[int]) -> list[int]:
         """Bytes from an env's row to the next in each column, from those of the entries."""
         chain = self.part.chain
-        return _spread(chain, strides, chain.hidden.out_strides(chain.num_columns))
+        return chain.spread(strides, chain.hidden.out_strides(chain.num_columns))
 
     def _running(self) -> ChainedPool:
         return ChainedPool(self.part.env._running(), self.part.chain)
@@ -109,10 +127,4 @@ class ChainedPool:
     def _columns(self, out: list[int], first: int) -> list[int]:
         columns = [0] * self._chain.num_columns
         self._chain.hidden.out_addresses(columns, first)
-        return _spread(self._chain, out, columns)
-
-
-def _spread(chain: Chain, of_entries: list[int], columns: list[int]) -> list[int]:
-    for position, number in zip(chain.positions, of_entries, strict=True):
-        columns[position] = number
-    return columns
+        return self._chain.spread(out, columns)

@@ -20,6 +20,7 @@ from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
+from torchrl_pool.transforms.step_into import StepIntoBatch
 
 
 class NativePart:
@@ -33,6 +34,7 @@ class NativePart:
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
+        self.into: StepIntoBatch | None = None  # where the next step writes to, too
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
@@ -65,17 +67,26 @@ class NativePart:
         self.set_latest(tensors)
         return tensors
 
-    def step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> dict[Key, torch.Tensor]:
+    def step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> TensorDict:
+        env, chain = self.env, self.chain
         tensors, out = self.allocator.for_step()
-        chain = self.chain
+        owner = (inputs[0], tensors, chain)
+        into, self.into = self.into, None
+        pool = env._running()
         try:
-            self.env._running().step(inputs[1], out, 0, (inputs[0], tensors, chain), chain.core)
+            if into is None:
+                pool.step(inputs[1], out, 0, owner, chain.core)
+            else:
+                into.step_envs(pool, chain, inputs[1], tensors, out, owner)
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         chain.hidden.latest = chain.hidden.out
         self.is_stale = False
         self.set_latest(tensors)
-        return tensors
+        values = tensors if env._on_cpu else env._on_device(tensors)
+        if into is not None:
+            into.given = values
+        return self.unsafe(values)
 
     def step_and_reset(
         self,
@@ -131,6 +142,17 @@ class NativePart:
 
     # ---- what TorchRL's own code has to find when it goes on from here, and the other way round
 
+    def knows_others(self) -> bool:
+        """Whether a reset of some envs can show the others' latest values as TorchRL does.
+
+        Nobody has written to them, and no statistics have changed what they are.
+        """
+        latest = self.allocator.latest
+        return not self.chain.has_phases and all(
+            key in latest and not latest[key].is_inference() and latest[key]._version == 0
+            for key in self.chain.shown_keys
+        )
+
     def set_latest(self, tensors: dict[Key, torch.Tensor]) -> None:
         self.allocator.latest = tensors
 
@@ -179,21 +201,19 @@ class FusedEnv(TransformedEnv):
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
             old: NativePart | None = self.__dict__["_part"]
-            chain = fusion.chain
-            part = None if chain is None else NativePart(self.base_env, chain, self.action_keys)
+            part = NativePart(self.base_env, fusion.chain, self.action_keys)
             if old is not None:
                 old.hand_over()
-                if part is not None:
-                    part.take_over()
+                part.take_over()
             self.__dict__.update(_fusion=fusion, _part=part)
         return fusion
 
-    def native(self) -> NativePart | None:
-        """The native part; None: all transforms are TorchRL's to run."""
+    def native(self) -> NativePart:
+        """The pool with the transforms that run natively, be it none."""
         fusion = self.__dict__["_fusion"]
         if fusion is None or not is_unchanged(fusion.watched):
             self.fusion()
-        part: NativePart | None = self.__dict__["_part"]
+        part: NativePart = self.__dict__["_part"]
         return part
 
     def empty_cache(self) -> None:
@@ -216,7 +236,7 @@ class FusedEnv(TransformedEnv):
         elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
         elsewhere = super().step_and_maybe_reset
         native = self.native()
-        if native is None or (own := self.__dict__)["_fusion"].rest:
+        if (own := self.__dict__)["_fusion"].rest:
             return elsewhere(tensordict)
         base = native.env
         if tensordict.device != base._device:
@@ -241,8 +261,6 @@ class FusedEnv(TransformedEnv):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         native = self.native()
-        if native is None:
-            return super()._step(tensordict)
         rest = self.__dict__["_fusion"].rest
         mask = tensordict.get("_step", None)
         if mask is not None and not mask.all():
@@ -253,7 +271,7 @@ class FusedEnv(TransformedEnv):
         inputs = native.inputs.check(root)
         if inputs is None:
             return self._torchrl_step(native, tensordict)
-        following = native.tensordict(native.step(inputs))
+        following = native.step(inputs)
         preset = tensordict.get("next", None)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
@@ -281,16 +299,14 @@ class FusedEnv(TransformedEnv):
             self.__dict__["_reset_root"] = None
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        native = self.native()
-        if native is None:
-            return super()._reset(tensordict, **kwargs)
+        native, rest = self.native(), self.__dict__["_fusion"].rest
         base: PoolEnv = self.base_env
         mask = None if tensordict is None else tensordict.get("_reset", None)
         if mask is not None:
             mask = check_mask("_reset", mask, base.num_envs)
             mask = None if mask.all() else mask
         known = {"seed", "options", "list_of_kwargs"}
-        if not known.issuperset(kwargs) or (mask is not None and not self._goes_on(native)):
+        if not known.issuperset(kwargs) or (mask is not None and not self._goes_on(native, mask)):
             native.hand_over()
             root: TensorDictBase = super()._reset(tensordict, **kwargs)
             native.take_over()
@@ -298,23 +314,30 @@ class FusedEnv(TransformedEnv):
         given = base._source.reset_arguments(
             kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
         )
+        if rest and tensordict is not None:
+            tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
+        for transform in reversed(rest):
+            tensordict = transform._reset_env_preprocess(tensordict)
         if mask is not None and not mask.any():
             return native.tensordict({key: value.clone() for key, value in self._kept(native).items()})
         root = native.tensordict(native.reset(mask, given))
-        rest = self.__dict__["_fusion"].rest
-        if rest:
-            source = root.empty() if tensordict is None else tensordict
-            for transform in rest:
-                root = transform._reset(source, root)
+        source = root.empty() if tensordict is None else tensordict
+        for transform in rest:
+            root = transform._reset(source, root)
         return root
 
-    def _goes_on(self, native: NativePart) -> bool:
-        """Whether the rows that a reset leaves out are known from the root, and nothing else is."""
+    def _goes_on(self, native: NativePart, mask: torch.Tensor) -> bool:
+        """Whether the rows that a reset leaves out are known, and nothing else is.
+
+        From the root; or to the transforms behind the native ones, from the last call.
+        """
         root = self.__dict__["_reset_root"]
-        if root is None or self.__dict__["_fusion"].rest or (native.is_stale and native.chain.hides_more):
+        if root is None or (native.is_stale and native.chain.hides_more):
             return False
         if any(key not in native.allocator.latest for key in native.chain.learned_keys):
             return False
+        if self.__dict__["_fusion"].rest:
+            return bool(mask.any()) and native.knows_others()
         for key in native.chain.root_keys:
             value, template = root.get(key, None), native.allocator.step_templates[key]
             if type(value) is not torch.Tensor:

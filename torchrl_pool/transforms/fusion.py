@@ -17,7 +17,7 @@ from torchrl_pool.transforms.program import NotNative, Program
 class Fusion:
     """What becomes of the transforms of an env."""
 
-    chain: Chain | None  # of the first ones; None: there are none
+    chain: Chain  # of the first ones: of the pool alone, if none is native
     num_native: int
     rest: list[Transform]  # TorchRL runs these
     why_not: str  # why the first of the rest is not native; empty: there is no rest
@@ -44,15 +44,13 @@ def fuse_chain(env: TransformedEnv) -> Fusion:
         return Fusion(None, 0, transforms, why_not, _composition(env, transforms))
     programs, why_not = _programs(base, transforms)
     watched = [*_composition(env, transforms), *programs[-1].watched]
-    while len(programs) > 1:
-        num_native = len(programs) - 1
+    while num_native := len(programs) - 1:
         misfit = programs[-1].fits(_env_behind(env, transforms, num_native))
         if misfit is None:
-            chain = Chain(programs[-1])
-            return Fusion(chain, num_native, transforms[num_native:], why_not, watched)
+            break
         why_not = misfit
         programs.pop()
-    return Fusion(None, 0, transforms, why_not, watched)
+    return Fusion(Chain(programs[-1]), num_native, transforms[num_native:], why_not, watched)
 
 
 def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program], str]:

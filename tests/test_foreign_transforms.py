@@ -1,0 +1,249 @@
+"""Transforms that only TorchRL runs, around a pool that writes into a PoolCollector's batches."""
+
+import pytest
+import torch
+from collecting import (
+    FRAMES,
+    N,
+    T,
+    assert_equal_batches,
+    categorical_actor,
+    collect,
+    normal_actor,
+    random_actions,
+)
+from foreign_transforms import (
+    AddsAnEntry,
+    ChangesInPlace,
+    EndsEpisodes,
+    HandsParametersOn,
+    Keeps,
+    LearnsFromAll,
+    Remembers,
+    Replaces,
+    TakesAway,
+    TurnsActions,
+)
+from tensordict.nn import TensorDictModule, TensorDictSequential
+from torch import nn
+from torchrl.collectors import Collector
+from torchrl.data import LazyTensorStorage, ReplayBuffer
+from torchrl.envs import (
+    ClipTransform,
+    Compose,
+    DoubleToFloat,
+    RewardSum,
+    StepCounter,
+    TransformedEnv,
+    VecNorm,
+)
+from torchrl.modules import LSTMModule, OneHotCategorical, ProbabilisticActor
+
+from torchrl_pool import PoolCollector, PoolEnv, fuse
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*VecNorm")
+
+
+class Leaning(nn.Module):
+    """Draws at each step, and shows what it has drawn."""
+
+    def forward(self, tensordict):
+        seen = tensordict.get("observation", tensordict.get("seen", None))
+        drawn = torch.rand(len(tensordict)) - seen[..., 2].float()
+        tensordict["drawn"] = drawn
+        return tensordict.set("action", torch.stack([drawn < 0.5, drawn >= 0.5], -1).long())
+
+
+def leaning(env):
+    return Leaning()
+
+
+def lstm_actor(env):
+    memory = LSTMModule(
+        input_size=4,
+        hidden_size=6,
+        in_keys=["observation", "hidden", "cell"],
+        out_keys=["features", ("next", "hidden"), ("next", "cell")],
+    )
+    head = TensorDictModule(nn.Linear(6, 2), ["features"], ["logits"])
+    return TensorDictSequential(
+        memory, ProbabilisticActor(head, in_keys=["logits"], distribution_class=OneHotCategorical)
+    )
+
+
+NATIVE = {
+    "the pool": list,
+    "counters": lambda: [StepCounter(9), RewardSum()],
+    "floats": lambda: [DoubleToFloat(), StepCounter()],
+    "statistics": lambda: [VecNorm(in_keys=["observation"]), RewardSum()],
+}
+FOREIGN = {
+    "adds an entry": lambda: [AddsAnEntry()],
+    "changes one in place": lambda: [ChangesInPlace()],
+    "replaces entries": lambda: [Replaces()],
+    "takes an entry away": lambda: [TakesAway()],
+    "turns actions": lambda: [TurnsActions()],
+    "remembers": lambda: [Remembers()],
+    "ends episodes": lambda: [EndsEpisodes()],
+    "learns from all": lambda: [LearnsFromAll()],
+    "several, and native kinds behind": lambda: [
+        Remembers(), AddsAnEntry(), StepCounter(7, step_count_key="steps"), RewardSum(["reward"], ["sum"]),
+        TurnsActions(), ChangesInPlace(),
+    ],
+}  # fmt: skip
+
+
+def around(*kinds):
+    """Wraps an env in these transforms."""
+    return lambda env: TransformedEnv(env, Compose(*(one for kind in kinds for one in kind())))
+
+
+def pair(make_policy, wrap, task="CartPole-v1", **options):
+    return [collect(cls, task, make_policy, wrap=wrap, **options) for cls in (PoolCollector, Collector)]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+@pytest.mark.parametrize("native", NATIVE)
+def test_batches_are_collectors(native, foreign):
+    wrap = around(NATIVE[native], FOREIGN[foreign])
+    got, expected = pair(leaning, wrap, num_batches=4)
+    for batches in (
+        got,
+        collect(Collector, "CartPole-v1", leaning, wrap=lambda env: fuse(wrap(env)), num_batches=4),
+    ):
+        if native == "statistics":  # which add up the rows of a batch
+            for one, other in zip(batches, expected, strict=True):
+                torch.testing.assert_close(one.to_dict(), other.to_dict(), rtol=1e-4, atol=1e-5)
+        else:
+            assert_equal_batches(batches, expected)
+    assert got[0]["next", "done"].any()
+    assert got[0].is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compact_obs": True},
+        {"init_random_frames": FRAMES},
+        {"init_random_frames": FRAMES, "use_buffers": False},
+        {"use_buffers": False},
+        {"reset_at_each_iter": True},
+        {"set_truncated": True},
+        {"track_policy_version": True},
+        {"split_trajs": True},
+    ],
+    ids=str,
+)
+def test_options(options):
+    wrap = around(NATIVE["counters"], FOREIGN["adds an entry"], FOREIGN["changes one in place"])
+    got, expected = pair(categorical_actor, wrap, **options)
+    assert_equal_batches(got, expected)
+
+
+def test_trajectories_that_the_collector_ends():
+    got, expected = pair(categorical_actor, around(FOREIGN["remembers"]), max_frames_per_traj=6)
+    assert_equal_batches(got, expected)
+
+
+def test_random_frames_where_all_is_native():
+    got, expected = pair(categorical_actor, around(NATIVE["counters"]), init_random_frames=FRAMES)
+    assert_equal_batches(got, expected)
+
+
+@pytest.mark.parametrize("task", ["HalfCheetah-v5", "ALE/Pong-v5"])
+def test_families(task):
+    policy, foreign = (random_actions, "remembers") if "Pong" in task else (normal_actor, "adds an entry")
+    got, expected = pair(policy, around(NATIVE["counters"], FOREIGN[foreign]), task)
+    assert_equal_batches(got, expected)
+
+
+def test_recurrent_policies():
+    wrap = around(NATIVE["counters"], FOREIGN["remembers"])
+    options = {"auto_register_policy_transforms": True, "env_options": {"obs_dtype": torch.float32}}
+    got, expected = pair(lstm_actor, wrap, **options)
+    assert_equal_batches(got, expected)
+    assert {"hidden", "cell", "is_init"} <= set(got[0].keys())
+
+
+def test_a_policy_keeps_its_gradients():
+    weight = torch.ones((), requires_grad=True)
+
+    def policy(tensordict):
+        with torch.enable_grad():
+            tensordict["value"] = tensordict["observation"][..., :1].detach() * weight
+        return tensordict.set("action", torch.tensor([0, 1]).expand(N, 2).clone())
+
+    env = TransformedEnv(PoolEnv("CartPole-v1", N), AddsAnEntry())
+    collector = PoolCollector(env, policy, frames_per_batch=FRAMES, trust_policy=True)
+    batch = [batch for batch, _ in zip(collector, range(2), strict=False)][1]
+    collector.shutdown()
+    (gradient,) = torch.autograd.grad(batch["value"].sum(), weight)
+    torch.testing.assert_close(gradient, batch["observation"][..., 0].sum())
+
+
+def test_nobody_writes_to_what_transforms_were_given():
+    keeping = Keeps()
+    env = TransformedEnv(PoolEnv("CartPole-v1", N, seed=0), Compose(StepCounter(), keeping))
+    collector = PoolCollector(env, None, frames_per_batch=FRAMES, total_frames=3 * FRAMES)
+    batches = [(batch, batch.clone()) for batch in collector]
+    collector.shutdown()
+    assert len(keeping.kept) > 3 * T
+    assert all(torch.equal(given, copy) for given, copy in keeping.kept)
+    assert_equal_batches([batch for batch, _ in batches], [copy for _, copy in batches])
+
+
+def test_the_executor_writes_what_transforms_leave_alone(monkeypatch):
+    """Of a batch of known entries, TorchRL's transforms' alone are copied."""
+    from torchrl_pool.collecting.rollout_storage import RolloutBatch
+
+    env = TransformedEnv(PoolEnv("CartPole-v1", N), Compose(StepCounter(), AddsAnEntry(), Replaces()))
+    collector = PoolCollector(env, None, frames_per_batch=FRAMES)
+    batches = iter(collector)
+    next(batches)
+    copied, put = set(), RolloutBatch.put
+
+    def note(batch, place, key, value, **options):
+        copied.add(key)
+        put(batch, place, key, value, **options)
+
+    monkeypatch.setattr(RolloutBatch, "put", note)
+    next(batches)
+    collector.shutdown()
+    assert copied == {("next", "squared"), ("next", "observation"), ("next", "reward")}
+
+
+def test_replay_buffers_and_groups():
+    wrap = around(NATIVE["counters"], FOREIGN["adds an entry"])
+    stored = []
+    for cls in (PoolCollector, Collector):
+        buffer = ReplayBuffer(storage=LazyTensorStorage(3 * FRAMES, ndim=2))
+        options = {"replay_buffer": buffer, "extend_buffer": True}
+        assert collect(cls, "CartPole-v1", categorical_actor, wrap=wrap, **options) == [None] * 3
+        stored.append(buffer[:])
+    assert_equal_batches([stored[0]], [stored[1]])
+    collector = PoolCollector(
+        wrap(PoolEnv("CartPole-v1", N)), None, frames_per_batch=FRAMES, double_buffered="auto"
+    )
+    assert collector.num_groups == 1
+    collector.shutdown()
+
+
+def test_a_chain_that_changes_is_followed():
+    """What was native is not any more, and the other way round."""
+
+    def change(collector):
+        first = collector.env.transform[0]
+        first.in_keys = ["observation"] if first.in_keys == ["seen"] else ["seen"]
+
+    def wrap(env):
+        clip = ClipTransform(in_keys=["observation"], out_keys=["seen"], low=-0.1, high=0.1)
+        return TransformedEnv(env, Compose(clip, Remembers()))
+
+    got, expected = pair(random_actions, wrap, num_batches=4, use_buffers=False)
+    assert_equal_batches(got, expected)
+
+
+def test_a_step_that_goes_torchrls_way_is_in_the_batch():
+    """Where the executor would have to read what only TorchRL has: then it writes nothing in place."""
+    got, expected = pair(leaning, around(NATIVE["counters"], lambda: [HandsParametersOn()]))
+    assert_equal_batches(got, expected)
