@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 from torchrl._utils import seed_generator
@@ -38,8 +39,7 @@ class LifeMethods(TensorMethods):
 
     def _open(self) -> _core.Pool:
         try:
-            with shown_if_slow(f"creating {len(self._source.configs):,} envs"):
-                pool = self._source.open(self._layout, self._step_timeout)
+            pool = self._source.open(self._layout, self._step_timeout)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         self._seed_pool(pool, self._entropy)
@@ -72,10 +72,12 @@ class LifeMethods(TensorMethods):
         chain: _core.Chain | None = None,
     ) -> None:
         """Has the executor reset all envs, or those of the mask, and write to these addresses."""
-        pool = self._start()
-        self._source.prepare_reset(pool, given, mask)
-        address = 0 if mask is None else mask.data_ptr()
-        pool.reset(out, address, given.entropy, owner, given.executor_options, chain)
+        is_first = self._pool is None  # emulators load their games in it
+        with shown_if_slow(f"creating {len(self._source.configs):,} envs") if is_first else nullcontext():
+            pool = self._start()
+            self._source.prepare_reset(pool, given, mask)
+            address = 0 if mask is None else mask.data_ptr()
+            pool.reset(out, address, given.entropy, owner, given.executor_options, chain)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
