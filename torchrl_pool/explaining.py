@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from torchrl.envs import EnvBase, TransformedEnv
 
 from torchrl_pool.collecting import PoolCollector
+from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.tables import print_table
 from torchrl_pool.transforms import FusedEnv, fuse
 from torchrl_pool.transforms.fusion import transforms_of
@@ -21,10 +23,10 @@ def explain(what: EnvBase | PoolCollector) -> None:
 
     Args:
         what: a collector, or a :class:`~torchrl.envs.TransformedEnv` around a
-            :class:`~torchrl_pool.PoolEnv`, fused or not.
+            :class:`~torchrl_pool.PoolEnv`, fused or not, or a :class:`~torchrl_pool.MujocoPool`.
 
     Raises:
-        TypeError: the env is no TransformedEnv around a PoolEnv.
+        TypeError: the env is no TransformedEnv around a pool.
 
     Examples:
         >>> from torchrl.envs import ExpandAs, RewardSum, TransformedEnv
@@ -36,7 +38,7 @@ def explain(what: EnvBase | PoolCollector) -> None:
     if not isinstance(what, PoolCollector):
         print_table(("transform", "runs in", "why"), list(_transforms(fuse(what))))
         return
-    if isinstance(what.env, FusedEnv):
+    if isinstance(what.env, FusedEnv) or _is_around_mujoco_pool(what.env):
         print_table(("transform", "runs in", "why"), list(_transforms(what.env)))
         print()
     elif isinstance(what.env, TransformedEnv):
@@ -45,14 +47,24 @@ def explain(what: EnvBase | PoolCollector) -> None:
     print("\nthe envs are stepped " + _GROUPS.get(what.num_groups, f"in {what.num_groups} groups, in turn"))
 
 
-def _transforms(env: FusedEnv) -> Iterator[tuple[str, str, str]]:
-    fusion = env.fusion()
+def _is_around_mujoco_pool(env: EnvBase) -> TypeGuard[TransformedEnv]:
+    return isinstance(env, TransformedEnv) and isinstance(env.base_env, MujocoPool)
+
+
+def _transforms(env: TransformedEnv) -> Iterator[tuple[str, str, str]]:
+    if isinstance(env, FusedEnv):
+        num_native, why_not = env.fusion().num_native, env.fusion().why_not
+    else:
+        num_native, why_not = (
+            0,
+            "rewards and ends of MujocoPool are torch's, which computes them after a step",
+        )
     for index, transform in enumerate(transforms_of(env)):
         name = type(transform).__name__
-        if index < fusion.num_native:
+        if index < num_native:
             yield name, "the executor", ""
-        elif index == fusion.num_native:
-            yield name, "TorchRL", fusion.why_not
+        elif index == num_native:
+            yield name, "TorchRL", why_not
         else:
             yield name, "TorchRL", "one before it does"
 

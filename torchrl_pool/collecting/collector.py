@@ -53,7 +53,8 @@ class PoolCollector(StoringCollector):
     collected as ``Collector`` does it, and so is every other env: :attr:`writes_once` tells which it is.
     StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
     :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
-    is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are made once for each batch.
+    is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are made once for each
+    batch.
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies

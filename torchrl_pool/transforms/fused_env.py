@@ -18,6 +18,7 @@ from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
+from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
 from torchrl_pool.transforms.step_into import StepIntoBatch
@@ -186,7 +187,7 @@ class FusedEnv(TransformedEnv):
         True
     """
 
-    def __init__(self, base_env: EnvBase, transform: Transform, **kwargs: Any) -> None:
+    def __init__(self, base_env: PoolEnv, transform: Transform, **kwargs: Any) -> None:
         self.__dict__["_fusion"] = None
         self.__dict__["_part"] = None
         self.__dict__["_reset_root"] = None
@@ -351,26 +352,26 @@ class FusedEnv(TransformedEnv):
         return {key: root.get(key) for key in native.chain.root_keys}
 
 
-def _rebuild(base_env: EnvBase, transform: Transform) -> FusedEnv:
+def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
     return FusedEnv(base_env, transform)
 
 
-def fuse(env: EnvBase) -> FusedEnv:
+def fuse(env: EnvBase) -> TransformedEnv:
     """Runs an env's transforms where its envs run.
 
     Args:
-        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`. Around a
-            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step, TorchRL runs all
-            transforms.
+        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, or around a
+            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step.
 
     Returns:
-        An env that takes its place: with the same transform objects, which stay the owners of their
-        parameters and statistics, the same specs and the same results. Transforms without a native form, and
-        all that come after the first of them, are run by TorchRL as before:
-        :func:`~torchrl_pool.explain` tells which.
+        A :class:`FusedEnv` that takes its place: with the same transform objects, which stay the owners of
+        their parameters and statistics, the same specs and the same results. Transforms without a native
+        form, and all that come after the first of them, are run by TorchRL as before:
+        :func:`~torchrl_pool.explain` tells which. Around a MujocoPool these are all, and the env stays as
+        it is.
 
     Raises:
-        TypeError: the env is no TransformedEnv around a PoolEnv.
+        TypeError: the env is no TransformedEnv around a pool.
 
     Examples:
         >>> from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
@@ -380,6 +381,8 @@ def fuse(env: EnvBase) -> FusedEnv:
         10
     """
     if isinstance(env, FusedEnv):
+        return env
+    if isinstance(env, TransformedEnv) and isinstance(env.base_env, MujocoPool):
         return env
     if not is_fusible(env):
         raise TypeError(f"expected a TransformedEnv around a PoolEnv, got {env!r}")

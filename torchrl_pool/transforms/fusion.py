@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms.chain import Chain
 from torchrl_pool.transforms.native import NATIVE
 from torchrl_pool.transforms.program import NotNative, Program
@@ -31,17 +30,15 @@ def transforms_of(env: TransformedEnv) -> list[Transform]:
 
 
 def is_fusible(env: EnvBase) -> bool:
-    """Whether this is an env with transforms that :func:`fuse` takes."""
-    return type(env) is TransformedEnv and isinstance(env.base_env, (PoolEnv, MujocoPool))
+    """Whether this is an env with transforms of which the executor may run some."""
+    return type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv)
 
 
 def fuse_chain(env: TransformedEnv) -> Fusion:
     """Translates the transforms of an env that is fusible."""
     base = env.base_env
+    assert isinstance(base, PoolEnv)
     transforms = transforms_of(env)
-    if not isinstance(base, PoolEnv):
-        why_not = f"rewards and ends of {type(base).__name__} are torch's, which computes them after a step"
-        return Fusion(None, 0, transforms, why_not, _composition(env, transforms))
     programs, why_not = _programs(base, transforms)
     watched = [*_composition(env, transforms), *programs[-1].watched]
     while num_native := len(programs) - 1:
