@@ -27,7 +27,7 @@ class NativePart:
 
     def __init__(self, env: PoolEnv, chain: Chain, action_keys: list[Key]) -> None:
         self.env, self.chain = env, chain
-        self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
+        self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
         self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
@@ -36,7 +36,7 @@ class NativePart:
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
-        return self.unsafe(tensors if env._on_cpu else env._on_device(tensors))
+        return self.unsafe(env._on_device(tensors))
 
     def unsafe(
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
@@ -98,13 +98,13 @@ class NativePart:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
 
         self.is_stale = False
-        next_values = tensors if env._on_cpu else env._on_device(tensors)
+        next_values = env._on_device(tensors)
         next_td = ready[0] if ready else self.unsafe(next_values, names)
         if resets:
             chain.hidden.latest = chain.hidden.root
             allocator.latest = spare[0]
             root = self.next_root.carried(entries, next_values["done"] if resets < env.num_envs else None)
-            root.update(spare[0] if env._on_cpu else env._on_device(spare[0]))
+            root.update(env._on_device(spare[0]))
             next_root = self.unsafe(root, names)
         else:
             chain.hidden.latest = chain.hidden.out
