@@ -20,6 +20,7 @@ from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain
+from torchrl_pool.transforms.traced_part import TracedPart
 
 
 class NativePart:
@@ -33,6 +34,7 @@ class NativePart:
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
+        self.traced = TracedPart(self)
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
@@ -215,6 +217,10 @@ class FusedEnv(TransformedEnv):
         """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
         elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
         elsewhere = super().step_and_maybe_reset
+        if torch.compiler.is_compiling():
+            part: NativePart | None = self.__dict__["_part"]  # that of the reset before
+            if part is not None and not self.__dict__["_fusion"].rest:
+                return part.traced.step_and_reset(tensordict)
         native = self.native()
         if native is None or (own := self.__dict__)["_fusion"].rest:
             return elsewhere(tensordict)
@@ -276,9 +282,11 @@ class FusedEnv(TransformedEnv):
         self.__dict__["_reset_root"] = tensordict
         try:
             root: TensorDictBase = super().reset(tensordict, **kwargs)
-            return root
         finally:
             self.__dict__["_reset_root"] = None
+        if not torch.compiler.is_compiling():
+            self.native()  # a first reset may change transforms: compiled steps find them as they are now
+        return root
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         native = self.native()
