@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch._dynamo.utils import counters
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolEnv, fuse
 
 N = 3
 
@@ -59,6 +59,30 @@ def test_rollout(backend):
     assert ended
     assert counters["stats"]["unique_graphs"] == 1
     assert not counters["graph_break"]
+
+
+def test_rollout_of_fused_transforms():
+    """One graph, through ends of episodes; and no step with transforms that were changed since."""
+    compiled = torch.compile(rollout, fullgraph=True, backend="aot_eager")
+    roots = []
+    for _ in range(2):
+        env = fuse(TransformedEnv(make(), Compose(RewardSum(), StepCounter(2))))
+        torch.manual_seed(0)
+        roots.append((env, env.rand_action(env.reset())))
+    (ours, root), (theirs, expected) = roots
+    ended = False
+    for _ in range(4):
+        data, root = compiled(ours, root, 2)
+        wanted, expected = rollout(theirs, expected, 2)
+        assert_equal(data, wanted)
+        assert_equal(root, expected)
+        ended |= bool(data["next", "done"].any())
+    assert ended
+    assert counters["stats"]["unique_graphs"] == 1
+    assert not counters["graph_break"]
+    ours.transform[1].max_steps = 5
+    with pytest.raises(RuntimeError, match="transforms have been changed"):
+        compiled(ours, root, 2)
 
 
 def test_no_step_is_left_out():

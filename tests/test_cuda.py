@@ -1,9 +1,13 @@
 """The pool with its outputs on a GPU."""
 
+import random
+from collections import Counter
+
 import pytest
 import torch
+from tensordict.nn import TensorDictModule
 
-from torchrl_pool import PoolEnv, list_tasks
+from torchrl_pool import PoolCollector, PoolEnv, list_tasks
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -72,3 +76,98 @@ def test_pinned_cpu_outputs():
     data = env.rollout(3)
     assert env.reset()["observation"].is_pinned()
     assert data.device is None
+
+
+LONG = 10_000
+
+
+def choose(observation, step_count):
+    return (observation[..., 2] > 0).long() ^ (step_count[..., 0] % 2), observation.sum(-1, True)
+
+
+def batches(env_device, policy_device, storing_device, busy=None, **options):
+    env = PoolEnv(
+        "CartPole-v1",
+        32,
+        seed=0,
+        device=env_device,
+        categorical_action_encoding=True,
+        max_episode_steps=50,
+        info_keys=["step_count"],
+    )
+
+    def policy(*inputs):
+        if busy is not None:
+            busy()
+        return choose(*inputs)
+
+    collector = PoolCollector(
+        env,
+        TensorDictModule(policy, ["observation", "step_count"], ["action", "score"]),
+        frames_per_batch=32 * 100,
+        total_frames=32 * LONG,
+        policy_device=policy_device,
+        storing_device=storing_device,
+        trust_policy=True,
+        **options,
+    )
+    yield from collector
+    collector.shutdown()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("storing_device", ["cpu", "cuda"])
+@pytest.mark.parametrize("policy_device", ["cpu", "cuda"])
+@pytest.mark.parametrize("env_device", ["cpu", "cuda"])
+def test_bytes_of_long_collections(env_device, policy_device, storing_device, groups):
+    """10^4 steps with streams that are delayed at random, so that a missing wait shows."""
+    generator = random.Random(0)
+
+    def busy():
+        if generator.random() < 0.02:
+            torch.cuda._sleep(generator.randrange(1_000_000))  # about half a millisecond
+            with torch.cuda.stream(torch.cuda.Stream()):
+                torch.cuda._sleep(generator.randrange(1_000_000))
+
+    ours = batches(env_device, policy_device, storing_device, busy, double_buffered=groups)
+    for got, expected in zip(ours, batches("cpu", "cpu", "cpu"), strict=True):
+        assert all(value.device.type == storing_device for value in got.values(True, True))
+        for key in expected.keys(True, True):
+            if key == "score":  # its sum may be taken in another order
+                assert torch.allclose(got[key].cpu(), expected[key])
+            else:
+                assert torch.equal(got[key].cpu(), expected[key]), key
+
+
+def test_nothing_but_the_action_makes_the_host_wait():
+    env = PoolEnv(
+        "CartPole-v1", 64, device="cuda", categorical_action_encoding=True, info_keys=["step_count"]
+    )
+    root = env.reset()
+    for _ in range(10):
+        root["action"], _ = choose(root["observation"], root["step_count"])
+        _, root = env.step_and_maybe_reset(root)
+    torch.cuda.synchronize()
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds) as profile:
+        for _ in range(100):
+            root["action"], _ = choose(root["observation"], root["step_count"])
+            _, root = env.step_and_maybe_reset(root)
+    calls = Counter(event.name for event in profile.events())
+    assert calls["cudaEventSynchronize"] == 100
+    # The profiler itself ends with one.
+    assert calls["cudaStreamSynchronize"] == 0
+    assert calls["cudaDeviceSynchronize"] <= 1
+
+
+def test_pinned_batches():
+    collector = PoolCollector(
+        PoolEnv("CartPole-v1", 8),
+        frames_per_batch=64,
+        total_frames=64,
+        storing_device="cpu",
+        pin_memory=True,
+    )
+    for batch in collector:
+        assert all(value.is_pinned() for value in batch.values(True, True))
+    collector.shutdown()

@@ -35,6 +35,7 @@ from torchrl_pool.collecting.rollout_storage import (
 from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.specs import Key, check_dtypes
+from torchrl_pool.env.transfers import Uploads
 from torchrl_pool.transforms.collected import FusedPool
 from torchrl_pool.transforms.fused_env import FusedEnv
 
@@ -90,8 +91,8 @@ class PoolCollector(StoringCollector):
             for a small network, since threads that have nothing to do spin where the simulators run; torch's
             own number for convolutions, and from about 130 million multiplications a call on. Nothing is set
             where batches are collected in the background.
-        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
-            where a batch goes in one piece.
+        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device:
+            there each step goes, in a stream of its own, while the next one is made.
         use_buffers: ``False``: the policy is not called at construction, as in ``Collector``, where it may
             draw. No batch is ever written again, whatever ``use_buffers`` and ``return_same_td`` are.
         **kwargs: those of ``Collector``. ``auto_register_policy_transforms``, whether steps get ``is_init``
@@ -283,10 +284,13 @@ class PoolCollector(StoringCollector):
         else:
             elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
             recorded.update({key: row for key, row in rows.items() if key not in elsewhere})
-        pin_memory = self._pin_memory
-        if pin_memory is None:
-            pin_memory = self.storing_device is not None and self.storing_device.type == "cuda"
+        goes_up = self.storing_device is not None and self.storing_device.type == "cuda"
+        pin_memory = goes_up if self._pin_memory is None else self._pin_memory
         no_grad = torch.empty(0)
+        differentiable = [key for key in (*recorded, *filled_in) if template.get(key, no_grad).requires_grad]
+        # A step goes up as the executor leaves it: gradients find their way through the batch as it lies
+        # here, and transforms behind the executor write to it later.
+        step_by_step = goes_up and pin_memory and not differentiable and not self._runs_rest
         self._storage = RolloutStorage(
             env.num_envs,
             self.frames_per_batch,
@@ -294,10 +298,9 @@ class PoolCollector(StoringCollector):
             filled_in=filled_in,
             recorded=recorded,
             left_out=left_out,
-            differentiable=[
-                key for key in (*recorded, *filled_in) if template.get(key, no_grad).requires_grad
-            ],
+            differentiable=differentiable,
             pin_memory=pin_memory,
+            uploads=Uploads(self.storing_device) if step_by_step else None,
             column_strides=env.column_strides if isinstance(env, FusedPool) else list,
         )
         return self._storage

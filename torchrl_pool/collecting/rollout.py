@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
 
 from torchrl_pool import _core
@@ -26,6 +26,7 @@ from torchrl_pool.collecting.rollout_storage import (
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.transfers import down, pinned
 from torchrl_pool.transforms.collected import FusedPool
 from torchrl_pool.transforms.step_into import StepIntoBatch
 
@@ -60,8 +61,8 @@ class _Group:
         self.rows: RolloutRows
         self.flight = _core.Flight()  # its step, from submission to the end of the wait
         self.versions: list[Any] = []  # of the weights, by step
-        # The entries of the carrier that the pool has written, by the id of their copies on another device.
-        self.on_cpu: dict[int, torch.Tensor] = {}
+        # Of the carrier's tensors on a device, by id: they themselves, and what they were copied from.
+        self.origins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.next_root: dict[Key, torch.Tensor] = {}  # where the pool writes the root that follows
 
 
@@ -79,6 +80,7 @@ class Rollout:
         self._alone = num_groups == 1
         # Whether TorchRL runs transforms around what the executor does.
         self._is_within = isinstance(self._env, FusedPool) and self._env.runs_rest
+        self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
         self._random = False
         policy = collector._wrapped_policy
         lean = collector._lean_policy()
@@ -150,29 +152,21 @@ class Rollout:
             else:
                 carrier.update(self._env.full_action_spec[group.envs].rand())
             return
-        observed = self._moved(
-            carrier,
-            collector.policy_device if collector._cast_to_policy_device else None,
-            collector._sync_policy,
-        )
+        observed = carrier
+        device = collector.policy_device if collector._cast_to_policy_device else None
+        if device is not None:
+            # In the stream in which the policy will compute: nothing has to wait for it.
+            on_host = device.type == "cpu"
+            observed = _on_host(carrier, group.origins) if on_host else carrier.to(device, non_blocking=True)
         if self._captured:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         chosen = group.policy(observed)
         if self._captured:
             chosen = chosen.select(*collector._policy_output_keys, strict=False).clone()
         if chosen is not carrier:
+            if self._env._on_cpu and device is not None and device.type != "cpu":
+                chosen = _on_host(chosen.select(*collector._policy_output_keys, strict=False), {})
             carrier.update(chosen, keys_to_update=collector._policy_output_keys)
-
-    def _moved(
-        self, tensordict: TensorDictBase, device: torch.device | None, sync: Callable[[], None]
-    ) -> TensorDictBase:
-        if device is None:
-            return tensordict
-        no_sync = self._collector.no_cuda_sync
-        moved = tensordict.to(device, non_blocking=not no_sync or device.type == "cuda")
-        if not no_sync:
-            sync()
-        return moved
 
     # ---- the pool
 
@@ -180,23 +174,19 @@ class Rollout:
         collector, env = self._collector, self._env
         for entry in self._added:
             entry.complete_next(group.carrier)
-        root = self._moved(
-            group.carrier,
-            collector.env_device if collector._cast_to_env_device else None,
-            collector._sync_env,
-        )
         if self._is_within:
-            self._step_within(group, step, root)
+            self._step_within(group, step)
             return
         if step == 0:
             self._prepare_batch(group)
         storage = collector._storage
         assert storage is not None
+        root = group.carrier if self._on_cpu else _on_host(group.carrier, group.origins)
         assert self._batch is not None
         if storage.differentiable:
             self._batch.note_origins((group.envs, step), group.carrier)
         actions, action_addresses = env._check_actions(root, group.num_envs)
-        sources, source_addresses = group.rows.sources(root, group.on_cpu, zeros=self._random)
+        sources, source_addresses = group.rows.sources(root, zeros=self._random)
         group.next_root, root_addresses = (
             env._allocator.for_root()
             if self._alone
@@ -218,21 +208,24 @@ class Rollout:
                 group.flight, storage.layout, group.first, group.num_envs, *addresses, owner
             )
 
-    def _step_within(self, group: _Group, step: int, root: TensorDictBase) -> None:
+    def _step_within(self, group: _Group, step: int) -> None:
         """A step with transforms that TorchRL runs around what the executor writes into the batch.
 
         What batches hold is learned from the first one. Such a step, and one that goes TorchRL's way, is
         copied whole.
         """
-        collector, env = self._collector, self._env
+        collector, env, root = self._collector, self._env, group.carrier
         assert isinstance(env, FusedPool)
+        if collector._cast_to_env_device:
+            root = root.to(collector.env_device)
         storage, zeros = collector._storage, self._random
         if step == 0 and storage is not None and storage.fits(root.exclude("next"), zeros=zeros):
             self._prepare_batch(group)
         into = None
         if self._batch is not None:
             assert storage is not None
-            sources, addresses = group.rows.sources(root, group.on_cpu, zeros=zeros)
+            on_host = root if self._env._on_cpu else _on_host(root, {})
+            sources, addresses = group.rows.sources(on_host, zeros=zeros)
             into = StepIntoBatch(
                 storage.layout,
                 partial(group.rows.outputs, step),
@@ -299,33 +292,35 @@ class Rollout:
             self._pool.wait(group.flight)
 
     def _advance(self, group: _Group, step: int, resets: int) -> None:
-        """From the root of one step to the next one's."""
+        """From the root of one step to the next one's; what the step has written may leave for a device."""
         collector, env, batch = self._collector, self._env, self._batch
         assert batch is not None
         entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
         for entry in self._added:
             entries.pop(entry.key, None)
-        done = None
+        done = begins = None  # the same, where the simulators are and where the policy is
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
-        root: dict[Key, Any] = env._next_root.carried(entries, done if resets < group.num_envs else None)
+            begins = self._where_the_root_is(done)
+        root: dict[Key, Any] = env._next_root.carried(entries, begins if resets < group.num_envs else None)
         if self._alone:
             env._allocator.latest = group.next_root
         following, version = entries.get("next"), group.versions[-1]
         for entry in self._added:
-            root[entry.key] = entry.next_root(following, done, group.envs, version)
-        if env._on_cpu:
-            root.update(group.next_root)
-        else:
-            written = env._on_device(group.next_root)
-            group.on_cpu = {id(value): group.next_root[key] for key, value in written.items()}
-            root.update(written)
+            value = entry.next_root(following, begins, group.envs, version)
+            root[entry.key] = self._where_the_root_is(value)
+        written = env._on_device(group.next_root)
+        if not env._on_cpu:
+            group.origins = {id(value): (value, group.next_root[key]) for key, value in written.items()}
+        root.update(written)
         carrier = env._unsafe(root, num_rows=group.num_envs)
         if collector._carrier_has_no_device:
             carrier._device = None
         ended = self._ended(batch, (group.envs, step)) if self._ends else done
-        self._go_on(group, carrier, trajectories, ended)
+        self._go_on(group, carrier, trajectories, ended, begins if ended is done else None)
+        if group is self._groups[-1]:
+            batch.send(step + 1)
 
     def _go_on(
         self,
@@ -333,16 +328,31 @@ class Rollout:
         carrier: TensorDictBase,
         trajectories: TensorDictBase | None,
         ended: torch.Tensor | None,
+        begins: torch.Tensor | None = None,
     ) -> None:
-        """Gives a group the root of its next step, with the ids of the trajectories that it is in."""
+        """Gives a group the root of its next step, with the ids of the trajectories that it is in.
+
+        Args:
+            group: the group.
+            carrier: the root, without the ids.
+            trajectories: the ids until now.
+            ended: whose trajectories have ended.
+            begins: the same on the policy's device, where it is there already.
+        """
         if trajectories is not None:
             if self._ids_at_each_step and ended is not None and (number := int(ended.sum())):
                 ids = trajectories.get("traj_ids")
                 new = self._collector._traj_pool.get_traj_and_increment(number, device=ids.device)
-                ids = ids.masked_scatter(ended.to(ids.device), new)
+                ids = ids.masked_scatter(ended.to(ids.device) if begins is None else begins, new)
                 trajectories = self._env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
+
+    def _where_the_root_is(self, value: torch.Tensor) -> torch.Tensor:
+        env = self._env
+        if env._on_cpu or not value.is_cpu:
+            return value
+        return env._on_device({"value": pinned(value)})["value"]
 
     def _finish_batch(self, made: int) -> RolloutBatch:
         batch = self._batch
@@ -383,3 +393,20 @@ class Rollout:
         for group in self._groups:
             last = following[group.envs, -1].to(group.carrier.get(_IDS).device)
             group.carrier.set(_IDS, last.clone())
+
+
+def _on_host(
+    tensordict: TensorDictBase, origins: Mapping[int, tuple[torch.Tensor, torch.Tensor]]
+) -> TensorDictBase:
+    """The same as CPU tensors: what lies on a device only comes down, all at once."""
+    leaves = dict(tensordict.items(True, True))
+    if all(value.is_cpu for value in leaves.values()):
+        return tensordict
+    values = down([_origin(value, origins) for value in leaves.values()])
+    return TensorDict(dict(zip(leaves, values, strict=True)), tensordict.batch_size, device="cpu")
+
+
+def _origin(value: torch.Tensor, origins: Mapping[int, tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+    """What a tensor on a device was copied from, unless it was written to since."""
+    _, origin = origins.get(id(value), (None, None))
+    return value if origin is None or value.is_inference() or value._version > 0 else origin

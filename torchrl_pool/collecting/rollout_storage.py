@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -12,20 +12,37 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.collecting.recycler import Recycler
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.transfers import Pieces, Uploads
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
 Place: TypeAlias = "tuple[slice, int]"  # envs at a step
+
+
+class Strides(NamedTuple):
+    """Bytes from an env's row to the next env's, and from a step to the next."""
+
+    env: int
+    step: int
 
 
 class RolloutBatch:
     """Fresh tensors ``[N, T, *shape]`` for one rollout."""
 
     def __init__(self, storage: RolloutStorage) -> None:
+        self._storage = storage
+        self._sent = 0  # steps
+        by_step = {}
+        if storage.uploads is not None:
+            size = storage.num_steps, storage.by_step.num_bytes
+            self._steps = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+            self._steps_on_device = storage.uploads.begin(self._steps)
+            by_step = storage.by_step.of(self._steps)
         self.tensors = {
-            key: storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
+            key: by_step[key].transpose(0, 1)
+            if key in by_step
+            else storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
             for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
         }
-        self._storage = storage
         # What was copied to a place of an entry, where gradients shall find the way back.
         self._origins: dict[Key, list[tuple[Place, torch.Tensor]]] = defaultdict(list)
 
@@ -56,11 +73,29 @@ class RolloutBatch:
         for key, tensor in self.tensors.items():
             tensor[:, step:] = -1 if key == ("collector", "traj_ids") else 0
 
+    def send(self, num_steps: int) -> None:
+        """Lets the first steps go up to the device, which all envs have made, if the batch shall go there."""
+        uploads = self._storage.uploads
+        if uploads is not None:
+            for step in range(self._sent, num_steps):
+                uploads.send(self._steps_on_device[step], self._steps[step])
+            self._sent = num_steps
+
+    def _sent_up(self) -> dict[Key, torch.Tensor]:
+        """What has gone up step by step, as the batch has it."""
+        uploads, by_step = self._storage.uploads, self._storage.by_step
+        if uploads is None:
+            return {}
+        self.send(self._storage.num_steps)
+        uploads.finish(self._steps_on_device)
+        steps = by_step.of(self._steps_on_device)
+        return {key: value.transpose(0, 1).contiguous() for key, value in steps.items()}
+
     def as_tensordict(self, device: torch.device | None) -> TensorDict:
         """The batch ``[N, T]``, on this device (None: where it is, in a tensordict without a device)."""
         storage = self._storage
         result = TensorDict({}, batch_size=[storage.num_envs, storage.num_steps])
-        for key, tensor in self.tensors.items():
+        for key, tensor in {**self.tensors, **self._sent_up()}.items():
             result.set(key, tensor)
         with torch.set_grad_enabled(bool(self._origins)):
             for key, origins in self._origins.items():
@@ -102,14 +137,13 @@ class RolloutRows:
 
     def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
         self._storage = storage
-        env_row = first * storage.num_steps
         self._outputs = [
-            batch.tensors[key].data_ptr() + env_row * size if size else 0
-            for key, size in zip(storage.outputs, storage.output_bytes, strict=True)
+            batch.tensors[key].data_ptr() + first * strides.env if strides.step else 0
+            for key, strides in zip(storage.outputs, storage.output_strides, strict=True)
         ]
         self._recorded = [
-            batch.tensors[key].data_ptr() + env_row * size
-            for key, size in zip(storage.recorded, storage.recorded_bytes, strict=True)
+            batch.tensors[key].data_ptr() + first * strides.env
+            for key, strides in zip(storage.recorded, storage.recorded_strides, strict=True)
         ]
         self._expected = [
             (key, torch.Size((num_envs, *shape)), dtype) for key, (shape, dtype) in storage.recorded.items()
@@ -122,23 +156,22 @@ class RolloutRows:
         """
         storage = self._storage
         return [
-            base + step * size if size else root[key].data_ptr()
-            for base, size, key in zip(self._outputs, storage.output_bytes, storage.output_keys, strict=True)
+            base + step * strides.step if strides.step else root[key].data_ptr()
+            for base, strides, key in zip(
+                self._outputs, storage.output_strides, storage.output_keys, strict=True
+            )
         ]
 
     def recorded(self, step: int) -> list[int]:
         """Where what led to a step is recorded."""
-        sizes = self._storage.recorded_bytes
-        return [base + step * size for base, size in zip(self._recorded, sizes, strict=True)]
+        strides = self._storage.recorded_strides
+        return [base + step * one.step for base, one in zip(self._recorded, strides, strict=True)]
 
-    def sources(
-        self, root: TensorDictBase, on_cpu: Mapping[int, torch.Tensor], *, zeros: bool
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """The recorded entries of a root as contiguous CPU tensors, and their addresses.
+    def sources(self, root: TensorDictBase, *, zeros: bool) -> tuple[list[torch.Tensor], list[int]]:
+        """The recorded entries of a root as contiguous tensors, and their addresses.
 
         Args:
-            root: what a step begins with.
-            on_cpu: by the id of a tensor on another device, the one that it was copied from.
+            root: what a step begins with, on the CPU.
             zeros: whether zeros stand for entries that the root lacks.
 
         Raises:
@@ -150,11 +183,8 @@ class RolloutRows:
             if value is None:
                 if not zeros:
                     raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
-                value = torch.zeros(shape, dtype=dtype)
+                value = torch.zeros(shape, dtype=dtype, device="cpu")
             _check_row(key, value, shape, dtype)
-            if not value.is_cpu:
-                origin = on_cpu.get(id(value))
-                value = value.cpu() if origin is None else origin
             value = value.contiguous()
             tensors.append(value)
             addresses.append(value.data_ptr())
@@ -173,6 +203,7 @@ class RolloutStorage:
         left_out: entries that the batches do not hold.
         differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
+        uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
         column_strides: from the strides of the outputs to those of all columns that the executor writes.
     """
 
@@ -186,6 +217,7 @@ class RolloutStorage:
         left_out: Collection[Key],
         differentiable: Collection[Key],
         pin_memory: bool,
+        uploads: Uploads | None = None,
         column_strides: Callable[[list[int]], list[int]] = list,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
@@ -199,22 +231,30 @@ class RolloutStorage:
         elsewhere = {*left_out, *self.filled_in}
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
         self.recorded = dict(recorded)
-        self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
-        row_bytes = [_row_bytes(row) for row in outputs.values()]
+        self.uploads = uploads
+        # A step's rows lie together and go up in one piece, but for what is known at the end of a batch only.
+        goes_up = {} if uploads is None else {**self.recorded, **self.written}
+        goes_up.pop(("collector", "traj_ids"), None)
+        self.by_step = Pieces(
+            {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
+        )
+        self.recorded_strides = [self._strides(key, row) for key, row in recorded.items()]
         # Of the outputs, in a batch; 0: left out of it, and written to the next root instead.
-        self.output_bytes = [
-            size if key in self.written else 0 for key, size in zip(self.outputs, row_bytes, strict=True)
+        self.output_strides = [
+            self._strides(key, row) if key in self.written else Strides(_row_bytes(row), 0)
+            for key, row in zip(self.outputs, outputs.values(), strict=True)
         ]
         self.layout = _core.RolloutLayout(
-            out_strides=column_strides(
-                [
-                    in_batch * num_steps or size
-                    for in_batch, size in zip(self.output_bytes, row_bytes, strict=True)
-                ]
-            ),
-            recorded_bytes=self.recorded_bytes,
-            recorded_strides=[size * num_steps for size in self.recorded_bytes],
+            out_strides=column_strides([strides.env for strides in self.output_strides]),
+            recorded_bytes=[_row_bytes(row) for row in recorded.values()],
+            recorded_strides=[strides.env for strides in self.recorded_strides],
         )
+
+    def _strides(self, key: Key, row: Row) -> Strides:
+        size = _row_bytes(row)
+        if key in self.by_step.offsets:
+            return Strides(size, self.by_step.num_bytes)
+        return Strides(size * self.num_steps, size)
 
     def empty(self, key: Key, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""

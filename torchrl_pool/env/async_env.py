@@ -310,7 +310,7 @@ def _receive(
         raise TimeoutError(
             f"fewer than {least} results were there after {timeout} s; what is ready waits for the next call"
         )
-    number = results.number if env._on_cpu else results.number.to(env.device)
+    number = env._on_device({"env_index": results.number})["env_index"]
     data, next_root = _assemble(env, op, rows_sent(results.sent), results.values, results.first, number)
     if env_index is not None:
         return data[0], None if next_root is None else next_root[0]
@@ -343,7 +343,8 @@ class _Results:
         first_addresses: list[int] = []
         if num_resets:
             self.first, first_addresses = allocator.for_rows(count, rewards=False)
-        self.number = torch.empty(count, dtype=torch.int64, device="cpu")
+        pin_memory = self._env._pin_memory
+        self.number = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=pin_memory)
         return addresses, first_addresses, self.number.data_ptr()
 
 
@@ -360,7 +361,7 @@ def _assemble(
     ``first`` holds the next root's entries where some of the envs have begun an episode.
     """
     count = values["done"].shape[0]
-    on_device = values if env._on_cpu else env._on_device(values)
+    on_device = env._on_device(values)
     if op is _RESET:
         return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
     next_td = env._unsafe(on_device, num_rows=count)
@@ -370,7 +371,7 @@ def _assemble(
     if op is _STEP:
         return data, None
     if first is not None:
-        on_device = first if env._on_cpu else env._on_device(first)
+        on_device = env._on_device(first)
     following = env._next_root.continued(root, on_device)
     following["env_index"] = number
     next_root = env._unsafe(following, num_rows=count)

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key, key_of, torch_dtype
+from torchrl_pool.env.transfers import SMALL, Pieces
 
 # One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain
 # tuple, since one is made at every step.
@@ -18,9 +19,18 @@ Batch: TypeAlias = tuple[dict[Key, torch.Tensor], list[int]]
 
 
 class BatchAllocator:
-    """Makes fresh CPU tensors ``[num_envs, *shape]``, pinned if asked for, for each call of the executor."""
+    """Makes fresh CPU tensors ``[num_envs, *shape]`` for each call of the executor.
 
-    def __init__(self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool) -> None:
+    Args:
+        outputs: what the executor writes.
+        num_envs: of how many envs.
+        pin_memory: whether the tensors are pinned.
+        together: whether small ones share their memory, which is then to travel to a device in one copy.
+    """
+
+    def __init__(
+        self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool, together: bool = False
+    ) -> None:
         # Never written: empty_like is the cheapest way to a fresh tensor.
         self.step_templates = {
             key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s), device="cpu") for s in outputs
@@ -31,6 +41,7 @@ class BatchAllocator:
         self._empty_like: Callable[[torch.Tensor], torch.Tensor] = (
             partial(torch.empty_like, pin_memory=True) if pin_memory else torch.empty_like
         )
+        self._together, self._pin_memory = together, pin_memory
         # Views of the templates, by number of rows: the few numbers that a consumer receives at a time.
         self._rows_of = lru_cache(maxsize=64)(self._first_rows)
         # Made already, and seen by nobody. Taken with pop, which no other thread can interrupt.
@@ -57,9 +68,24 @@ class BatchAllocator:
         return {key: template[:num_rows] for key, template in templates.items()}
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
-        empty_like = self._empty_like
-        tensors = {key: empty_like(template) for key, template in templates.items()}
+        tensors = self._tensors(templates)
         return tensors, [tensor.data_ptr() for tensor in tensors.values()]
+
+    def _tensors(self, templates: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
+        empty_like = self._empty_like
+        if not self._together:
+            return {key: empty_like(template) for key, template in templates.items()}
+        small = {
+            key: (template.shape, template.dtype)
+            for key, template in templates.items()
+            if template.numel() * template.element_size() <= SMALL
+        }
+        pieces = Pieces(small)
+        memory = torch.empty(pieces.num_bytes, dtype=torch.uint8, device="cpu", pin_memory=self._pin_memory)
+        tensors = pieces.of(memory)
+        return {
+            key: tensors[key] if key in small else empty_like(template) for key, template in templates.items()
+        }
 
     def prepare_step(self) -> None:
         """Makes what for_step gives next, at a time that costs nothing."""

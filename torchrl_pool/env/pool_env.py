@@ -62,8 +62,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
             Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
             envs live in this process, where a debugger can look at them.
-        device: where outputs go. A CUDA device gets them through pinned memory without blocking; actions
-            may be there too. ``None``: CPU tensors in tensordicts without a device.
+        device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
+            without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
+            tensors in tensordicts without a device.
         pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
         seed: as ``set_seed(seed)`` right after construction. Default: seeds from the system.
         max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's.
@@ -384,12 +385,12 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
 
-        next_values = tensors if self._on_cpu else self._on_device(tensors)
+        next_values = self._on_device(tensors)
         next_td = ready[0] if ready else self._unsafe(next_values, names)
         if resets:
             self._allocator.latest = spare[0]
             root = self._next_root.carried(entries, next_values["done"] if resets < self.num_envs else None)
-            root.update(spare[0] if self._on_cpu else self._on_device(spare[0]))
+            root.update(self._on_device(spare[0]))
             next_root = self._unsafe(root, names)
         else:
             self._allocator.latest = tensors

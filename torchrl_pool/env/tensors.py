@@ -13,6 +13,7 @@ from torchrl_pool import _core
 from torchrl_pool.env.buffers import BatchAllocator
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.transfers import down, up
 
 
 class TensorMethods(EnvBase):
@@ -35,7 +36,7 @@ class TensorMethods(EnvBase):
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
         self._overlaps = self._on_cpu and self.num_threads > 1
-        self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory)
+        self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory, not self._on_cpu)
         self.step_keys = list(self._allocator.step_templates)
         self.root_keys = [key for key in self.step_keys if key not in self._allocator.reward_keys]
 
@@ -62,20 +63,23 @@ class TensorMethods(EnvBase):
                 raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
             if action.is_neg():  # its memory holds the opposite
                 action = action.resolve_neg()
-            if not action.is_cpu:
-                if self._on_cpu:
-                    raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
-                action = action.cpu()
-            action = action.contiguous()
+            if action.is_cpu:
+                action = action.contiguous()
+                addresses.append(action.data_ptr())
+            elif self._on_cpu:
+                raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
             actions.append(action)
-            addresses.append(action.data_ptr())
+        if len(addresses) < len(actions):
+            actions = down(actions)
+            addresses = [action.data_ptr() for action in actions]
         return actions, addresses
 
     def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
-        return {key: value.to(self.device, non_blocking=True) for key, value in values.items()}
+        """What the executor has written, where users see it."""
+        return values if self._on_cpu else up(values, self.device)
 
     def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
-        return self._unsafe(tensors if self._on_cpu else self._on_device(tensors))
+        return self._unsafe(self._on_device(tensors))
 
     def _unsafe(
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None

@@ -35,12 +35,14 @@ class TracedMethods(LifeMethods):
         written, begun = self._traced_rows(self.step_keys), self._traced_rows(self.root_keys)
         torch.ops.torchrl_pool.step_and_reset(self._order, self._number, actions, written, begun)
         after = self._traced_values(self.step_keys, written)
-        root = self._traced_root(tensordict, after.get("done"), dict(zip(self.root_keys, begun, strict=True)))
+        first = dict(zip(self.root_keys, begun, strict=True))
+        action_keys = [key for key, _, _ in self._action_layout]
+        root = traced_root(tensordict, after.get("done"), first, action_keys, self.step_keys)
         preset = tensordict.get("next", None)
         if preset is not None:
             after.update(preset.exclude(*self.step_keys))
         tensordict.set("next", after)
-        return tensordict, root
+        return tensordict, TensorDict(root, batch_size=self.batch_size, device=self.device)
 
     def _traced_step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = tensordict.get("_step", None)
@@ -89,25 +91,36 @@ class TracedMethods(LifeMethods):
             dict(zip(keys, values, strict=True)), batch_size=self.batch_size, device=self.device
         )
 
-    def _traced_root(
-        self, tensordict: TensorDictBase, done: torch.Tensor, begun: dict[Key, torch.Tensor]
-    ) -> TensorDict:
-        """What the executor has written, and the entries that no reset writes, as :class:`NextRoot` has them.
 
-        Keys stay in their order: with another one the next call would be traced again.
-        """
-        actions = [key for key, _, _ in self._action_layout]
-        not_carried = {"next", "_reset", "_step", *self.step_keys}
-        goes_on = ~done.reshape(-1)
-        goes_on = goes_on | ~goes_on.any()  # TorchRL clears nothing where all begin anew
-        root: dict[Key, Any] = {}
-        for key in tensordict.keys(True, True):
-            if key in begun:
-                root[key] = begun[key]
-            elif (key if isinstance(key, str) else key[0]) not in not_carried:
-                value = tensordict.get(key)
-                if key not in actions:
-                    keeps = goes_on.reshape(-1, *[1] * (value.ndim - 1))
-                    value = torch.where(keeps, value, torch.zeros((), dtype=value.dtype, device=value.device))
-                root[key] = value
-        return TensorDict({**root, **begun}, batch_size=self.batch_size, device=self.device)
+def traced_root(
+    tensordict: TensorDictBase,
+    done: torch.Tensor,
+    begun: dict[Key, torch.Tensor],
+    actions: Sequence[Key],
+    written: Sequence[Key],
+) -> dict[Key, Any]:
+    """What the executor has written, and the entries that no reset writes, as :class:`NextRoot` has them.
+
+    Keys stay in their order: with another one the next call would be traced again.
+
+    Args:
+        tensordict: what the step began with.
+        done: the rows that begin an episode.
+        begun: what the executor has written into the root.
+        actions: the keys of what it reads.
+        written: those of what it writes in a step.
+    """
+    not_carried = {"next", "_reset", "_step", *written}
+    goes_on = ~done.reshape(-1)
+    goes_on = goes_on | ~goes_on.any()  # TorchRL clears nothing where all begin anew
+    root: dict[Key, Any] = {}
+    for key in tensordict.keys(True, True):
+        if key in begun:
+            root[key] = begun[key]
+        elif (key if isinstance(key, str) else key[0]) not in not_carried:
+            value = tensordict.get(key)
+            if key not in actions:
+                keeps = goes_on.reshape(-1, *[1] * (value.ndim - 1))
+                value = torch.where(keeps, value, torch.zeros((), dtype=value.dtype, device=value.device))
+            root[key] = value
+    return {**root, **begun}

@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Program, Value
 
 
@@ -189,8 +190,8 @@ class Hidden:
 class ChainAllocator(BatchAllocator):
     """The pool's allocator, for a chain's entries: addresses are those of all columns."""
 
-    def __init__(self, chain: Chain, num_envs: int, pin_memory: bool) -> None:
-        super().__init__((), num_envs, pin_memory)
+    def __init__(self, chain: Chain, num_envs: int, pin_memory: bool, together: bool) -> None:
+        super().__init__((), num_envs, pin_memory, together)
         self._chain = chain
         self.step_templates = {
             key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
@@ -206,8 +207,7 @@ class ChainAllocator(BatchAllocator):
         self._root_columns = _Columns(chain.root_positions, root)
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
-        empty_like = self._empty_like
-        tensors = {key: empty_like(template) for key, template in templates.items()}
+        tensors = self._tensors(templates)
         columns = self._out_columns if templates is self.step_templates else self._root_columns
         return tensors, columns.spread([tensor.data_ptr() for tensor in tensors.values()])
 
@@ -269,8 +269,8 @@ class Inputs:
             num_rows: of how many envs; None: all.
             known: tensors for all envs that are as the specs have it.
         """
-        carried: list[Any] = []
-        addresses: list[int] = []
+        carried: list[Any] = []  # None: an entry that may be missing, and is
+        away = False
         for one in self.carried:
             key = one.key
             value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
@@ -282,26 +282,35 @@ class Inputs:
                     return None  # TorchRL hands on the tensor itself, and what it comes from
             if known is not None and (latest := known.get(key)) is not None and latest is value:
                 carried.append(latest)
-                addresses.append(latest.data_ptr())
                 continue
             if value is None:
                 if one.required:
                     return None
-                addresses.append(0)
+                carried.append(None)
                 continue
             shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
             if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
                 return None
-            if not value.is_cpu or not value.is_contiguous():
-                value = value.cpu().contiguous()
-            carried.append(value)
-            addresses.append(value.data_ptr())
+            away = away or not value.is_cpu
+            carried.append(value.contiguous())
         if self._inverse:
             root = self._copy_of(root)
             for transform in self._inverse:
                 root = transform._inv_call(root)
-        actions, action_addresses = self._env._check_actions(root, num_rows)
-        return actions + carried, action_addresses + addresses
+        if away:
+            root, carried = self._down(root, carried)
+        actions, addresses = self._env._check_actions(root, num_rows)
+        addresses += [0 if value is None else value.data_ptr() for value in carried]
+        return actions + carried, addresses
+
+    def _down(self, root: TensorDictBase, carried: list[Any]) -> tuple[TensorDictBase, list[Any]]:
+        """The root's actions and what is carried, from a device, in one go."""
+        actions = {key: root.get(key, None) for key, _, _ in self._env._action_layout}
+        given = [value for value in (*actions.values(), *carried) if isinstance(value, torch.Tensor)]
+        there = dict(zip(map(id, given), down(given), strict=True))
+        actions = {key: there.get(id(value), value) for key, value in actions.items()}
+        carried = [there.get(id(value)) for value in carried]
+        return self._env._unsafe(actions, num_rows=root.batch_size[0]), carried
 
     def _copy_of(self, root: TensorDictBase) -> TensorDictBase:
         """The same tensors in a tensordict that transforms may set others in."""

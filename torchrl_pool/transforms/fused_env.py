@@ -22,6 +22,7 @@ from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
 from torchrl_pool.transforms.step_into import StepIntoBatch
+from torchrl_pool.transforms.traced_part import TracedPart
 
 
 class NativePart:
@@ -29,17 +30,18 @@ class NativePart:
 
     def __init__(self, env: PoolEnv, chain: Chain, action_keys: list[Key]) -> None:
         self.env, self.chain = env, chain
-        self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory)
+        self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
         self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
         self.into: StepIntoBatch | None = None  # where the next step writes to, too
+        self.traced = TracedPart(self)
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
-        return self.unsafe(tensors if env._on_cpu else env._on_device(tensors))
+        return self.unsafe(env._on_device(tensors))
 
     def unsafe(
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
@@ -110,13 +112,13 @@ class NativePart:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
 
         self.is_stale = False
-        next_values = tensors if env._on_cpu else env._on_device(tensors)
+        next_values = env._on_device(tensors)
         next_td = ready[0] if ready else self.unsafe(next_values, names)
         if resets:
             chain.hidden.latest = chain.hidden.root
             allocator.latest = spare[0]
             root = self.next_root.carried(entries, next_values["done"] if resets < env.num_envs else None)
-            root.update(spare[0] if env._on_cpu else env._on_device(spare[0]))
+            root.update(env._on_device(spare[0]))
             next_root = self.unsafe(root, names)
         else:
             chain.hidden.latest = chain.hidden.out
@@ -236,6 +238,10 @@ class FusedEnv(TransformedEnv):
         """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
         elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
         elsewhere = super().step_and_maybe_reset
+        if torch.compiler.is_compiling():
+            part: NativePart | None = self.__dict__["_part"]  # that of the reset before
+            if part is not None and not self.__dict__["_fusion"].rest:
+                return part.traced.step_and_reset(tensordict)
         native = self.native()
         if (own := self.__dict__)["_fusion"].rest:
             return elsewhere(tensordict)
@@ -295,9 +301,11 @@ class FusedEnv(TransformedEnv):
         self.__dict__["_reset_root"] = tensordict
         try:
             root: TensorDictBase = super().reset(tensordict, **kwargs)
-            return root
         finally:
             self.__dict__["_reset_root"] = None
+        if not torch.compiler.is_compiling():
+            self.native()  # a first reset may change transforms: compiled steps find them as they are now
+        return root
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         native, rest = self.native(), self.__dict__["_fusion"].rest
