@@ -1,4 +1,4 @@
-"""Recurrent PPO: what it learns from is what was collected, and it remembers."""
+"""Recurrent PPO, also with older weights: what it learns from is what was collected, and it remembers."""
 
 from functools import partial
 
@@ -7,21 +7,24 @@ import torch
 from building import build_plugin
 from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
-from torchrl.objectives.value import GAE
+from torchrl.objectives.value import GAE, VTrace
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 import torchrl_pool
 from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool.examples import appo, ppo
 from torchrl_pool.examples.networks import actor_and_critic
-from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
+from torchrl_pool.examples.ppo import PROGRAM
 from torchrl_pool.examples.recurrent import Memory
 from torchrl_pool.examples.training_run import evaluate, save_checkpoint
-from torchrl_pool.training import PPOUpdate, estimate_advantages, minibatches
+from torchrl_pool.training import PPOUpdate, estimate_advantages, estimate_vtrace, minibatches
+from torchrl_pool.training.vtrace import _log_ratios
 
 N, T, LENGTH = 6, 40, 20
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+PROGRAMS = pytest.mark.parametrize("program", [ppo.PROGRAM, appo.PROGRAM], ids=["ppo", "appo"])
 
 
 class Learner:
@@ -109,6 +112,47 @@ def test_values_of_what_follows_go_on_from_the_state_before():
     torch.testing.assert_close(batch["next", "state_value"][ended], following[ended], rtol=0, atol=1e-6)
 
 
+# ---- weights that have learned since
+
+
+@CELLS
+@pytest.mark.parametrize("options", [[], ["--double-buffered"], ["--max-lag", "1", "--refreshes", "2"]])
+def test_v_trace_computes_the_log_probs_of_the_collection(tmp_path, cell, options):
+    arguments = [*RUN, "--num-envs", str(N), "--frames-per-batch", str(N * T), "--minibatch-size", str(N * T)]
+    arguments += ["--recurrent", cell, "--sequence-length", str(LENGTH), "--max-lag", "0", *options]
+    arguments += ["--learning-rate", "1e-12"]  # no weight moves, and the policy ends episodes early
+    training = appo.PROGRAM.training(
+        appo.PROGRAM.config_of(appo.PROGRAM.parser().parse_args(arguments)), tmp_path
+    )
+    training.iterate()
+    batch = training.actors.next(1)
+    assert batch["is_init"].sum() > N
+    assert batch["hidden"][:, 0].any(), "a sequence must begin within an episode"
+    log_ratios = _log_ratios(training.vtrace, batch, 2 * LENGTH, LENGTH)
+    torch.testing.assert_close(log_ratios, torch.zeros(N * T), rtol=0, atol=1e-5)
+    training.close()
+
+
+@CELLS
+def test_v_trace_compares_with_what_is_learned_from(cell):
+    """Newer weights would remember something else, too: sequences as in TorchRL's recurrent mode."""
+    learner = Learner(cell)
+    with torch.no_grad():
+        for parameter in {*learner.actor.parameters(), *learner.critic.parameters()}:
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    vtrace = VTrace(gamma=0.99, actor_network=learner.actor, value_network=learner.critic)
+    batch = learner.batch
+    sequences = batch.reshape(-1).view(-1, LENGTH)
+    with set_recurrent_mode(True), torch.no_grad():
+        expected = learner.actor.get_dist(sequences).log_prob(sequences["action"]).reshape(-1)
+        values = learner.critic(sequences)["state_value"].view(N, T, 1)
+    found = _log_ratios(vtrace, batch, 4096, LENGTH)
+    torch.testing.assert_close(found, expected - batch["action_log_prob"].reshape(-1), rtol=0, atol=1e-5)
+    assert not torch.allclose(found, _log_ratios(vtrace, batch, 4096, 1), rtol=0, atol=1e-3)
+    estimate_vtrace(vtrace, batch, sequence_length=LENGTH)
+    torch.testing.assert_close(batch["state_value"], values, rtol=0, atol=1e-5)
+
+
 def test_minibatches_are_whole_sequences():
     seen = list(minibatches(N * T, 3 * LENGTH, LENGTH))
     assert [len(indices) for indices in seen] == [3 * LENGTH] * 4
@@ -125,7 +169,7 @@ def test_sequences_are_not_compiled():
         PPOUpdate(learner.loss, torch.optim.SGD, compile=True, sequence_length=LENGTH)
 
 
-# ---- the program
+# ---- the programs
 
 RUN = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2"]
 
@@ -149,17 +193,20 @@ def weights_of(folder):
 
 
 @CELLS
-def test_a_resumed_training_ends_with_the_same_weights(tmp_path, cell):
+@PROGRAMS
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path, program, cell):
     arguments = [*RUN, "--recurrent", cell, "--sequence-length", "16", "--total-frames", "512", "--quiet"]
-    whole, parts = (tmp_path / name / "ppo-CartPole-v1-0" for name in ("whole", "parts"))
-    assert PROGRAM.main([*arguments, "--evaluate", "2", "--output", str(whole.parent)]) == 0
+    if program is appo.PROGRAM:
+        arguments += ["--max-lag", "0", "--refreshes", "2"]
+    whole, parts = (tmp_path / name / f"{program.name}-CartPole-v1-0" for name in ("whole", "parts"))
+    assert program.main([*arguments, "--evaluate", "2", "--output", str(whole.parent)]) == 0
     parts.mkdir(parents=True)
-    first = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), parts)
+    first = program.training(program.config_of(program.parser().parse_args(arguments)), parts)
     for _ in range(2):
         first.iterate()
     save_checkpoint(parts / "checkpoint.pt", first.state_dict())
     first.close()
-    assert PROGRAM.main(["--quiet", "--evaluate", "0", "--resume", str(parts / "checkpoint.pt")]) == 0
+    assert program.main(["--quiet", "--evaluate", "0", "--resume", str(parts / "checkpoint.pt")]) == 0
     assert torch.equal(weights_of(whole), weights_of(parts))
 
 
@@ -170,13 +217,15 @@ def test_pictures_are_remembered(tmp_path):
     assert PROGRAM.main([*arguments, "--quiet", "--output", str(tmp_path)]) == 0
 
 
-@pytest.mark.parametrize("recurrent", ["lstm", "none"])
-def test_only_a_memory_knows_the_cue_when_it_is_asked_for(tmp_path, recurrent):
+@pytest.mark.parametrize(
+    ("program", "recurrent"), [(ppo.PROGRAM, "lstm"), (ppo.PROGRAM, "none"), (appo.PROGRAM, "gru")]
+)
+def test_only_a_memory_knows_the_cue_when_it_is_asked_for(tmp_path, program, recurrent):
     torchrl_pool.load_plugin(build_plugin("cue"))
     arguments = ["--task", "Cue-v0", "--preset", "classic", "--recurrent", recurrent, "--hidden", "16"]
     arguments += ["--hidden-size", "16", "--frames-per-batch", "640", "--minibatch-size", "320"]
     arguments += ["--sequence-length", "20", "--total-frames", "19200", "--num-envs", "32"]
-    training = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)
+    training = program.training(program.config_of(program.parser().parse_args(arguments)), tmp_path)
     while not training.is_over:
         training.iterate()
     returns = evaluate(training.evaluation_env(200), training.actor)

@@ -108,7 +108,9 @@ class APPOTraining(PPOTraining):
         return {**super().advance(), "largest_lag": self.actors.largest_lag}
 
     def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
-        return estimate_vtrace(self.vtrace, batch) if self.config.vtrace else super()._estimate(batch)
+        if not self.config.vtrace:
+            return super()._estimate(batch)
+        return estimate_vtrace(self.vtrace, batch, sequence_length=self.config.steps_in_a_row)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)

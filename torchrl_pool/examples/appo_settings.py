@@ -26,8 +26,6 @@ class Config(ppo_settings.Config):
         super().check()
         if self.architecture != "synchronous":
             raise ValueError("--architecture: expected none, APPO's is said by --max-lag and --refreshes")
-        if self.recurrent != "none":
-            raise ValueError("--recurrent: expected none, APPO has no memories; ppo has")
         self.check_positive("refreshes", "population", "exchange_frames")
         if self.max_lag < 0:
             raise ValueError(f"--max-lag: expected at least 0, got {self.max_lag}")

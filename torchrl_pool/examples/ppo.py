@@ -117,7 +117,7 @@ class PPOTraining(ActorTraining[Config]):
 
     def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
         # Where only the time limit ended an episode, the value of what would have followed counts.
-        return estimate_advantages(self.advantage, batch)
+        return estimate_advantages(self.advantage, batch, sequence_length=self.config.steps_in_a_row)
 
     def state_dict(self) -> dict[str, Any]:
         return {

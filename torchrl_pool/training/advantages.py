@@ -8,11 +8,13 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.objectives.value import GAE
 
-from torchrl_pool.training.module_calls import Tensors, call, networks_of
+from torchrl_pool.training.module_calls import Tensors, called_in_pieces, networks_of
 
 
 @torch.no_grad()
-def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> TensorDictBase:
+def estimate_advantages(
+    gae: GAE, batch: TensorDictBase, chunk: int = 4096, sequence_length: int = 1
+) -> TensorDictBase:
     """Writes what ``gae(batch)`` writes, from a batch ``[N, T]`` of a collector.
 
     The observation after a step is the one before the next step, but at the end of the batch and of an
@@ -24,6 +26,8 @@ def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> T
         gae: its ``gamma``, ``lmbda``, ``value_network``, keys, and ``average_gae`` are followed.
         batch: with names as a collector gives them, where entries under ``"next"`` are the next step's.
         chunk: rows that the critic is given at a time.
+        sequence_length: steps that a memory goes through from the state that the collector stored with the
+            first of them, as in :class:`~torchrl_pool.training.PPOUpdate`; 1: each step's own is read.
 
     Returns:
         The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the
@@ -50,7 +54,7 @@ def estimate_advantages(gae: GAE, batch: TensorDictBase, chunk: int = 4096) -> T
     keys, after = gae.tensor_keys, batch.get("next")
     reward, done = after.get(keys.reward), after.get(keys.done)
     terminated = after.get(keys.terminated, done)
-    value, next_value = values_of(gae, batch, done, chunk)
+    value, next_value = values_of(gae, batch, done, chunk, sequence_length)
     # [N, T] each: small tensors are what the recursion over T is made of.
     gamma, lmbda = gae.gamma.item(), gae.lmbda.item()
     delta = (reward + gamma * next_value * ~terminated - value).squeeze(-1)
@@ -83,25 +87,20 @@ def _check(gae: GAE, batch: TensorDictBase) -> None:
 
 
 def values_of(
-    estimator: Any, batch: TensorDictBase, done: torch.Tensor, chunk: int
+    estimator: Any, batch: TensorDictBase, done: torch.Tensor, chunk: int, sequence_length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The critic's values ``[N, T, 1]`` of the steps' observations, and of those that follow them."""
-    networks = networks_of(estimator.value_network)
     key = estimator.tensor_keys.value
     in_keys: list[Any] = list(estimator.value_network.in_keys)
 
-    def values(source: TensorDictBase) -> torch.Tensor:
-        parts = []
-        for rows in zip(*[source.get(in_key).split(chunk) for in_key in in_keys], strict=True):
-            tensors: Tensors = dict(zip(in_keys, rows, strict=True))
-            call(networks, tensors)
-            parts.append(tensors[key])
-        return torch.cat(parts)
+    def values(source: TensorDictBase, length: int) -> torch.Tensor:
+        networks = networks_of(estimator.value_network, length)
+        tensors: Tensors = {in_key: source.get(in_key) for in_key in in_keys}
+        return called_in_pieces(networks, tensors, [key], length, chunk)[key]
 
-    needed = batch.select(*in_keys)
-    value = values(needed.reshape(-1)).reshape(done.shape)
+    value = values(batch.select(*in_keys).reshape(-1), sequence_length).reshape(done.shape)
     next_value = torch.cat([value[:, 1:], torch.empty_like(value[:, :1])], dim=1)
     cut = done.squeeze(-1).clone()  # where no next step has the observation
     cut[:, -1] = True
-    next_value[cut] = values(batch.get("next").select(*in_keys)[cut])
+    next_value[cut] = values(batch.get("next").select(*in_keys)[cut], 1)
     return value, next_value

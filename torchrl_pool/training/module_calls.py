@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from torchrl_pool.collecting.lean_policy import NetworkCall, parts_of
@@ -42,6 +43,32 @@ def call(networks: Iterable[Call], tensors: Tensors) -> None:
     """Calls networks one after the other, each with what is in the dict, which gets what they return."""
     for network in networks:
         network(tensors)
+
+
+def called_in_pieces(
+    networks: Sequence[Call],
+    tensors: Tensors,
+    out_keys: Iterable[Key],
+    sequence_length: int = 1,
+    rows: int = 4096,
+) -> Tensors:
+    """What networks return for all rows, but with some rows at a time: what they make on the way stays small.
+
+    Args:
+        networks: in the order of their calls.
+        tensors: what they read ``[all rows, …]``: sequence after sequence.
+        out_keys: of what is kept.
+        sequence_length: rows that stay together.
+        rows: of a piece; whole sequences, at least one.
+    """
+    found: dict[Key, list[Tensor]] = {key: [] for key in out_keys}
+    rows = max(rows // sequence_length, 1) * sequence_length
+    for piece in zip(*[torch.split(column, rows) for column in tensors.values()], strict=True):
+        part: Tensors = dict(zip(tensors, piece, strict=True))
+        call(networks, part)
+        for key, parts in found.items():
+            parts.append(part[key])
+    return {key: torch.cat(parts) for key, parts in found.items()}
 
 
 def distinct(calls: Iterable[Call]) -> list[Call]:

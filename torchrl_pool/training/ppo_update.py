@@ -15,7 +15,7 @@ from torchrl_pool.training.compiled_once import CompiledOnce
 from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import flatten_parameters, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
-from torchrl_pool.training.module_calls import Tensors, call, distinct, networks_of
+from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, distinct, networks_of
 
 
 class PPOUpdate:
@@ -138,21 +138,13 @@ class PPOUpdate:
             value targets by the values of today's critic.
         """
         action, before, _, target, *rest = columns
-        terms = self._terms
-        parts: list[list[torch.Tensor]] = []
-        observed = rest[terms.clips_value :]
-        chunk = max(4096 // self.sequence_length, 1) * self.sequence_length
-        for rows in zip(
-            *[torch.split(column, chunk) for column in (action, before, target, *observed)], strict=True
-        ):
-            tensors: Tensors = dict(zip(terms.observed, rows[3:], strict=True))
-            call(terms.calls, tensors)
-            log_ratio = terms.density.log_prob(tensors, rows[0]) - rows[1]
-            entropy = torch.full_like(log_ratio, torch.nan)
-            if terms.density.has_entropy:
-                entropy = terms.density.entropy(tensors)
-            parts.append([log_ratio, entropy, rows[2] - tensors[terms.value_key].squeeze(-1)])
-        log_ratio, entropy, error = (torch.cat(column) for column in zip(*parts, strict=True))
+        terms, density = self._terms, self._terms.density
+        observed: Tensors = dict(zip(terms.observed, rest[terms.clips_value :], strict=True))
+        needed = [*density.keys.values(), terms.value_key]
+        found = called_in_pieces(terms.calls, observed, needed, self.sequence_length)
+        log_ratio = density.log_prob(found, action) - before
+        entropy = density.entropy(found) if density.has_entropy else torch.full_like(log_ratio, torch.nan)
+        error = target - found[terms.value_key].squeeze(-1)
         low, high = self.loss._clip_bounds
         clipped = (log_ratio < low) | (log_ratio > high)
         return {

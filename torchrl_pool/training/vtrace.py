@@ -10,7 +10,7 @@ from torchrl.objectives.value import VTrace
 
 from torchrl_pool.training.advantages import values_of
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.module_calls import Tensors, call, networks_of
+from torchrl_pool.training.module_calls import Tensors, called_in_pieces, networks_of
 
 
 @torch.no_grad()
@@ -68,7 +68,9 @@ def vtrace_targets(
 
 
 @torch.no_grad()
-def estimate_vtrace(vtrace: VTrace, batch: TensorDictBase, chunk: int = 4096) -> TensorDictBase:
+def estimate_vtrace(
+    vtrace: VTrace, batch: TensorDictBase, chunk: int = 4096, sequence_length: int = 1
+) -> TensorDictBase:
     """Writes V-trace's advantages and targets (Espeholt et al. 2018) into a batch ``[N, T]`` of a collector.
 
     It is to :class:`~torchrl.objectives.value.VTrace` what
@@ -80,6 +82,9 @@ def estimate_vtrace(vtrace: VTrace, batch: TensorDictBase, chunk: int = 4096) ->
         vtrace: its ``gamma``, ``rho_thresh``, ``c_thresh``, networks, keys, and ``average_adv`` are followed.
         batch: with names as a collector gives them, where entries under ``"next"`` are the next step's.
         chunk: rows that the networks are given at a time.
+        sequence_length: steps that a memory goes through from the state that the collector stored with the
+            first of them, as in :class:`~torchrl_pool.training.PPOUpdate`; 1: each step's own is read, which
+            older weights have made.
 
     Returns:
         The batch with ``"advantage"``, ``"value_target"`` and ``"state_value"``, ``[N, T, 1]``, under the
@@ -115,8 +120,8 @@ def estimate_vtrace(vtrace: VTrace, batch: TensorDictBase, chunk: int = 4096) ->
         raise ValueError(f"vtrace: these options are not known here: {', '.join(unknown)}")
     reward, done = after.get(keys.reward), after.get(keys.done)
     terminated = after.get(keys.terminated, done)
-    value, next_value = values_of(vtrace, batch, done, chunk)
-    log_ratio = _log_ratios(vtrace, batch, chunk).view_as(reward)
+    value, next_value = values_of(vtrace, batch, done, chunk, sequence_length)
+    log_ratio = _log_ratios(vtrace, batch, chunk, sequence_length).view_as(reward)
     columns = [one.squeeze(-1) for one in (log_ratio, value, next_value, reward, done, terminated)]
     clips = {"rho_clip": vtrace.rho_thresh.item(), "c_clip": vtrace.c_thresh.item()}
     estimated = vtrace_targets(*columns, gamma=vtrace.gamma.item(), **clips)
@@ -130,20 +135,16 @@ def estimate_vtrace(vtrace: VTrace, batch: TensorDictBase, chunk: int = 4096) ->
     return batch
 
 
-def _log_ratios(vtrace: VTrace, batch: TensorDictBase, chunk: int) -> torch.Tensor:
+def _log_ratios(vtrace: VTrace, batch: TensorDictBase, chunk: int, sequence_length: int) -> torch.Tensor:
     """Today's log-probabilities of the actions less those that they were chosen with ``[N · T]``."""
     actor: Any = vtrace.actor_network
     modules = list(actor.module)
     density = density_of(modules[-1])
-    networks = [one for part in modules[:-1] for one in networks_of(part)]
+    networks = [one for part in modules[:-1] for one in networks_of(part, sequence_length)]
     in_keys: list[Any] = list(actor.in_keys)
     rows = batch.select(*in_keys, *actor.out_keys, strict=False).reshape(-1)
     log_prob: torch.Tensor = rows.get(vtrace.tensor_keys.sample_log_prob)
     action, before = density.prepared(rows.get(modules[-1].out_keys[0]), log_prob)
-    columns = [action, *[rows.get(key) for key in in_keys]]
-    parts = []
-    for piece in zip(*[column.split(chunk) for column in columns], strict=True):
-        tensors: Tensors = dict(zip(in_keys, piece[1:], strict=True))
-        call(networks, tensors)
-        parts.append(density.log_prob(tensors, piece[0]))
-    return torch.cat(parts) - before
+    tensors: Tensors = {key: rows.get(key) for key in in_keys}
+    parameters = called_in_pieces(networks, tensors, density.keys.values(), sequence_length, chunk)
+    return density.log_prob(parameters, action) - before
