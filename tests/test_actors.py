@@ -78,6 +78,18 @@ def test_one_behind_gives_equal_weights_whatever_the_speed(program, actors, begi
     assert not torch.equal(weights_of(other), found[0])
 
 
+def test_minibatches_in_parts_give_the_weights_of_whole_ones(begin):
+    found = []
+    for parts in ("1", "3"):
+        arguments = ["--architecture", "cleanba", "--actors", "2", "--gradient-accumulation", parts]
+        training = begin(ppo, *arguments)
+        assert training.update.gradient_accumulation == int(parts)
+        for _ in range(4):
+            training.iterate()
+        found.append(weights_of(training))
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-5)
+
+
 @programs
 def test_one_behind_acts_with_the_weights_from_before_the_last_update(program, begin):
     training = begin(program, "--architecture", "cleanba", "--actors", "2")

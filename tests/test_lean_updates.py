@@ -141,6 +141,25 @@ def test_several_updates_end_where_plain_ones_do():
         torch.testing.assert_close(lean, plain, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("parts", "compile"), [(2, False), (3, False), (40, False), (3, True)])
+def test_a_minibatch_in_parts_gives_the_numbers_of_the_whole(monkeypatch, parts, compile):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    found, seen = [], []
+    for accumulation in (1, parts):
+        loss = ClipPPOLoss(*networks("categorical", shared=True), **OPTIONS["all"])
+        torch.manual_seed(2)
+        batch = batch_of(loss.actor_network)
+        loss.critic_network[-1].module.register_forward_hook(lambda *call: seen.append(len(call[1][0])))
+        sgd = partial(torch.optim.SGD, lr=0.0)
+        options = {"max_grad_norm": 0.5, "gradient_accumulation": accumulation, "compile": compile}
+        update = PPOUpdate(loss, sgd, **options)
+        seen.clear()
+        losses = update(update.columns(batch), torch.arange(0, ROWS, 3))
+        assert max(seen) == -(-ROWS // 3 // accumulation)
+        found.append((losses, torch.cat([one.grad.reshape(-1) for one in loss.parameters()])))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-7)
+
+
 def test_an_annealed_clip_range_is_followed():
     actor, critic = networks("normal")
     loss = ClipPPOLoss(actor, critic, entropy_bonus=False)

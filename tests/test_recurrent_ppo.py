@@ -101,6 +101,18 @@ def test_losses_and_gradients_are_those_of_torchrl(cell):
     torch.testing.assert_close(learner.update._flat.grad, gradient, rtol=1e-4, atol=1e-6)
 
 
+def test_a_minibatch_in_parts_of_whole_sequences_gives_the_numbers_of_the_whole():
+    found = []
+    for parts in (1, 3):
+        learner = Learner("lstm")
+        estimate_advantages(learner.gae, learner.batch)
+        sgd = partial(torch.optim.SGD, lr=0.0)
+        update = PPOUpdate(learner.loss, sgd, sequence_length=LENGTH, gradient_accumulation=parts)
+        losses = update(update.columns(learner.batch), torch.arange(N * T - LENGTH))  # 11 sequences: 4, 4, 3
+        found.append((losses, update._flat.grad.clone()))
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
+
+
 def test_values_of_what_follows_go_on_from_the_state_before():
     learner = Learner("lstm")
     batch = estimate_advantages(learner.gae, learner.batch.clone())
@@ -179,6 +191,10 @@ RUN = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32",
     [
         (["--sequence-length", "5"], "expected a divisor of the 32 steps of an env in a batch, got 5"),
         (["--minibatch-size", "16"], "expected at least one sequence of 32 steps"),
+        (
+            ["--sequence-length", "16", "--gradient-accumulation", "3"],
+            "at most the 2 sequences of a minibatch",
+        ),
         (["--hidden-size", "0"], "--hidden-size: expected at least 1"),
     ],
 )

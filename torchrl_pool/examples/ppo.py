@@ -63,6 +63,7 @@ class PPOTraining(ActorTraining[Config]):
             max_grad_norm=config.max_grad_norm or None,
             compile=compile and in_a_row == 1,
             sequence_length=in_a_row,
+            gradient_accumulation=config.gradient_accumulation,
         )
         self.scaling = ReturnScaling(config.num_envs, config.gamma) if config.normalize_rewards else None
         self.actors = self.make_actors(self.actor, config.steps)

@@ -16,6 +16,7 @@ class Config(ActorSettings):
 
     frames_per_batch: int = option(2048, "env steps of all envs between two rounds of updates")
     minibatch_size: int = option(64, "env steps that an update learns from")
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other")
     epochs: int = option(10, "times that each step is learned from")
     learning_rate: float = option(3e-4, "Adam's, at the start")
     anneal_learning_rate: bool = option(False, "down to zero at the end")
@@ -60,6 +61,7 @@ class Config(ActorSettings):
     def check(self) -> None:
         super().check()
         self.check_positive("frames_per_batch", "minibatch_size", "epochs", "hidden_size")
+        self.check_positive("gradient_accumulation")
         if self.sequence_length < 0 or self.steps % self.steps_in_a_row:
             raise ValueError(
                 f"--sequence-length: expected a divisor of the {self.steps} steps of an env in a batch, "
@@ -69,6 +71,13 @@ class Config(ActorSettings):
             raise ValueError(
                 f"--minibatch-size: expected at least one sequence of {self.steps_in_a_row} steps "
                 f"(--sequence-length), got {self.minibatch_size}"
+            )
+        parts = self.minibatch_size // self.steps_in_a_row
+        if self.gradient_accumulation > parts:
+            raise ValueError(
+                f"--gradient-accumulation: expected at most the {parts} "
+                f"{'steps' if self.recurrent == 'none' else 'sequences'} of a minibatch, "
+                f"got {self.gradient_accumulation}"
             )
         if self.entropy_coef and self.policy == "tanh-normal":
             raise ValueError(

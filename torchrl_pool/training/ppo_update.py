@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import flatten_parameters, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, distinct, networks_of
+
+ADVANTAGE = 2  # its place among the columns
 
 
 class PPOUpdate:
@@ -41,6 +44,9 @@ class PPOUpdate:
         sequence_length: steps that an ``LSTMModule`` or ``GRUModule`` goes through from the state that the
             collector stored with the first of them; where an episode begins in between, it begins anew.
             A minibatch is then made of whole sequences, see :func:`~torchrl_pool.training.minibatches`.
+        gradient_accumulation: parts of a minibatch, of whole sequences, that are looked at one after the
+            other: networks keep what gradients need of one part at a time. The gradient is the minibatch's
+            up to the rounding of sums; advantages are normalised over all of it.
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
@@ -75,12 +81,14 @@ class PPOUpdate:
         max_grad_norm: float | None = None,
         compile: bool = False,
         sequence_length: int = 1,
+        gradient_accumulation: int = 1,
     ) -> None:
         _check(loss)
         if compile and sequence_length > 1:
             raise ValueError("compile: expected False with sequences, whose steps depend on the data")
         self.loss, self.max_grad_norm = loss, max_grad_norm
         self._terms, self.sequence_length = _Terms(loss, sequence_length), sequence_length
+        self.gradient_accumulation = gradient_accumulation
         self._own = dict(self._terms.named_parameters())
         self._flat = flatten_parameters(self._own.values())
         self.optimizer = optimizer([self._flat])
@@ -120,12 +128,15 @@ class PPOUpdate:
             grad.copy_(gradient)
         else:
             grad.zero_()
-            losses = self._terms(*inputs)
-            losses.sum().backward()
+            losses = torch.zeros(3, device=grad.device)
+            for share, part in self._parts(*inputs):
+                terms = self._terms(*part)
+                terms.backward(torch.full_like(terms, share))
+                losses.add_(terms.detach(), alpha=share)
             if self.max_grad_norm is not None:
                 grad.mul_(shrinking(grad, self.max_grad_norm))
         self.optimizer.step()
-        objective, critic, entropy = losses.detach().unbind()
+        objective, critic, entropy = losses.unbind()
         return {"loss_objective": objective, "loss_critic": critic, "loss_entropy": entropy}
 
     @torch.no_grad()
@@ -164,18 +175,35 @@ class PPOUpdate:
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
 
+    def _parts(
+        self, indices: torch.Tensor, *inputs: torch.Tensor
+    ) -> Iterator[tuple[float, list[torch.Tensor]]]:
+        """Each part's share of a minibatch, and its inputs for the terms."""
+        rest = list(inputs)
+        if self._terms.normalizes:
+            std, mean = torch.std_mean(rest[ADVANTAGE].index_select(0, indices))
+            rest[ADVANTAGE] = (rest[ADVANTAGE] - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
+        sequences = len(indices) // self.sequence_length
+        size = math.ceil(sequences / self.gradient_accumulation) * self.sequence_length
+        for part in torch.split(indices, size):
+            yield len(part) / len(indices), [part, *rest]
+
     def _gradient(self, flat: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
 
-        def total(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            parts = torch.split(flat, [one.numel() for one in self._own.values()])
+        def total(
+            flat: torch.Tensor, share: float, part: list[torch.Tensor]
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            weights = torch.split(flat, [one.numel() for one in self._own.values()])
             own = {
-                name: part.view(one.shape) for (name, one), part in zip(self._own.items(), parts, strict=True)
+                name: weight.view(one.shape)
+                for (name, one), weight in zip(self._own.items(), weights, strict=True)
             }
-            losses = torch.func.functional_call(self._terms, own, inputs)
+            losses = share * torch.func.functional_call(self._terms, own, tuple(part))
             return losses.sum(), losses.detach()
 
-        gradient, losses = torch.func.grad(total, has_aux=True)(flat)
+        found = [torch.func.grad(total, has_aux=True)(flat, *part) for part in self._parts(*inputs)]
+        gradient, losses = (torch.stack(parts).sum(0) for parts in zip(*found, strict=True))
         if self.max_grad_norm is not None:
             gradient = gradient * shrinking(gradient, self.max_grad_norm)
         return gradient, losses
@@ -212,7 +240,7 @@ class _Terms(nn.Module):
 
         Args:
             indices: the rows.
-            inputs: columns, and the coefficients.
+            inputs: columns, with advantages as they are to be learned from, and the coefficients.
         """
         count = len(self._coefficients)
         columns, coefficients = inputs[:-count], inputs[-count:]
@@ -220,9 +248,6 @@ class _Terms(nn.Module):
         action, before, advantage, target, *rest = [column.index_select(0, indices) for column in columns]
         tensors: Tensors = dict(zip(self.observed, rest[self.clips_value :], strict=True))
         call(self.calls, tensors)
-        if self.normalizes:
-            std, mean = torch.std_mean(advantage)
-            advantage = (advantage - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
         log_ratio = self.density.log_prob(tensors, action) - before
         gain = torch.minimum(
             log_ratio.exp() * advantage, log_ratio.clamp((-shrunk).log1p(), grown.log1p()).exp() * advantage
