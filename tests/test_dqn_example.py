@@ -5,9 +5,10 @@ from functools import partial
 import pytest
 import torch
 from tensordict import TensorDict
+from torch import nn
 from torchrl.data import Categorical, OneHot
-from torchrl.modules import MLP, QValueActor
-from torchrl.objectives import DQNLoss, HardUpdate
+from torchrl.modules import MLP, DistributionalQValueActor, QValueActor
+from torchrl.objectives import DistributionalDQNLoss, DQNLoss, HardUpdate
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -16,7 +17,8 @@ from off_policy import assert_equal_trainings, curve_in, parsed, trained
 
 from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
 from torchrl_pool.examples.dqn_settings import PRESETS
-from torchrl_pool.training import DQNUpdate
+from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
+from torchrl_pool.training.distributional_dqn_update import projected
 
 ROWS, FEATURES, ACTIONS = 96, 5, 3
 SMALL = ["--hidden", "16,16", "--batch-size", "16", "--learning-starts", "40", "--target-every", "3"]
@@ -79,6 +81,70 @@ def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
 
 
+# ---- distributions
+
+ATOMS = 21
+
+
+def make_distributional_loss(one_hot=False, **options):
+    torch.manual_seed(1)
+    network = nn.Sequential(
+        MLP(FEATURES, ATOMS * ACTIONS, num_cells=[16]), nn.Unflatten(-1, (ATOMS, ACTIONS)), nn.LogSoftmax(-2)
+    )
+    support = options.pop("support", torch.linspace(-2.0, 3.0, ATOMS))
+    spec = OneHot(ACTIONS) if one_hot else Categorical(ACTIONS)
+    actor = DistributionalQValueActor(network, support, spec=spec, make_log_softmax=False)
+    loss = DistributionalDQNLoss(actor, gamma=0.9, **{"delay_value": True, **options})
+    for name, tensor in loss.target_value_network_params.flatten_keys(".").items():
+        if "support" not in name:
+            tensor.data += 0.3 * torch.randn_like(tensor)
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("one_hot", "extra", "compile"),
+    [(False, "plain", False), (True, "weights", False), (False, "steps", False), (False, "weights", True)],
+)
+def test_losses_and_gradients_are_those_of_distributional_dqn_loss(one_hot, extra, compile):
+    loss, rows = make_distributional_loss(one_hot), transitions(one_hot)
+    weights = torch.rand(ROWS) + 0.1 if extra == "weights" else None
+    if weights is not None:
+        rows["priority_weight"] = weights
+    if extra == "steps":
+        rows["steps_to_next_obs"] = torch.randint(1, 4, (ROWS, 1))
+    indices = torch.randperm(ROWS)[:32]
+    sample = rows[indices]
+    expected = loss(sample)["loss"]
+    expected.backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
+    support = loss.value_network_params["support"].clone()
+
+    update = DistributionalDQNUpdate(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
+    found = update(update.columns(rows), indices, None if weights is None else weights[indices])
+    torch.testing.assert_close(found["loss"], expected.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found["td_error"], sample["td_error"].reshape(-1), rtol=1e-5, atol=1e-5)
+    for name, parameter in loss.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+    assert torch.equal(loss.value_network_params["support"], support)
+    assert len(update.targets) == sum(one.numel() for one in loss.parameters())  # and no support
+
+
+def test_probabilities_go_to_the_atoms_around():
+    support = torch.linspace(-1.0, 1.0, 5)
+    moved = torch.tensor([[-9.0, -0.5, 0.1, 1.0, 9.0]])
+    found = projected(torch.full((1, 5), 0.2), moved, support)
+    torch.testing.assert_close(found, torch.tensor([[0.2, 0.2, 0.16, 0.04, 0.4]]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"support": torch.arange(ATOMS) ** 2.0}, "evenly spaced"), ({"delay_value": False}, "delay_value")],
+)
+def test_options_of_distributions_that_are_not_known(options, message):
+    with pytest.raises(ValueError, match=message):
+        DistributionalDQNUpdate(make_distributional_loss(**options), torch.optim.SGD)
+
+
 def test_several_updates_end_where_torchrls_do():
     rows, ends = transitions(), []
     for lean in (True, False):
@@ -112,6 +178,7 @@ def test_options_that_are_not_known():
 VARIANTS = {
     "one": ["--num-envs", "1", "--frames-per-batch", "4"],
     "parallel": ["--parallel", "--num-envs", "3", "--frames-per-batch", "12"],
+    "c51": ["--distributional", "--atoms", "11", "--value-min", "0", "--priority-alpha", "0.5"],
     "rainbow": ["--double", "--n-steps", "3", "--priority-alpha", "0.5", "--num-envs", "2"],
 }
 
@@ -169,9 +236,24 @@ def test_presets_make_trainings(preset, tmp_path):
     training = DQNTraining(parsed(PROGRAM, *arguments), tmp_path)
     training.iterate()
     assert training.update.count > 0
+    assert training.actors._collector.writes_once
     if task == "ALE/Pong-v5":
         assert training.replay.rows["observation"].dtype is torch.uint8
     training.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--atoms", "1"], "--atoms: expected at least 2, got 1"),
+        (["--value-min", "11"], "--value-min: expected less than 10.0, got 11.0"),
+        (["--distributional", "--double"], "--distributional: expected neither --double"),
+    ],
+)
+def test_wrong_options(arguments, message, capsys):
+    with pytest.raises(SystemExit):
+        PROGRAM.main(arguments)
+    assert message in capsys.readouterr().err
 
 
 def test_observations_of_other_kinds(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 from typing import Any
@@ -10,36 +11,49 @@ import torch
 from tensordict.nn import TensorDictSequential
 from torch import nn
 from torchrl.data import Categorical
-from torchrl.modules import MLP, EGreedyModule, QValueActor
-from torchrl.objectives import DQNLoss
+from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValueActor
+from torchrl.objectives import DistributionalDQNLoss, DQNLoss
 
 from torchrl_pool.examples.dqn_settings import FOR_FAMILY, PRESETS, Config
 from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.networks import ToFloat, nature_cnn, states_of
 from torchrl_pool.examples.off_policy import OffPolicyTraining
 from torchrl_pool.examples.program import Program
-from torchrl_pool.training import DQNUpdate
+from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 
 
 class DQNTraining(OffPolicyTraining[Config]):
-    """The values of all actions, from a replay buffer."""
+    """The values of all actions, or their distributions, from a replay buffer."""
 
     def build(self) -> nn.Module:
         config, pool = self.config, pool_of(self.env)
         actions = pool.action_spec_unbatched
         if not isinstance(actions, Categorical):
             raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
-        network = value_network(pool.observation_spec_unbatched["observation"], actions.n, config.hidden)
-        self.actor = QValueActor(network, in_keys=["observation"], spec=actions)
-        loss = DQNLoss(
-            self.actor,
-            loss_function=config.loss,
-            delay_value=True,
-            double_dqn=config.double,
-            action_space="categorical",
-        )
-        loss.make_value_estimator(gamma=config.gamma)
-        self.update = DQNUpdate(
+        observed = pool.observation_spec_unbatched["observation"]
+        loss: DQNLoss | DistributionalDQNLoss
+        if config.distributional:
+            atoms = config.atoms, actions.n
+            network = value_network(observed, math.prod(atoms), config.hidden)
+            self.actor = DistributionalQValueActor(
+                nn.Sequential(network, nn.Unflatten(-1, atoms), nn.LogSoftmax(-2)),
+                torch.linspace(config.value_min, config.value_max, config.atoms),
+                spec=actions,
+                make_log_softmax=False,
+            )
+            loss = DistributionalDQNLoss(self.actor, gamma=config.gamma, delay_value=True)
+        else:
+            network = value_network(observed, actions.n, config.hidden)
+            self.actor = QValueActor(network, in_keys=["observation"], spec=actions)
+            loss = DQNLoss(
+                self.actor,
+                loss_function=config.loss,
+                delay_value=True,
+                double_dqn=config.double,
+                action_space="categorical",
+            )
+            loss.make_value_estimator(gamma=config.gamma)
+        self.update = (DistributionalDQNUpdate if config.distributional else DQNUpdate)(
             loss,
             partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
             tau=config.tau,
@@ -59,13 +73,13 @@ class DQNTraining(OffPolicyTraining[Config]):
         acting[-1].step(self.config.frames_per_round)
 
 
-def value_network(observed: Any, num_actions: int, hidden: str) -> nn.Module:
-    """From observations to the values of actions."""
+def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
+    """From observations to numbers of actions."""
     units = [int(one) for one in hidden.split(",")]
     if observed.dtype is torch.uint8:
-        return nn.Sequential(nature_cnn(observed.shape[0], units[0]), nn.Linear(units[0], num_actions))
+        return nn.Sequential(nature_cnn(observed.shape[0], units[0]), nn.Linear(units[0], num_values))
     states = [] if observed.dtype.is_floating_point else states_of(observed)
-    layers = MLP(sum(states) or observed.shape[-1], num_actions, num_cells=units, activation_class=nn.ReLU)
+    layers = MLP(sum(states) or observed.shape[-1], num_values, num_cells=units, activation_class=nn.ReLU)
     return nn.Sequential(ToFloat(states), layers) if states else layers
 
 

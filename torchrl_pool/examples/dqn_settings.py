@@ -17,6 +17,10 @@ class Config(OffPolicySettings):
     num_envs: int = option(1, "simulators in the pool")
     double: bool = option(False, "the network chooses the next action, its target says its value")
     loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
+    distributional: bool = option(False, "learn how returns are distributed (C51), not their mean alone")
+    atoms: int = option(51, "returns that a distribution tells the probability of, evenly spaced")
+    value_min: float = option(-10.0, "the least of them")
+    value_max: float = option(10.0, "the largest of them")
     epsilon_start: float = option(1.0, "probability of a random action, at the start")
     epsilon_end: float = option(0.05, "the same, at the end")
     epsilon_frames: int = option(250_000, "env steps from the one to the other")
@@ -25,6 +29,14 @@ class Config(OffPolicySettings):
     def check(self) -> None:
         super().check()
         self.check_positive("epsilon_frames")
+        if self.atoms < 2:
+            raise ValueError(f"--atoms: expected at least 2, got {self.atoms}")
+        if self.value_min >= self.value_max:
+            raise ValueError(f"--value-min: expected less than {self.value_max}, got {self.value_min}")
+        if self.distributional and (self.double or self.loss != "l2"):
+            raise ValueError(
+                "--distributional: expected neither --double, which it is, nor --loss, which is cross-entropy"
+            )
 
 
 ATARI: dict[str, Any] = {
@@ -41,22 +53,45 @@ ATARI: dict[str, Any] = {
     "frames_per_batch": 4,
     "target_every": 250,
 }
+CLASSIC: dict[str, Any] = {
+    "num_envs": 10,
+    "total_frames": 500_000,
+    "frames_per_batch": 10,
+    "learning_starts": 10_000,
+    "batch_size": 128,
+    "buffer_size": 10_000,
+    "learning_rate": 2.5e-4,
+    "target_every": 50,
+    "hidden": "120,84",
+}
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "cleanrl-classic": (
         "CleanRL's dqn.py; its ten steps between two updates from ten envs together",
+        CLASSIC,
+    ),
+    "cleanrl-c51-classic": (
+        "CleanRL's c51.py; its ten steps between two updates from ten envs together",
         {
-            "num_envs": 10,
-            "total_frames": 500_000,
-            "frames_per_batch": 10,
-            "learning_starts": 10_000,
-            "batch_size": 128,
-            "buffer_size": 10_000,
-            "learning_rate": 2.5e-4,
-            "target_every": 50,
-            "hidden": "120,84",
+            **CLASSIC,
+            "distributional": True,
+            "atoms": 101,
+            "value_min": -100.0,
+            "value_max": 100.0,
+            "adam_eps": 0.01 / 128,
         },
     ),
     "cleanrl-atari": ("CleanRL's dqn_atari.py: 1,000,000 transitions take 56 GB, see docs", ATARI),
+    "cleanrl-c51-atari": (
+        "CleanRL's c51_atari.py, with a tenth of its buffer",
+        {
+            **ATARI,
+            "distributional": True,
+            "buffer_size": 100_000,
+            "learning_rate": 2.5e-4,
+            "target_every": 2500,
+            "adam_eps": 0.01 / 32,
+        },
+    ),
     "sb3-atari": (
         "Stable-Baselines3's zoo: 100,000 transitions, a target of 1,000 steps",
         {

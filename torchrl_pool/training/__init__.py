@@ -2,6 +2,7 @@
 
 from torchrl_pool.training.advantages import estimate_advantages
 from torchrl_pool.training.collector_state import collector_state, load_collector_state
+from torchrl_pool.training.distributional_dqn_update import DistributionalDQNUpdate
 from torchrl_pool.training.dqn_update import DQNUpdate
 from torchrl_pool.training.flat_parameters import flatten_parameters
 from torchrl_pool.training.ppo_update import PPOUpdate
@@ -13,6 +14,7 @@ from torchrl_pool.training.vtrace_update import VTraceUpdate
 
 __all__ = [
     "DQNUpdate",
+    "DistributionalDQNUpdate",
     "PPOUpdate",
     "ReturnScaling",
     "SACUpdate",

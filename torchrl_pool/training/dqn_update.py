@@ -19,6 +19,7 @@ from torchrl_pool.training.target_update import (
     TargetUpdate,
     Weights,
     below,
+    detached,
     entries_of,
     target_entries_of,
     weighted_mean,
@@ -73,14 +74,13 @@ class DQNUpdate(TargetUpdate):
         target_every: int = 1,
         compile: bool = False,
     ) -> None:
-        _check(loss)
+        self.check(loss)
         self.network = Networks(loss.value_network, list(loss.value_network)[:-1])
         self.observed: list[Any] = read_first(self.network.calls)
-        self.is_double, self.is_one_hot = loss.double_dqn, loss.action_space == "one_hot"
         super().__init__(
             loss,
-            entries_of(loss.value_network_params, "network"),
-            target_entries_of(loss, "value_network", "network"),
+            entries_of(self.network, loss.value_network_params, "network"),
+            target_entries_of(self.network, loss, "value_network", "network"),
             optimizer,
             tau=tau,
             target_every=target_every,
@@ -98,46 +98,54 @@ class DQNUpdate(TargetUpdate):
             weights: of the rows ``[n]``, as a prioritised sampler gives them.
 
         Returns:
-            ``"loss"``, and ``"td_error"`` ``[n]``, the squared errors, as the loss names them; detached.
+            ``"loss"``, and ``"td_error"`` ``[n]``, as the loss names them; detached: squared errors, and
+            cross-entropies where distributions are learned.
         """
-        return self.step(columns, indices, weights, self.loss.value_estimator.gamma)
+        return self.step(columns, indices, weights, *self.coefficients())
+
+    def coefficients(self) -> list[torch.Tensor]:
+        """What :meth:`losses` gets beside the rows."""
+        return [self.loss.value_estimator.gamma]
 
     def losses(
         self, own: Weights, targets: Weights, rows: Tensors, weights: torch.Tensor | None, *more: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        weights_of, target_weights = (self.network.own(below(one, "network")) for one in (own, targets))
         after = {key: rows["next", key] for key in self.observed}
-        following = self._values(target_weights, after)
-        if self.is_double:
-            now = self._values({name: one.detach() for name, one in weights_of.items()}, after)
+        following = self._values(targets, after)
+        if self.loss.double_dqn:
+            now = self._values(detached(own), after)
             best = following.gather(-1, now.argmax(-1, keepdim=True)).squeeze(-1)
         else:
             best = following.amax(-1)
         target = self.bootstrapped(rows, more[0], best)
 
-        action = rows[self.loss.tensor_keys.action]
-        action = action.to(torch.uint8).argmax(-1) if self.is_one_hot else action.reshape(-1)
-        values = self._values(weights_of, {key: rows[key] for key in self.observed})
+        action = self._numbers(rows[self.loss.tensor_keys.action])
+        values = self._values(own, {key: rows[key] for key in self.observed})
         value = values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
         distance = distance_loss(value, target, loss_function=self.loss.loss_function)
         return weighted_mean(distance, weights).reshape(1), (value - target).square()
 
     def _values(self, weights: Weights, seen: Tensors) -> torch.Tensor:
         tensors = dict(seen)
-        self.network.call(weights, tensors)
+        self.network.call(self.network.own(below(weights, "network")), tensors)
         return tensors[self.loss.tensor_keys.action_value]
 
+    def _numbers(self, action: torch.Tensor) -> torch.Tensor:
+        """The numbers ``[n]`` of actions."""
+        is_one_hot = self.loss.action_space == "one_hot"
+        return action.to(torch.uint8).argmax(-1) if is_one_hot else action.reshape(-1)
 
-def _check(loss: Any) -> None:
-    check_class(loss, DQNLoss)
-    if type(loss.value_estimator) is not TD0Estimator:
-        raise ValueError(
-            f"loss: expected TD(0) to estimate values, got {type(loss.value_estimator).__name__}"
+    def check(self, loss: Any) -> None:
+        """Refuses what it does not know of a loss."""
+        check_class(loss, DQNLoss)
+        if type(loss.value_estimator) is not TD0Estimator:
+            raise ValueError(
+                f"loss: expected TD(0) to estimate values, got {type(loss.value_estimator).__name__}"
+            )
+        refuse_unknown(
+            {
+                "delay_value=False": not loss.delay_value,
+                "reduction": loss.reduction != "mean",
+                f"action_space={loss.action_space}": loss.action_space not in ("categorical", "one_hot"),
+            }
         )
-    refuse_unknown(
-        {
-            "delay_value=False": not loss.delay_value,
-            "reduction": loss.reduction != "mean",
-            f"action_space={loss.action_space}": loss.action_space not in ("categorical", "one_hot"),
-        }
-    )

@@ -20,6 +20,7 @@ from torchrl_pool.training.target_update import (
     TargetUpdate,
     Weights,
     below,
+    detached,
     entries_of,
     target_entries_of,
     weighted_mean,
@@ -100,13 +101,13 @@ class SACUpdate(TargetUpdate):
                 if key != keys.action
             )
         )
-        critics = entries_of(loss.qvalue_network_params, "critic", self.copies)
-        actor = entries_of(loss.actor_network_params, "actor")
+        critics = entries_of(self.critic, loss.qvalue_network_params, "critic", self.copies)
+        actor = entries_of(self.actor, loss.actor_network_params, "actor")
         alpha = [("log_alpha", loss.log_alpha, 0)] if self.learns_alpha else []
         super().__init__(
             loss,
             [*actor, *critics, *alpha],
-            target_entries_of(loss, "qvalue_network", "critic", self.copies),
+            target_entries_of(self.critic, loss, "qvalue_network", "critic", self.copies),
             optimizer,
             tau=tau,
             target_every=target_every,
@@ -185,11 +186,6 @@ class SACUpdate(TargetUpdate):
 
     def _least(self, critics: list[Weights], seen: Tensors) -> torch.Tensor:
         return torch.stack(self._values(critics, seen)).amin(0)
-
-
-def detached(weights: Weights) -> Weights:
-    """Weights that nothing is differentiated by."""
-    return {name: one.detach() for name, one in weights.items()}
 
 
 def _check(loss: Any) -> None:

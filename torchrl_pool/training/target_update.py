@@ -70,18 +70,25 @@ class FlatWeights:
         return {name: part.view(shape) for (name, shape), part in zip(self.pieces, parts, strict=True)}
 
 
-def entries_of(params: TensorDictBase, prefix: str, copies: int = 0) -> list[tuple[str, torch.Tensor, int]]:
-    """Parameters of a loss's module with their names."""
+def entries_of(
+    networks: Networks, params: TensorDictBase, prefix: str, copies: int = 0
+) -> list[tuple[str, torch.Tensor, int]]:
+    """Parameters of a loss's module with their names; its buffers are left where they are."""
     named = params.flatten_keys(".").items()
-    return [(f"{prefix}.{name}", tensor, copies) for name, tensor in sorted(named)]
+    return [(f"{prefix}.{name}", tensor, copies) for name, tensor in sorted(named) if name in networks.names]
 
 
 def target_entries_of(
-    loss: LossModule, name: str, prefix: str, copies: int = 0
+    networks: Networks, loss: LossModule, name: str, prefix: str, copies: int = 0
 ) -> list[tuple[str, torch.Tensor, int]]:
     """The same of targets, which the loss is told that somebody updates."""
     loss._has_update_associated[name] = True
-    return entries_of(getattr(loss, f"target_{name}_params"), prefix, copies)
+    return entries_of(networks, getattr(loss, f"target_{name}_params"), prefix, copies)
+
+
+def detached(weights: Weights) -> Weights:
+    """Weights that nothing is differentiated by."""
+    return {name: one.detach() for name, one in weights.items()}
 
 
 def below(weights: Weights, prefix: str) -> Weights:
@@ -129,7 +136,8 @@ class TargetUpdate(ABC):
         self.optimizer = optimizer([self.parameters])
         keys = loss.tensor_keys
         self.reward_key, self.terminated_key = ("next", keys.reward), ("next", keys.terminated)
-        self.steps_key = loss.value_estimator.tensor_keys.steps_to_next_obs
+        named = keys if hasattr(keys, "steps_to_next_obs") else loss.value_estimator.tensor_keys
+        self.steps_key = named.steps_to_next_obs
         self.keys = [*self.observed, *(("next", key) for key in self.observed), keys.action]
         self.keys += [self.reward_key, self.terminated_key]
         self.count = 0
@@ -161,7 +169,10 @@ class TargetUpdate(ABC):
         return [storage.get(key) for key in self.keys]
 
     def bootstrapped(self, rows: Tensors, gamma: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """Rewards ``[n]``, and the value of what follows where the episode was not terminated."""
+        """Rewards ``[n]``, and the value ``[n]`` of what follows where the episode was not terminated.
+
+        Values ``[several, 1]`` are each taken for all rows: ``[several, n]``.
+        """
         steps = rows.get(self.steps_key)
         discount = gamma if steps is None else gamma ** steps.reshape(-1)
         going_on = ~rows[self.terminated_key].reshape(-1)
