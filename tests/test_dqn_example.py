@@ -50,18 +50,8 @@ def transitions(one_hot=False):
     return TensorDict({"observation": torch.randn(ROWS, FEATURES), "action": action, "next": after}, [ROWS])
 
 
-@pytest.mark.parametrize(
-    ("options", "extra", "compile"),
-    [
-        ({}, "plain", False),
-        ({}, "weights", False),
-        ({"double_dqn": True}, "steps", False),
-        ({"loss_function": "smooth_l1", "one_hot": True}, "plain", False),
-        ({"double_dqn": True}, "weights", True),
-    ],
-)
-def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
-    loss, rows = make_loss(**options), transitions(options.get("one_hot", False))
+def assert_updates_as(loss, rows, make_update, extra, compile):
+    """Losses, errors and gradients of an update are those of TorchRL's loss; returns the update."""
     weights = torch.rand(ROWS) + 0.1 if extra == "weights" else None
     if weights is not None:
         rows["priority_weight"] = weights
@@ -73,12 +63,28 @@ def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
     expected.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
 
-    update = DQNUpdate(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
+    update = make_update(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
     found = update(update.columns(rows), indices, None if weights is None else weights[indices])
     torch.testing.assert_close(found["loss"], expected.detach(), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(found["td_error"], sample["td_error"].reshape(-1), rtol=1e-5, atol=1e-5)
     for name, parameter in loss.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+    return update
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "compile"),
+    [
+        ({}, "plain", False),
+        ({}, "weights", False),
+        ({"double_dqn": True}, "steps", False),
+        ({"loss_function": "smooth_l1", "one_hot": True}, "plain", False),
+        ({"double_dqn": True}, "weights", True),
+    ],
+)
+def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
+    loss = make_loss(**options)  # seeds, too
+    assert_updates_as(loss, transitions(options.get("one_hot", False)), DQNUpdate, extra, compile)
 
 
 # ---- distributions
@@ -106,25 +112,9 @@ def make_distributional_loss(one_hot=False, **options):
     [(False, "plain", False), (True, "weights", False), (False, "steps", False), (False, "weights", True)],
 )
 def test_losses_and_gradients_are_those_of_distributional_dqn_loss(one_hot, extra, compile):
-    loss, rows = make_distributional_loss(one_hot), transitions(one_hot)
-    weights = torch.rand(ROWS) + 0.1 if extra == "weights" else None
-    if weights is not None:
-        rows["priority_weight"] = weights
-    if extra == "steps":
-        rows["steps_to_next_obs"] = torch.randint(1, 4, (ROWS, 1))
-    indices = torch.randperm(ROWS)[:32]
-    sample = rows[indices]
-    expected = loss(sample)["loss"]
-    expected.backward()
-    gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
+    loss = make_distributional_loss(one_hot)
     support = loss.value_network_params["support"].clone()
-
-    update = DistributionalDQNUpdate(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
-    found = update(update.columns(rows), indices, None if weights is None else weights[indices])
-    torch.testing.assert_close(found["loss"], expected.detach(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(found["td_error"], sample["td_error"].reshape(-1), rtol=1e-5, atol=1e-5)
-    for name, parameter in loss.named_parameters():
-        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+    update = assert_updates_as(loss, transitions(one_hot), DistributionalDQNUpdate, extra, compile)
     assert torch.equal(loss.value_network_params["support"], support)
     assert len(update.targets) == sum(one.numel() for one in loss.parameters())  # and no support
 

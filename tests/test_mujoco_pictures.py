@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from opengl import missing_opengl
 from processes import printed
 from torchrl.envs import GymEnv
 
@@ -15,19 +16,7 @@ from torchrl_pool import PoolEnv, list_tasks
 TASKS = [task for task in list_tasks("mujoco") if task.endswith("v5")]
 
 
-def _missing_opengl():
-    env = PoolEnv("InvertedPendulum-v5", 1, width=16, height=16)
-    env.reset()
-    try:
-        env.render()
-    except NotImplementedError as error:
-        return str(error)
-    finally:
-        env.close()
-    return None
-
-
-MISSING_OPENGL = _missing_opengl()
+MISSING_OPENGL = missing_opengl("InvertedPendulum-v5")
 needs_opengl = pytest.mark.skipif(MISSING_OPENGL is not None, reason=str(MISSING_OPENGL))
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning", "ignore:.*:UserWarning")
 

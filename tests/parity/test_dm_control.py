@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from opengl import missing_opengl
 from reference import LONG
 from torchrl.envs.utils import check_env_specs
 
@@ -52,19 +53,7 @@ class Child:
         self.process.wait()
 
 
-def missing_opengl():
-    env = PoolEnv("dm_control/pendulum-swingup-v0", 1, width=16, height=16)
-    env.reset()
-    try:
-        env.render()
-    except NotImplementedError as error:
-        return str(error)
-    finally:
-        env.close()
-    return None
-
-
-MISSING_OPENGL = missing_opengl()
+MISSING_OPENGL = missing_opengl("dm_control/pendulum-swingup-v0")
 
 
 def children(disabled_kernels):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -55,3 +56,30 @@ def shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
     """The factor by which ``torch.nn.utils.clip_grad_norm_`` shrinks a gradient."""
     norm: torch.Tensor = torch.linalg.vector_norm(gradient)
     return (max_norm / (norm + 1e-6)).clamp_max(1.0)
+
+
+class FlatUpdate:
+    """What updates have in common whose optimiser steps one flat parameter.
+
+    Args:
+        parameters: those of the networks that learn.
+        optimizer: makes the optimiser of a list with the one tensor that they become.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
+    ) -> None:
+        self._flat = flatten_parameters(parameters)
+        self.optimizer = optimizer([self._flat])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Parameters and the optimiser's state."""
+        return {"parameters": self._flat.detach().clone(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what :meth:`state_dict` returned for the same networks."""
+        with torch.no_grad():
+            self._flat.copy_(state["parameters"])
+        self.optimizer.load_state_dict(state["optimizer"])

@@ -14,14 +14,14 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.compiled_once import CompiledOnce
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.flat_parameters import flatten_parameters, shrinking
+from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, distinct, networks_of
 
 ADVANTAGE = 2  # its place among the columns
 
 
-class PPOUpdate:
+class PPOUpdate(FlatUpdate):
     """Does with tensors and indices what ``loss(minibatch)``, ``backward()`` and ``step()`` do.
 
     Two thirds of a small network's update with :class:`~torchrl.objectives.ClipPPOLoss` are not arithmetic:
@@ -90,8 +90,7 @@ class PPOUpdate:
         self._terms, self.sequence_length = _Terms(loss, sequence_length), sequence_length
         self.gradient_accumulation = gradient_accumulation
         self._own = dict(self._terms.named_parameters())
-        self._flat = flatten_parameters(self._own.values())
-        self.optimizer = optimizer([self._flat])
+        super().__init__(self._own.values(), optimizer)
         self._compiled = CompiledOnce(self._gradient) if compile else None
 
     @torch.no_grad()
@@ -164,16 +163,6 @@ class PPOUpdate:
             "entropy": entropy.mean().item(),
             "explained_variance": 1 - (error.var() / target.var().clamp_min(1e-8)).item(),
         }
-
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters and the optimiser's state."""
-        return {"parameters": self._flat.detach().clone(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`state_dict` returned for the same networks."""
-        with torch.no_grad():
-            self._flat.copy_(state["parameters"])
-        self.optimizer.load_state_dict(state["optimizer"])
 
     def _parts(
         self, indices: torch.Tensor, *inputs: torch.Tensor

@@ -12,13 +12,13 @@ from torchrl.objectives import A2CLoss
 
 from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.flat_parameters import flatten_parameters, shrinking
+from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, distinct, networks_of
 from torchrl_pool.training.vtrace import vtrace_targets
 
 
-class VTraceUpdate:
+class VTraceUpdate(FlatUpdate):
     """A minibatch's V-trace, :class:`~torchrl.objectives.A2CLoss` with it, its gradients, and a step.
 
     One forward pass gives log-probabilities and values, where TorchRL's modules ask each network twice or
@@ -86,8 +86,7 @@ class VTraceUpdate:
         self._calls, self._critic = distinct([*heads, *critic]), critic
         self._observed: list[Any] = read_first(self._calls)
         networks = nn.ModuleList(one.network for one in self._calls)
-        self._flat = flatten_parameters(dict(networks.named_parameters()).values())
-        self.optimizer = optimizer([self._flat])
+        super().__init__(dict(networks.named_parameters()).values(), optimizer)
 
     def __call__(self, *parts: TensorDictBase) -> dict[str, torch.Tensor]:
         """Updates the networks with some envs' steps.
@@ -150,16 +149,6 @@ class VTraceUpdate:
         call(self._critic, tensors)
         next_value[cut] = tensors[self.loss.tensor_keys.value].squeeze(-1)
         return next_value
-
-    def state_dict(self) -> dict[str, Any]:
-        """Parameters and the optimiser's state."""
-        return {"parameters": self._flat.detach().clone(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`state_dict` returned for the same networks."""
-        with torch.no_grad():
-            self._flat.copy_(state["parameters"])
-        self.optimizer.load_state_dict(state["optimizer"])
 
 
 def _check(loss: Any) -> None:
