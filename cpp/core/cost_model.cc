@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cpu.h"
+
 namespace torchrl_pool::core {
 namespace {
 
@@ -9,14 +11,29 @@ namespace {
 constexpr double kGrainNs = 12'000;
 // … and to one that sleeps. Waking an idle core takes 25 µs of the caller's time and 40 µs until it runs.
 constexpr double kWakeGrainNs = 75'000;
-// How soon after a call its threads are surely still awake.
-constexpr auto kAwake = std::chrono::microseconds(50);
+// Threads wait awake until the next call where calls follow each other sooner than this …
+constexpr double kShortGapNs = 300'000;
+// … and for so many times the usual gap.
+constexpr double kGaps = 2;
+// They surely are awake until shortly before the end of that time.
+constexpr auto kDozing = std::chrono::microseconds(10);
 // An env whose visit takes less than this does not sleep in it.
 constexpr double kQuickNs = 1'000'000;
 // The caller does not enter an env whose visit takes longer than this.
 constexpr double kSlowNs = 10'000'000;
 // A chunk is long enough that claiming it costs nothing, and short enough to even out the threads.
 constexpr double kChunkNs = 5'000;
+
+double Nanoseconds(CostModel::Clock::duration time) {
+  return std::chrono::duration<double, std::nano>(time).count();
+}
+
+// A running mean. One long sample (the thread was not running, say) may at most double it.
+void Average(std::atomic<double>& mean, double sample) {
+  const double old = mean.load(std::memory_order_relaxed);
+  sample = std::max(1.0, sample);
+  mean.store(old <= 0 ? sample : old + (std::min(sample, 5 * old) - old) / 4, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -29,7 +46,7 @@ Plan CostModel::PlanFor(Work work, std::uint32_t num_envs) const {
   double shares = cost * num_envs / kGrainNs;
   if (shares < 2) return {1, true};
   // Whoever calls in a tight loop finds the threads awake, from the second call on.
-  const bool awake = Clock::now() - call_ended_at_.load(std::memory_order_relaxed) < kAwake;
+  const bool awake = Clock::now() - call_ended_at_.load(std::memory_order_relaxed) < AwakeTime() - kDozing;
   if (!awake) shares *= kGrainNs / kWakeGrainNs;
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
@@ -45,12 +62,19 @@ std::uint32_t CostModel::ChunkSize(Work work) const {
   return static_cast<std::uint32_t>(std::clamp(kChunkNs / cost, 1.0, 1024.0));
 }
 
-// A running mean. One long chunk (the thread was not running, say) may at most double it.
+void CostModel::CallBegins(Clock::time_point now) {
+  const auto ended_at = call_ended_at_.load(std::memory_order_relaxed);
+  if (ended_at != Clock::time_point()) Average(gap_ns_, Nanoseconds(now - ended_at));
+}
+
+CostModel::Clock::duration CostModel::AwakeTime() const {
+  const double gap = gap_ns_.load(std::memory_order_relaxed);
+  if (gap <= 0 || gap > kShortGapNs) return kAwake;
+  return std::max<Clock::duration>(kAwake, std::chrono::nanoseconds(static_cast<std::int64_t>(kGaps * gap)));
+}
+
 void CostModel::Measure(Work work, std::uint32_t num_envs, Clock::duration time) {
-  auto& cost = cost_ns_[static_cast<std::size_t>(work)];
-  const double old = cost.load(std::memory_order_relaxed);
-  const double sample = std::max(1.0, std::chrono::duration<double, std::nano>(time).count() / num_envs);
-  cost.store(old <= 0 ? sample : old + (std::min(sample, 5 * old) - old) / 4, std::memory_order_relaxed);
+  Average(cost_ns_[static_cast<std::size_t>(work)], Nanoseconds(time) / num_envs);
 }
 
 }  // namespace torchrl_pool::core

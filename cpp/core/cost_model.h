@@ -23,6 +23,14 @@ class CostModel {
 
   CostModel(int num_threads, int num_cpus) : num_threads_(num_threads), num_cpus_(num_cpus) {}
 
+  // A call that is waited for at once begins, and has ended.
+  void CallBegins(Clock::time_point now);
+  void CallEnded(Clock::time_point now) { call_ended_at_.store(now, std::memory_order_relaxed); }
+
+  // How long threads without work wait awake. Where a policy computes between calls, but not for long, until
+  // the next one: to wake them would cost more than they take from a core that nobody wants.
+  Clock::duration AwakeTime() const;
+
   // How to do so many envs' work of a kind. The first of a kind goes to the workers: nobody knows how long it
   // takes, and a caller that waits can be interrupted while one that is inside a simulator cannot. For the
   // same reason the caller leaves slow envs alone.
@@ -37,8 +45,6 @@ class CostModel {
   // One thread's time for this many envs.
   void Measure(Work work, std::uint32_t num_envs, Clock::duration time);
 
-  void CallEnded() { call_ended_at_.store(Clock::now(), std::memory_order_relaxed); }
-
  private:
   double CostOf(Work work) const {
     return cost_ns_[static_cast<std::size_t>(work)].load(std::memory_order_relaxed);
@@ -48,6 +54,7 @@ class CostModel {
   const int num_cpus_;
   std::array<std::atomic<double>, kNumWorks> cost_ns_{};  // of one env; 0: unknown
   std::atomic<Clock::time_point> call_ended_at_{};
+  std::atomic<double> gap_ns_{0};  // from a call's end to the beginning of the next one; 0: unknown
 };
 
 }  // namespace torchrl_pool::core

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #ifdef __linux__
 #include <pthread.h>
@@ -15,7 +16,7 @@ namespace torchrl_pool::core {
 namespace {
 
 constexpr int kPauseRounds = 64;
-constexpr auto kAwake = std::chrono::microseconds(60);  // waking an idle core costs about 40
+constexpr auto kShared = std::chrono::microseconds(10);  // a yield that took longer let others run
 
 void PauseInstruction() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -100,12 +101,13 @@ bool Backoff::Pause() {
     PauseInstruction();
     return true;
   }
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (rounds_ == kPauseRounds) {
     ++rounds_;
-    start_ = now;
+    start_ = last_ = now;
   }
-  if (now - start_ >= kAwake) return false;
+  const bool is_shared = now - std::exchange(last_, now) > kShared;
+  if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
   std::this_thread::yield();
   return true;
 }

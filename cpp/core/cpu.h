@@ -21,16 +21,26 @@ bool PinThisThread(int cpu);
 // How long a thread may wait without asking whether somebody wants it to stop.
 constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 
+// Waking an idle core takes about 40 µs: who has waited that long in vain has lost no more by it.
+constexpr auto kAwake = std::chrono::microseconds(60);
+
 // Waiting without sleep, in two stages: a few pause instructions, then sched_yield until a time is over.
 // Spinning on pause alone collapses once threads outnumber cores. One object per wait.
+//
+// A time beyond kAwake ends as soon as somebody else had the processor: it is wanted.
 class Backoff {
  public:
+  explicit Backoff(std::chrono::nanoseconds awake = kAwake) : awake_(awake) {}
+
   // False once the time for waiting awake is over, and the caller should sleep.
   bool Pause();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  std::chrono::nanoseconds awake_;
   int rounds_ = 0;
-  std::chrono::steady_clock::time_point start_{};
+  Clock::time_point start_{}, last_{};
 };
 
 }  // namespace torchrl_pool::core

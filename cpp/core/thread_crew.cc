@@ -54,6 +54,7 @@ void ThreadCrew::Begin(Ticket& ticket) {
   if (ticket.envs.empty()) {
     ticket.finished.store(true, std::memory_order_relaxed);
   } else if (!ticket.plan.IsInline()) {
+    if (ticket.plan.at_once) cost_.CallBegins(Clock::now());
     Publish(ticket, 0, ticket.plan);
   }
 }
@@ -130,12 +131,12 @@ void ThreadCrew::WakeForWaitingWork() {
 
 // Until there is nothing to do for a while. False: never again.
 bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
-  Backoff backoff;
+  Backoff backoff(cost_.AwakeTime());
   do {
     if (stop_.load(std::memory_order_acquire)) return false;
     const Ran ran = RunSome(home, scratch, watch);
     if (ran == Ran::kGivenUp) return false;
-    if (ran == Ran::kChunk) backoff = Backoff();
+    if (ran == Ran::kChunk) backoff = Backoff(cost_.AwakeTime());
   } while (backoff.Pause());
   return true;
 }
@@ -200,7 +201,7 @@ void ThreadCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
     }
   }
   HelpUntilFinished(ticket, works, interrupted);
-  if (ticket.plan.at_once) cost_.CallEnded();
+  if (ticket.plan.at_once) cost_.CallEnded(Clock::now());
 }
 
 // Runs the ticket on this thread alone, and shares what is left if it turns out to be long.
