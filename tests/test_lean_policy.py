@@ -21,6 +21,7 @@ from torchrl.data import Bounded, OneHot
 from torchrl.data import Categorical as Numbers
 from torchrl.envs.utils import ExplorationType, exploration_type, set_exploration_type
 from torchrl.modules import (
+    MLP,
     Actor,
     ActorValueOperator,
     AdditiveGaussianModule,
@@ -188,6 +189,19 @@ POLICIES = {
         lambda x: (x[..., :ACTIONS], {"one": x, "two": x}), ["observation"], ["action", "features"]
     ),
     "a parameter among the results": lambda: ParameterPolicy(),
+    "networks in networks": lambda: TensorDictModule(
+        nn.Sequential(nn.Sequential(), network(), nn.Sequential(nn.Sequential(nn.Tanh()))),
+        ["observation"],
+        ["action"],
+    ),
+    "an MLP": lambda: TensorDictModule(MLP(SIZE, ACTIONS, num_cells=[4]), ["observation"], ["action"]),
+    "an MLP of several entries": lambda: TensorDictModule(
+        MLP(2 * SIZE, ACTIONS, num_cells=[4]), ["observation", ("agents", "observation")], ["action"]
+    ),
+    "an MLP that shapes its results": lambda: TensorDictModule(
+        MLP(SIZE, (ACTIONS, 2), num_cells=[4]), ["observation"], ["action"]
+    ),
+    "a network with a hook inside": lambda: TensorDictModule(louder(), ["observation"], ["action"]),
 }
 
 
@@ -195,6 +209,12 @@ class ParameterPolicy(TensorDictModule):
     def __init__(self):
         weights = nn.Parameter(torch.zeros(6, ACTIONS))
         super().__init__(lambda x: (weights, x), ["observation"], ["action", "seen"])
+
+
+def louder():
+    net = network()
+    net[0].register_forward_hook(lambda module, args, result: 2 * result)
+    return net
 
 
 def a_root(num_envs=6, device=None):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import Transform
 
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator
@@ -296,7 +297,7 @@ class Inputs:
         if self._inverse:
             root = self._copy_of(root)
             for transform in self._inverse:
-                root = transform._inv_call(root)
+                root = _inverted(transform, root)
         if away:
             root, carried = self._down(root, carried)
         actions, addresses = self._env._check_actions(root, num_rows)
@@ -318,6 +319,19 @@ class Inputs:
             return root.clone(recurse=False)
         source = dict(root._tensordict)
         return TensorDict._new_unsafe(source=source, batch_size=root.batch_size, device=root.device)
+
+
+def _inverted(transform: Transform, root: TensorDictBase) -> TensorDictBase:
+    """``transform._inv_call(root)``, whose entries are there and keep their place and size."""
+    if type(root) is not TensorDict or type(transform)._inv_call is not Transform._inv_call:
+        return transform._inv_call(root)
+    for key, from_key in zip(transform.in_keys_inv, transform.out_keys_inv, strict=True):
+        value: Any = root.get(from_key, None)
+        if type(value) is not torch.Tensor or type(key) is not str:
+            return transform._inv_call(root)
+        value = transform._inv_apply_transform(value)
+        root._set_str(key, value, validated=True, inplace=False, non_blocking=False)
+    return root
 
 
 def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tensordict import TensorDict, is_tensor_collection
@@ -23,7 +24,9 @@ class NetworkCall:
         self.network: Any = module.module
         self.in_keys: list[Key] = list(module.in_keys)
         self.out_keys: list[Key] = list(module.out_keys_source)
-        self._call = module.module if module.method is None else getattr(module.module, module.method)
+        self.call: Callable[..., Any] = (
+            module.module if module.method is None else getattr(module.module, module.method)
+        )
         self._strict, self._names, self._kwargs = module.strict, module._kwargs, dict(module.method_kwargs)
 
     def __call__(self, values: Values) -> None:
@@ -32,10 +35,10 @@ class NetworkCall:
             raise KeyError(f"expected the entries {self.in_keys}, got {arguments}")
         try:
             if self._names is None:
-                results = self._call(*arguments, **self._kwargs)
+                results = self.call(*arguments, **self._kwargs)
             else:
                 named = dict(zip(self._names, arguments, strict=True))
-                results = self._call(**{**named, **self._kwargs})
+                results = self.call(**{**named, **self._kwargs})
         except Exception as error:
             missing = [key for key, argument in zip(self.in_keys, arguments, strict=True) if argument is None]
             if missing and "None" in str(error):

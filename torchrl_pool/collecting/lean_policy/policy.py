@@ -13,8 +13,10 @@ from torch import nn
 from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
 
+from torchrl_pool.collecting.lean_policy.network import NetworkCall
 from torchrl_pool.collecting.lean_policy.parts import check_calls, step_of
 from torchrl_pool.collecting.lean_policy.random_actions import RandomActions
+from torchrl_pool.collecting.lean_policy.unrolled import unrolled
 from torchrl_pool.collecting.lean_policy.values import (
     NotApart,
     Step,
@@ -51,6 +53,9 @@ class LeanPolicy:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._steps = [part.step for part in parts if part.step is not None]
+        for step in self._steps:
+            if isinstance(step, NetworkCall):
+                step.call = unrolled(step.call, len(step.in_keys))
         # In the order in which the policy sets them.
         written: dict[Key, None] = dict.fromkeys(key for step in self._steps for key in step.out_keys)
         written.pop("_", None)
