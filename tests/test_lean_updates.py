@@ -114,6 +114,23 @@ def test_losses_and_gradients_are_those_of_clip_ppo_loss(kind, options, shared):
         torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["apart", "trunk"])
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_log_probabilities_that_the_batch_lacks_are_worked_out_once(kind, shared):
+    actor, critic = networks(kind, shared=shared)
+    update = PPOUpdate(ClipPPOLoss(actor, critic, entropy_bonus=False), partial(torch.optim.SGD, lr=0.1))
+    batch = batch_of(actor)
+    with torch.no_grad():
+        scored = actor(batch.select("observation"))
+    batch["action"], expected = scored["action"], scored["action_log_prob"]
+    del batch["action_log_prob"]
+    columns = update.columns(batch)
+    torch.testing.assert_close(batch["action_log_prob"], expected, rtol=1e-4, atol=1e-4)
+    update(columns, torch.arange(ROWS))  # another policy now
+    again = update.columns(batch)
+    torch.testing.assert_close(again[1], columns[1], rtol=0, atol=1e-6)
+
+
 def test_several_updates_end_where_plain_ones_do():
     weights = []
     for lean in (True, False):

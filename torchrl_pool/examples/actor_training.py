@@ -56,6 +56,11 @@ class ActorTraining(Training[A], Generic[A]):
         """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
         raise NotImplementedError
 
+    @property
+    def acts_itself(self) -> bool:
+        """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
+        return self.config.architecture == "synchronous"
+
     def make_env(self, number: int = 0) -> EnvBase:
         """The env of an actor, seeded as if all were in one pool."""
         size = self.config.num_envs // self.config.actors
@@ -65,7 +70,7 @@ class ActorTraining(Training[A], Generic[A]):
         """What collects ``steps`` of each env in a batch for a policy in training; the first has ``env``."""
         config = self.config
         frames = self.env.batch_size[0] * steps
-        if config.architecture == "synchronous":
+        if self.acts_itself:
             time_steps(pool_of(self.env), self.clock)
             # It acts with the very networks that are trained, so there are no weights to send to it.
             collector = PoolCollector(self.env, policy, frames_per_batch=frames, total_frames=-1)
@@ -97,7 +102,7 @@ class ActorTraining(Training[A], Generic[A]):
         return super().evaluation_env(num_envs)
 
     def draw(self, folder: Path) -> None:
-        if self.config.architecture != "synchronous":
+        if not self.acts_itself:
             plot_lags({self.config.architecture: self.actors.lags}, folder / "lag.png")
 
     def close(self) -> None:

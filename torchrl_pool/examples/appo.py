@@ -88,6 +88,7 @@ class APPOTraining(PPOTraining):
 
     config: Config
     actors: BoundedActor
+    acts_itself = False
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
         super().__init__(config, folder, compile=compile)

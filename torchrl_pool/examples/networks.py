@@ -109,6 +109,7 @@ def actor_and_critic(
     memory: Memory | None = None,
     pictures: Callable[[int], nn.Sequential] = nature_cnn,
     generator: torch.Generator | None = None,
+    scored: bool = True,
 ) -> tuple[ProbabilisticActor, TensorDictModule]:
     """Actor and critic: each with layers of its own, or two heads on one network: for pictures, for a memory.
 
@@ -119,6 +120,7 @@ def actor_and_critic(
         memory: what remembers the features that hidden layers, or those of a picture, make; None: nothing.
         pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
         generator: what actions are drawn with; None: torch's own.
+        scored: whether their log-probabilities are written with them.
     """
     pool = pool_of(env)
     spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
@@ -158,7 +160,7 @@ def actor_and_critic(
     actor = ProbabilisticActor(
         TensorDictSequential(*trunk, head) if trunk else head,
         in_keys=parameters,
-        return_log_prob=True,
+        return_log_prob=scored,
         generator=generator,
         **draw,
     )

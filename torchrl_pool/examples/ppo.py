@@ -71,9 +71,10 @@ class PPOTraining(ActorTraining[Config]):
     def make_networks(
         self, env: EnvBase, generator: torch.Generator | None = None
     ) -> tuple[ProbabilisticActor, TensorDictModule]:
-        config = self.config
+        config, memory = self.config, memory_of(self.config)
+        # Of batches that they have chosen themselves, the update works out the log-probabilities at once.
         return actor_and_critic(
-            env, config.hidden, config.policy, memory=memory_of(config), generator=generator
+            env, config.hidden, config.policy, memory=memory, generator=generator, scored=not self.acts_itself
         )
 
     def advance(self) -> Row:

@@ -28,12 +28,12 @@ class Density:
         self.kwargs: dict[str, Any] = dict(module.distribution_kwargs)
         self.keys: dict[Any, Any] = dict(zip(module.dist_keys, module.in_keys, strict=True))
 
-    def prepared(self, action: torch.Tensor, log_prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Actions ``[n, …]`` and log-probs ``[n]`` as :meth:`log_prob` is to be compared with.
+    def prepared(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | float]:
+        """Actions ``[n, …]`` as :meth:`log_prob` takes them, and how much more it gives than the actor.
 
         What does not depend on the parameters is worked out here, once for all updates with these actions.
         """
-        return action, log_prob
+        return action, 0.0
 
     def log_prob(self, tensors: Tensors, action: torch.Tensor) -> torch.Tensor:
         """The log-probabilities ``[n]`` of prepared actions."""
@@ -62,11 +62,11 @@ class TanhNormalDensity(NormalDensity):
 
     has_entropy = False  # TorchRL draws actions to estimate it
 
-    def prepared(self, action: torch.Tensor, log_prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def prepared(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | float]:
         middle, half = self._middle_and_half(action)
         limit = 1 - torch.finfo(action.dtype).resolution  # TorchRL's, which keeps the inverse finite
         before = ((action - middle) / half).clamp(-limit, limit).atanh()
-        return before, log_prob + self._log_slope(before, half)
+        return before, self._log_slope(before, half)
 
     def drawn(self, tensors: Tensors, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Actions ``[n, …]`` made of standard normal numbers of their shape, and log-probs ``[n]``."""
@@ -97,8 +97,8 @@ class CategoricalDensity(Density):
         super().__init__(module)
         self.one_hot = module.distribution_class is OneHotCategorical
 
-    def prepared(self, action: torch.Tensor, log_prob: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return (action.to(torch.uint8).argmax(-1) if self.one_hot else action), log_prob
+    def prepared(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | float]:
+        return (action.to(torch.uint8).argmax(-1) if self.one_hot else action), 0.0
 
     def log_prob(self, tensors: Tensors, action: torch.Tensor) -> torch.Tensor:
         logits = tensors[self.keys["logits"]].log_softmax(-1)

@@ -97,17 +97,29 @@ class PPOUpdate(FlatUpdate):
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
         """What updates need of a batch ``[N, T]`` with advantages: tensors ``[N · T, …]``.
 
-        They are views of the batch where its layout allows.
+        They are views of the batch where its layout allows. Log-probabilities that the batch lacks are
+        worked out and written to it: the networks must be those that have chosen its actions.
         """
-        keys, rows = self.loss.tensor_keys, batch.reshape(-1)
-        log_prob: torch.Tensor = rows.get(keys.sample_log_prob)
-        prepared = self._terms.density.prepared(rows.get(keys.action), log_prob)
-        columns = [*prepared, rows.get(keys.advantage).squeeze(-1), rows.get(keys.value_target).squeeze(-1)]
-        if self._terms.clips_value:
+        keys, rows, terms = self.loss.tensor_keys, batch.reshape(-1), self._terms
+        action, more = terms.density.prepared(rows.get(keys.action))
+        observed = [rows.get(key) for key in terms.observed]
+        if keys.sample_log_prob in rows.keys(True):
+            before = rows.get(keys.sample_log_prob) + more
+        else:
+            before = self._log_prob(dict(zip(terms.observed, observed, strict=True)), action)
+            batch.set(keys.sample_log_prob, (before - more).view(batch.shape))
+        columns = [action, before, rows.get(keys.advantage).squeeze(-1)]
+        columns.append(rows.get(keys.value_target).squeeze(-1))
+        if terms.clips_value:
             columns.append(rows.get(keys.value).squeeze(-1))
-        return [
-            column.contiguous() for column in [*columns, *(rows.get(key) for key in self._terms.observed)]
-        ]
+        return [column.contiguous() for column in [*columns, *observed]]
+
+    def _log_prob(self, observed: Tensors, action: torch.Tensor) -> torch.Tensor:
+        density = self._terms.density
+        found = called_in_pieces(
+            self._terms.policy_calls, observed, density.keys.values(), self.sequence_length
+        )
+        return density.log_prob(found, action)
 
     def __call__(self, columns: list[torch.Tensor], indices: torch.Tensor) -> dict[str, torch.Tensor]:
         """Updates the networks with some rows of the columns.
@@ -214,9 +226,10 @@ class _Terms(nn.Module):
         self.__dict__["loss"] = loss  # not a module of this one: its parameters are those of the networks
         clip = ["clip_epsilon_low", "clip_epsilon_high"] if loss._asymmetric_clip else ["clip_epsilon"] * 2
         self._coefficients = [*clip, "critic_coeff", "entropy_coeff", *["clip_value"][: self.clips_value]]
+        policy = list(actor.module)[:-1]
+        self.policy_calls = [one for part in policy for one in networks_of(part, sequence_length)]
         # A trunk that both have is called once.
-        parts = [*list(actor.module)[:-1], critic]
-        self.calls = distinct(one for part in parts for one in networks_of(part, sequence_length))
+        self.calls = distinct([*self.policy_calls, *networks_of(critic, sequence_length)])
         self.networks = nn.ModuleList(one.network for one in self.calls)
         self.observed: list[Any] = read_first(self.calls)
 

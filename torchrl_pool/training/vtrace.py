@@ -143,8 +143,8 @@ def _log_ratios(vtrace: VTrace, batch: TensorDictBase, chunk: int, sequence_leng
     networks = [one for part in modules[:-1] for one in networks_of(part, sequence_length)]
     in_keys: list[Any] = list(actor.in_keys)
     rows = batch.select(*in_keys, *actor.out_keys, strict=False).reshape(-1)
-    log_prob: torch.Tensor = rows.get(vtrace.tensor_keys.sample_log_prob)
-    action, before = density.prepared(rows.get(modules[-1].out_keys[0]), log_prob)
+    action, more = density.prepared(rows.get(modules[-1].out_keys[0]))
+    before: torch.Tensor = rows.get(vtrace.tensor_keys.sample_log_prob) + more
     tensors: Tensors = {key: rows.get(key) for key in in_keys}
     parameters = called_in_pieces(networks, tensors, density.keys.values(), sequence_length, chunk)
     return density.log_prob(parameters, action) - before

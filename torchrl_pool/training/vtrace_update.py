@@ -116,7 +116,8 @@ class VTraceUpdate(FlatUpdate):
         loss, keys, rows = self.loss, self.loss.tensor_keys, steps.reshape(-1)
         tensors: Tensors = {key: rows.get(key) for key in self._observed}
         call(self._calls, tensors)
-        action, before = self._density.prepared(rows.get(keys.action), rows.get(keys.sample_log_prob))
+        action, more = self._density.prepared(rows.get(keys.action))
+        before = rows.get(keys.sample_log_prob) + more
         log_prob = self._density.log_prob(tensors, action)
         value = tensors[keys.value].squeeze(-1)
         log_ratio = (log_prob.detach() - before).view(steps.shape)
