@@ -51,3 +51,20 @@ def make_pool():
     yield make
     for pool in pools:
         pool.close(raise_if_closed=False)
+
+
+@pytest.fixture
+def make_training(tmp_path):
+    """Makes trainings, or populations, each in a folder of its own, that are closed with the test."""
+    made = []
+
+    def make(train, config):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(train(config, folder))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for training in getattr(one, "members", [one]):
+            training.close()

@@ -30,19 +30,8 @@ SMALL = {
 
 
 @pytest.fixture
-def make(tmp_path):
-    """Makes trainings that are closed at the end of the test."""
-    made = []
-
-    def training(**settings):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(APPOTraining(Config(**{**SMALL, **settings}), folder))
-        return made[-1]
-
-    yield training
-    for one in made:
-        one.close()
+def make(make_training):
+    return lambda **settings: make_training(APPOTraining, Config(**{**SMALL, **settings}))
 
 
 def weights_of(training):

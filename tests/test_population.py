@@ -30,20 +30,8 @@ SMALL = {
 
 
 @pytest.fixture
-def make(tmp_path):
-    """Makes populations that are closed at the end of the test."""
-    made = []
-
-    def population(**settings):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(train(Config(**{**SMALL, **settings}), folder))
-        return made[-1]
-
-    yield population
-    for one in made:
-        for member in getattr(one, "members", [one]):
-            member.close()
+def make(make_training):
+    return lambda **settings: make_training(train, Config(**{**SMALL, **settings}))
 
 
 def finish(population):
