@@ -173,7 +173,8 @@ class MujocoPool(SingleSimulations):
         self._state: TensorDict | None = None
         self._entries = tuple(entries)
         self._pixels = from_pixels
-        self._observes = functions.observe is not None and not (from_pixels and pixels_only)
+        observes = functions.observe is not None or type(self)._make_obs is not MujocoPool._make_obs
+        self._observes = observes and not (from_pixels and pixels_only)
         self._make_specs()
         self.rng.seed()
         if seed is not None:
@@ -276,7 +277,7 @@ class MujocoPool(SingleSimulations):
             next_state = self._physics._step(self._tensordict(given))
         except EnvFailure as failure:
             raise self._failure(failure, state, action) from None
-        self._state = next_state
+        self.__dict__["_state"] = next_state  # past what modules do at each assignment
         result = self._results(state, action, next_state)
         return result if mask is None else self._kept(result, tensordict, mask)
 
@@ -305,7 +306,7 @@ class MujocoPool(SingleSimulations):
     def _observation(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
         """By name, to give away."""
         entries = {name: state.get(name) for name in self._entries}
-        if self._observes or self._is_observed_by_method():
+        if self._observes:
             entries.update(observed(self._make_obs(state), state.batch_size[0]))
         if self._pixels:
             entries["pixels"] = state.get("pixels")
@@ -313,9 +314,6 @@ class MujocoPool(SingleSimulations):
             name: self._own(value, self.dtype if value.is_floating_point() else None)
             for name, value in entries.items()
         }
-
-    def _is_observed_by_method(self) -> bool:
-        return type(self)._make_obs is not MujocoPool._make_obs and not (self._pixels and not self._entries)
 
     def _kept(self, result: TensorDict, root: TensorDictBase, mask: torch.Tensor) -> TensorDict:
         """Rows that did not step show what their root shows, and earn nothing."""
