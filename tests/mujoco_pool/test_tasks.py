@@ -106,6 +106,12 @@ def test_hooks():
     assert data["next", "terminated"][:, -1].all()
 
 
+@pytest.mark.parametrize(("pixels_only", "entries"), [(True, {"pixels"}), (False, {"observation", "pixels"})])
+def test_pictures_beside_what_a_method_observes(pixels_only, entries):
+    env = Slow(from_pixels=True, pixels_only=pixels_only)
+    assert set(env.observation_spec.keys()) == entries
+
+
 def test_a_class_without_a_model():
     class Nothing(MujocoTask):
         pass

@@ -16,6 +16,7 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.tensors import unsafe_tensordict
+from torchrl_pool.mujoco.control import control_lines, split_gains
 from torchrl_pool.mujoco.functions import (
     Functions,
     Observe,
@@ -69,6 +70,12 @@ class MujocoPool(SingleSimulations):
             env a model of its own, and starts from the compiled model's numbers each time.
         model_fields: arrays of ``mjModel`` by name with each env's values ``[N, …]``; or the names alone, for
             a ``reset`` that returns them.
+        control: what controls are in each simulation step, as an expression for all actuators
+            (``"kp * (target - position) - kd * velocity"``), or one for each by its name. Default: the
+            action.
+        gains: numbers by name for these expressions: a float; a list, one for each actuator; or each env's
+            own, a tensor ``[N]`` or ``[N, actuators]``. Of the model they are ``"numeric_data:NAME"``, which
+            ``randomize`` and ``model_fields`` may name.
         dtype: of rewards and of floating-point observations.
         max_episode_steps: steps after which an episode is truncated; ``None``: never.
         assets: files that the XML text names: their contents, by name.
@@ -113,6 +120,8 @@ class MujocoPool(SingleSimulations):
         keyframe: int | str | None = None,
         randomize: Sequence[str] = (),
         model_fields: Mapping[str, torch.Tensor] | Sequence[str] = (),
+        control: str | Mapping[str, str] | Sequence[str] = (),
+        gains: Mapping[str, float | Sequence[float] | torch.Tensor] | None = None,
         dtype: torch.dtype = torch.float32,
         max_episode_steps: int | None = 1000,
         assets: Mapping[str, bytes] | None = None,
@@ -132,7 +141,8 @@ class MujocoPool(SingleSimulations):
         wanted = list(dict.fromkeys([*entries, *_names("fields", fields)]))
         if pixels_only and from_pixels:
             entries = ()
-        values = model_fields if isinstance(model_fields, Mapping) else {}
+        fixed, own = split_gains(gains or {}, num_envs)
+        values = {**(model_fields if isinstance(model_fields, Mapping) else {}), **own}
         with with_assets(xml, assets) as model:
             physics = PoolEnv(
                 PHYSICS,
@@ -142,7 +152,9 @@ class MujocoPool(SingleSimulations):
                 observation=wanted or ["qpos", "qvel"],
                 keyframe=keyframe,
                 randomize=_names("randomize", randomize),
-                model_fields=_names("model_fields", list(model_fields)),
+                model_fields=_names("model_fields", [*model_fields, *own]),
+                control=control_lines(control),
+                gains=fixed,
                 max_episode_steps=max_episode_steps,
                 device=device,
                 from_pixels=from_pixels,
@@ -161,7 +173,8 @@ class MujocoPool(SingleSimulations):
         self._state: TensorDict | None = None
         self._entries = tuple(entries)
         self._pixels = from_pixels
-        self._observes = functions.observe is not None and not (from_pixels and pixels_only)
+        observes = functions.observe is not None or type(self)._make_obs is not MujocoPool._make_obs
+        self._observes = observes and not (from_pixels and pixels_only)
         self._make_specs()
         self.rng.seed()
         if seed is not None:
@@ -264,7 +277,7 @@ class MujocoPool(SingleSimulations):
             next_state = self._physics._step(self._tensordict(given))
         except EnvFailure as failure:
             raise self._failure(failure, state, action) from None
-        self._state = next_state
+        self.__dict__["_state"] = next_state  # past what modules do at each assignment
         result = self._results(state, action, next_state)
         return result if mask is None else self._kept(result, tensordict, mask)
 
@@ -293,7 +306,7 @@ class MujocoPool(SingleSimulations):
     def _observation(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
         """By name, to give away."""
         entries = {name: state.get(name) for name in self._entries}
-        if self._observes or self._is_observed_by_method():
+        if self._observes:
             entries.update(observed(self._make_obs(state), state.batch_size[0]))
         if self._pixels:
             entries["pixels"] = state.get("pixels")
@@ -301,9 +314,6 @@ class MujocoPool(SingleSimulations):
             name: self._own(value, self.dtype if value.is_floating_point() else None)
             for name, value in entries.items()
         }
-
-    def _is_observed_by_method(self) -> bool:
-        return type(self)._make_obs is not MujocoPool._make_obs and not (self._pixels and not self._entries)
 
     def _kept(self, result: TensorDict, root: TensorDictBase, mask: torch.Tensor) -> TensorDict:
         """Rows that did not step show what their root shows, and earn nothing."""

@@ -6,6 +6,7 @@ import inspect
 import re
 import urllib.request
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -215,22 +216,22 @@ class Backend:
         """The model, as Python's ``mujoco`` has it."""
         return self._env.mj_model
 
-    @property
+    @cached_property
     def timestep(self) -> float:
         """Seconds of a simulation step."""
         return float(self.mj_model.opt.timestep)
 
-    @property
+    @cached_property
     def nq(self) -> int:
         """Number of positions."""
         return int(self.mj_model.nq)
 
-    @property
+    @cached_property
     def nv(self) -> int:
         """Number of velocities."""
         return int(self.mj_model.nv)
 
-    @property
+    @cached_property
     def nu(self) -> int:
         """Number of controls."""
         return int(self.mj_model.nu)

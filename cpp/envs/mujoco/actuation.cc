@@ -8,11 +8,11 @@
 namespace torchrl_pool::mujoco {
 namespace {
 
-double One(const char* option, const std::vector<double>& values, int i, int count) {
-  if (values.size() == 1) return values[0];
-  if (values.size() == static_cast<std::size_t>(count)) return values[static_cast<std::size_t>(i)];
-  throw InvalidArgument(std::string(option) + ": expected one number, or one for each of the model's " +
-                        std::to_string(count) + " actuators, got " + std::to_string(values.size()));
+void CheckCount(const mjModel& model, const std::string& name, const std::vector<double>& values) {
+  if (values.size() != 1 && values.size() != static_cast<std::size_t>(model.nu)) {
+    throw InvalidArgument(name + ": expected one number, or one for each of the model's " +
+                          std::to_string(model.nu) + " actuators, got " + std::to_string(values.size()));
+  }
 }
 
 }  // namespace
@@ -25,58 +25,54 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
     throw InvalidArgument("unlimited_range: expected the least one first");
   }
   if (model.nu == 0) throw InvalidArgument("the model has no actuators: nothing could be its action");
-  if (!kp) {
-    if (target_scale) throw InvalidArgument("target_scale: only with kp");
-    return;
+  for (const auto& [name, values] : Gains()) {
+    CheckCount(model, name, values);
+    if (ControlLaw::IsWord(name)) throw InvalidArgument("gains: '" + name + "' means something else");
   }
-  const int count = static_cast<int>(model.nactuator);
-  for (int i = 0; i < count; ++i) {
-    const char* name = mj_id2name(&model, mjOBJ_ACTUATOR, i);
-    std::string actuator = std::to_string(i);
-    if (name && *name) actuator = std::string("'") + name + "'";
-    const int joint = model.actuator_trnid[2 * i];
-    const bool moves_joint = model.actuator_trntype[i] == mjTRN_JOINT && model.actuator_ctrlnum[i] == 1 &&
-                             (model.jnt_type[joint] == mjJNT_HINGE || model.jnt_type[joint] == mjJNT_SLIDE);
-    if (!moves_joint) {
-      throw InvalidArgument("kp: the actuator " + actuator +
-                            " moves no hinge or slide, which could have a target");
-    }
-    Drive drive{.position = static_cast<std::size_t>(model.jnt_qposadr[joint]),
-                .velocity = static_cast<std::size_t>(model.jnt_dofadr[joint]),
-                .kp = One("kp", *kp, i, count),
-                .kd = One("kd", kd, i, count),
-                .offset = 0,
-                .scale = 1,
-                .low = unlimited_range[0],
-                .high = unlimited_range[1]};
-    if (target_scale) {
-      drive.offset = pose[drive.position];
-      drive.scale = One("target_scale", *target_scale, i, count);
-      drive.low = -1;
-      drive.high = 1;
-    } else if (model.jnt_limited[joint]) {
-      drive.low = model.jnt_range[2 * joint];
-      drive.high = model.jnt_range[2 * joint + 1];
-    }
-    drives.push_back(drive);
+  std::vector<std::string> lines = control;
+  if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");
+  law = ControlLaw(model, lines);
+  if (!target_scale) return;
+  CheckCount(model, "target_scale", *target_scale);
+  bool has_targets = false;
+  for (std::size_t i = 0; i < law.controls().size(); ++i) {
+    ControlLaw::Control& one = law.controls()[i];
+    if (!one.has_target) continue;
+    has_targets = true;
+    one.offset = pose[one.position];
+    one.scale = target_scale->size() == 1 ? target_scale->front() : target_scale->at(i);
   }
+  if (!has_targets) throw InvalidArgument("target_scale: only with kp, or where 'control' names 'target'");
+}
+
+FloatListMap ActuationOptions::Gains() const {
+  FloatListMap all = gains;
+  if (kp) {
+    all["kp"] = *kp;
+    all["kd"] = kd;
+  }
+  return all;
+}
+
+std::array<double, 2> ActuationOptions::ActionRange(const mjModel& model, std::size_t control) const {
+  const ControlLaw::Control& one = law.controls()[control];
+  if (one.has_target && target_scale) return {-1.0, 1.0};
+  const bool limited = one.has_target ? model.jnt_limited[*one.joint] : model.actuator_ctrllimited[control];
+  if (!limited) return unlimited_range;
+  const double* const range =
+      one.has_target ? model.jnt_range + 2 * *one.joint : model.actuator_ctrlrange + 2 * control;
+  return {range[0], range[1]};
 }
 
 Spec ActuationOptions::ActionSpec(const mjModel& model) const {
   std::vector<double> low, high;
   for (std::size_t i = 0; i < static_cast<std::size_t>(model.nu); ++i) {
-    if (!drives.empty()) {
-      low.push_back(drives[i].low);
-      high.push_back(drives[i].high);
-    } else {
-      const bool limited = model.actuator_ctrllimited[i];
-      const double* const range = limited ? model.actuator_ctrlrange + 2 * i : unlimited_range.data();
-      low.push_back(range[0]);
-      high.push_back(range[1]);
-    }
+    const auto [least, greatest] = ActionRange(model, i);
+    low.push_back(least);
+    high.push_back(greatest);
   }
   return Action("action", Box<float>({static_cast<std::int64_t>(model.nu)}, low, high),
-                drives.empty() ? "controls of the actuators" : "targets of the actuators' joints");
+                law.is_plain() ? "controls of the actuators" : "what the controls are computed from");
 }
 
 Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std::int64_t frame_skip)
@@ -85,6 +81,7 @@ Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std:
       frame_skip_(frame_skip),
       num_kept_(static_cast<std::size_t>(options.action_delay[1] / frame_skip) + 2),
       delay_(options.action_delay[0]),
+      workspace_(options.law.workspace()),
       actions_((num_kept_ + 1) * num_controls_) {}
 
 void Actuation::Reset(const mjData& data, Rng& rng) {
@@ -93,11 +90,11 @@ void Actuation::Reset(const mjData& data, Rng& rng) {
   std::fill(actions_.begin(), actions_.end(), 0.0);
   double* const before = actions_.data() + num_kept_ * num_controls_;
   for (std::size_t i = 0; i < num_controls_; ++i) {
-    if (options_.drives.empty()) {
-      before[i] = data.ctrl[i];
+    const ControlLaw::Control& control = options_.law.controls()[i];
+    if (control.has_target) {
+      before[i] = control.scale != 0 ? (data.qpos[control.position] - control.offset) / control.scale : 0;
     } else {
-      const ActuationOptions::Drive& drive = options_.drives[i];
-      before[i] = drive.scale != 0 ? (data.qpos[drive.position] - drive.offset) / drive.scale : 0;
+      before[i] = data.ctrl[i];
     }
   }
 }
@@ -108,18 +105,25 @@ void Actuation::Act(const float* action) {
   ++steps_;
 }
 
-void Actuation::Control(std::int64_t substep, mjData* data) const {
+void Actuation::Control(std::int64_t substep, const mjModel& model, mjData* data) {
   const std::int64_t time = (steps_ - 1) * frame_skip_ + substep - delay_;
   const std::size_t place = time < 0 ? num_kept_ : static_cast<std::size_t>(time / frame_skip_) % num_kept_;
   const double* const action = actions_.data() + place * num_controls_;
-  if (options_.drives.empty()) {
+  if (options_.law.is_plain()) {
     std::copy_n(action, num_controls_, data->ctrl);
-    return;
+  } else {
+    options_.law.Compute(model, action, workspace_.data(), data);
   }
-  for (std::size_t i = 0; i < num_controls_; ++i) {
-    const ActuationOptions::Drive& drive = options_.drives[i];
-    const double target = drive.offset + drive.scale * action[i];
-    data->ctrl[i] = drive.kp * (target - data->qpos[drive.position]) - drive.kd * data->qvel[drive.velocity];
+}
+
+void Actuation::Advance(std::int64_t substep, const mjModel& model, mjData* data) {
+  const bool reads_derived = options_.law.reads_derived();
+  if (reads_derived) mj_step1(&model, data);
+  Control(substep, model, data);
+  if (reads_derived && model.opt.integrator != mjINT_RK4) {
+    mj_step2(&model, data);
+  } else {
+    mj_step(&model, data);  // RK4 has no second part: it derives everything four times, from the first on
   }
 }
 

@@ -103,6 +103,7 @@ const Rows kRows[] = {
     {"nsensor", mjOBJ_SENSOR, nullptr},
     {"nhfield", mjOBJ_HFIELD, nullptr},
     {"nkey", mjOBJ_KEY, nullptr},
+    {"nnumeric", mjOBJ_NUMERIC, nullptr},
     {"nq", mjOBJ_JOINT,
      [](const mjModel& m, int i) {
        return std::pair<std::int64_t, std::int64_t>(m.jnt_qposadr[i], kPositions[m.jnt_type[i]]);
@@ -127,6 +128,10 @@ const Rows kRows[] = {
     {"nsensordata", mjOBJ_SENSOR,
      [](const mjModel& m, int i) {
        return std::pair<std::int64_t, std::int64_t>(m.sensor_adr[i], m.sensor_dim[i]);
+     }},
+    {"nnumericdata", mjOBJ_NUMERIC,
+     [](const mjModel& m, int i) {
+       return std::pair<std::int64_t, std::int64_t>(m.numeric_adr[i], m.numeric_size[i]);
      }},
     {"nmocap", mjOBJ_BODY,
      [](const mjModel& m, int i) {
@@ -168,11 +173,8 @@ constexpr const char* kOwner = std::is_same_v<Owner, mjData> ? "mjData" : "mjMod
 
 template <class Owner>
 const Array<Owner>& FindArray(const std::string& name) {
-  const auto& arrays = Arrays(static_cast<const Owner*>(nullptr));
-  std::vector<std::string> names;
-  for (const Array<Owner>& array : arrays) {
+  for (const Array<Owner>& array : Arrays(static_cast<const Owner*>(nullptr))) {
     if (array.name == name) return array;
-    names.push_back(array.name);
   }
   if (std::is_same_v<Owner, mjData> &&
       (name == "contact" || name.starts_with("efc_") || name.starts_with("iefc_"))) {
@@ -181,15 +183,7 @@ const Array<Owner>& FindArray(const std::string& name) {
                           "of the model (touch, contact, …) gives such things in 'sensordata'");
   }
   throw InvalidArgument(std::string(kOwner<Owner>) + " has no array '" + name + "'" +
-                        Suggestion(name, names));
-}
-
-int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name) {
-  const int id = mj_name2id(&model, kind, name.c_str());
-  if (id >= 0) return id;
-  const std::vector<std::string> names = NamesOf(model, kind);
-  throw InvalidArgument("'" + what + "': the model has no " + mju_type2Str(kind) + " '" + name + "'" +
-                        Suggestion(name, names) + "; it has: " + Listed(names));
+                        Suggestion(name, ArrayNames<Owner>()));
 }
 
 // Calls a function with a null pointer of the dtype's type.
@@ -239,6 +233,24 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   }
   return " (did you mean '" + *nearest + "'?)";
 }
+
+int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name) {
+  const int id = mj_name2id(&model, kind, name.c_str());
+  if (id >= 0) return id;
+  const std::vector<std::string> names = NamesOf(model, kind);
+  throw InvalidArgument("'" + what + "': the model has no " + mju_type2Str(kind) + " '" + name + "'" +
+                        Suggestion(name, names) + "; it has: " + Listed(names));
+}
+
+template <class Owner>
+std::vector<std::string> ArrayNames() {
+  std::vector<std::string> names;
+  for (const Array<Owner>& array : Arrays(static_cast<const Owner*>(nullptr))) names.push_back(array.name);
+  return names;
+}
+
+template std::vector<std::string> ArrayNames<mjData>();
+template std::vector<std::string> ArrayNames<mjModel>();
 
 bool IsInput(const std::string& array) {
   return std::find(std::begin(kInputs), std::end(kInputs), array) != std::end(kInputs);

@@ -57,6 +57,13 @@ std::string Inputs();
 // The names of the model's bodies, joints, keyframes, …
 std::vector<std::string> NamesOf(const mjModel& model, mjtObj kind);
 
+// The number of one of them, which `what` asks for. Throws InvalidArgument, with the nearest name there is.
+int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name);
+
+// What mjData or mjModel has.
+template <class Owner>
+std::vector<std::string> ArrayNames();
+
 // The nearest of these names, as " (did you mean 'x'?)"; empty where none is near.
 std::string Suggestion(const std::string& name, const std::vector<std::string>& names);
 

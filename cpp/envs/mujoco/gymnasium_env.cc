@@ -85,8 +85,8 @@ void Configure(const FloatListMap& visual_options, mjvOption* option) {
 
 }  // namespace
 
-void GymnasiumOptions::Open() {
-  model = LoadModel(ExpandPath(xml_file), width, height);
+void GymnasiumOptions::Open(const FloatListMap& numerics) {
+  model = LoadModel(ExpandPath(xml_file), width, height, numerics);
   OpenView();
 }
 

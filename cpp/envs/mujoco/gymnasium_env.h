@@ -61,7 +61,8 @@ struct GymnasiumOptions {
     visit("visual_options", visual_options, "mjtVisFlag numbers and whether to show what they stand for");
   }
 
-  void Open();
+  // `numerics`: of the model, by name, beside those that its file has.
+  void Open(const FloatListMap& numerics = {});
 
   std::int64_t nq() const { return static_cast<std::int64_t>(model->nq); }
   std::int64_t nv() const { return static_cast<std::int64_t>(model->nv); }

@@ -66,7 +66,7 @@ class Mjcf {
     }
 
     void Open() {
-      GymnasiumOptions::Open();
+      GymnasiumOptions::Open(actuation.Gains());
       if (keyframe) OpenKeyframe();
       actuation.Open(*model, key < 0 ? model->qpos0 : model->key_qpos + key * model->nq);
       push.Open(*model);
@@ -218,10 +218,7 @@ class Mjcf {
     pushes_.Apply(data, rng_);
     actuation_.Act(row.Action<float>());
     simulation_.Run([&] {
-      for (std::int64_t i = 0; i < options_.frame_skip; ++i) {
-        actuation_.Control(i, data);
-        mj_step(model, data);
-      }
+      for (std::int64_t i = 0; i < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
       if (options_.fresh) mj_forward(model, data);
       ComputeWanted(model, data);
     });
@@ -239,7 +236,7 @@ class Mjcf {
     visit(rng_);
     if (!options_.changed.empty()) VisitModel(visit);
     simulation_.VisitState(visit);
-    actuation_.VisitState(visit);
+    actuation_.VisitState(visit, simulation_.mutable_data());
     pushes_.VisitState(visit);
   }
 

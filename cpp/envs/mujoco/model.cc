@@ -46,6 +46,31 @@ class MemoryFile {
   mjVFS vfs_;
 };
 
+// As mj_loadXML, with numbers that the XML does not have.
+mjModel* Compile(const char* path, const mjVFS* vfs, const FloatListMap& numerics, char* error, int size) {
+  mjModel* model = nullptr;
+  if (numerics.empty()) {
+    Protect([&] { model = mj_loadXML(path, vfs, error, size); });
+    return model;
+  }
+  mjSpec* spec = nullptr;
+  Protect([&] { spec = mj_parseXML(path, vfs, error, size); });
+  if (!spec) return nullptr;
+  Protect([&] {
+    for (const auto& [name, values] : numerics) {
+      mjsElement* const own = mjs_findElement(spec, mjOBJ_NUMERIC, name.c_str());
+      mjsNumeric* const numeric = own ? mjs_asNumeric(own) : mjs_addNumeric(spec);
+      if (!own) mjs_setName(numeric->element, name.c_str());
+      mjs_setDouble(numeric->data, values.data(), static_cast<int>(values.size()));
+      numeric->size = static_cast<int>(values.size());
+    }
+    model = mj_compile(spec, vfs);
+    if (!model) mju_strncpy(error, mjs_getError(spec), size);
+    mj_deleteSpec(spec);
+  });
+  return model;
+}
+
 }  // namespace
 
 bool IsXml(const std::string& path) {
@@ -53,16 +78,17 @@ bool IsXml(const std::string& path) {
   return first != std::string::npos && path[first] == '<';
 }
 
-Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height) {
+Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height,
+                const FloatListMap& numerics) {
   StartLibrary();
   char error[900] = "";
   mjModel* model = nullptr;
   if (IsXml(path)) {
     const MemoryFile file(path);
-    Protect([&] { model = mj_loadXML(MemoryFile::kName, file.vfs(), error, sizeof error); });
+    model = Compile(MemoryFile::kName, file.vfs(), numerics, error, sizeof error);
   } else {
     if (!std::filesystem::exists(path)) throw FileNotFound("File " + path + " does not exist");
-    Protect([&] { model = mj_loadXML(path.c_str(), nullptr, error, sizeof error); });
+    model = Compile(path.c_str(), nullptr, numerics, error, sizeof error);
   }
   if (!model) {
     std::string reason = error;

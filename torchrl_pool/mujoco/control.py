@@ -1,0 +1,38 @@
+"""A law of control and its gains, as the task takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+
+def control_lines(control: str | Mapping[str, str] | Sequence[str]) -> list[str]:
+    """One line for all actuators, or one for each that is named."""
+    if isinstance(control, str):
+        return [control]
+    if isinstance(control, Mapping):
+        control = [f"{actuator} = {expression}" for actuator, expression in control.items()]
+    if not isinstance(control, Sequence) or not all(isinstance(line, str) for line in control):
+        raise TypeError(
+            f"control: expected an expression, or a mapping from actuators to such, got {control!r}"
+        )
+    return list(control)
+
+
+def split_gains(
+    gains: Mapping[str, float | Sequence[float] | torch.Tensor], num_envs: int
+) -> tuple[dict[str, list[float]], dict[str, torch.Tensor]]:
+    """The gains that a model is compiled with; and each env's own, as fields of the model."""
+    fixed, own = {}, {}
+    for name, value in gains.items():
+        if isinstance(value, torch.Tensor):
+            if value.ndim not in (1, 2) or len(value) != num_envs:
+                raise ValueError(
+                    f"gains: {name!r}: expected shape [{num_envs}] or [{num_envs}, actuators], "
+                    f"got {list(value.shape)}"
+                )
+            own[f"numeric_data:{name}"] = value.reshape(num_envs, -1)
+            value = value.reshape(num_envs, -1)[0].tolist()
+        fixed[name] = [float(value)] if isinstance(value, (int, float)) else [float(one) for one in value]
+    return fixed, own
