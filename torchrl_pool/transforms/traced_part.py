@@ -78,7 +78,9 @@ class TracedPart:
         self.input_keys = list(dict.fromkeys((*carried, *self._action_keys, *read)))
         self._batch_size, self._device = pool.batch_size, pool.device
         self._has_hook = pool._post_step_mdp_hooks is not None
-        env._step_mdp  # noqa: B018  # a graph finds it made
+        for kind in ("action", "state", "reward", "done", "reset"):
+            getattr(env, f"{kind}_keys")  # what TorchRL makes once and keeps, and what a graph would find new
+        env._step_mdp, env.done_keys_groups  # noqa: B018
 
     @property
     def layout(self) -> tuple[Any, ...]:
