@@ -177,18 +177,27 @@ def step_and_reset(
     inputs = part.inputs.check(_given(part, traced.input_keys, given, columns))
     if inputs is None:
         raise _unexpected(traced, columns)
-    tensors, addresses = part.allocator.for_step()
-    begun, begun_addresses = part.allocator.for_root()
-    owner = (inputs[0], tensors, begun, chain)
+    written, begun = dict(zip(chain.keys, out, strict=True)), dict(zip(chain.root_keys, root, strict=True))
+    if env._on_cpu:
+        addresses = part.allocator.columns_of(out, root=False)
+        begun_addresses = part.allocator.columns_of(root, root=True)
+    else:
+        written, addresses = part.allocator.for_step()
+        begun, begun_addresses = part.allocator.for_root()
+    owner = (inputs[0], written, begun, chain)
     try:
         resets = env._running().step_and_reset(inputs[1], addresses, begun_addresses, owner, None, chain.core)
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
     part.is_stale = False
     chain.hidden.latest = chain.hidden.root if resets else chain.hidden.out
-    following = begun if resets else tensors
-    part.set_latest(following)
-    _hand_out([*tensors.values(), *(following[key] for key in chain.root_keys)], [*out, *root])
+    following = begun if resets else written  # the executor leaves the root to its caller where nobody ended
+    # The memory of a graph is used again.
+    part.set_latest({key: following[key].clone() for key in chain.remembered_keys})
+    if not env._on_cpu:
+        _hand_out(list(written.values()), out)
+    if following is not begun or not env._on_cpu:
+        _hand_out([following[key] for key in chain.root_keys], root)
 
 
 def step(order: torch.Tensor, number: int, given: Tensors, columns: Sequence[int], out: Tensors) -> None:
@@ -249,7 +258,6 @@ def _unexpected(traced: TracedPart, columns: Sequence[int]) -> ValueError:
 
 
 def _hand_out(values: Sequence[torch.Tensor], out: Tensors) -> None:
-    """Copies: the memory of a graph is used again, and a later call may look at what this one has left."""
     for to, value in zip(out, values, strict=True):
         to.copy_(value, non_blocking=True)
 
