@@ -4,13 +4,16 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from torchrl_pool.__main__ import main
 from torchrl_pool.bench.alternate import Seconds, alternate
 from torchrl_pool.bench.contenders import CONTENDERS, POOL, Setup, make
 from torchrl_pool.bench.gymnasium_env import Unavailable
+from torchrl_pool.collecting.rollout import Rollout
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 QUICK = ["--rounds", "2", "--round-seconds", "0.001"]
@@ -174,6 +177,55 @@ def test_every_script_explains_itself(script, monkeypatch, capsys):
         load_script(script).main()
     assert exit.value.code == 0
     assert "--json" in capsys.readouterr().out
+
+
+def test_a_timeline_without_a_gpu(monkeypatch, tmp_path):
+    picture, events = tmp_path / "timeline.png", tmp_path / "events.json"
+    setup = ["--task", "Pendulum-v1", "--num-envs", "4", "--num-threads", "1", "--policy-device", "cpu"]
+    drawn = ["--cells", "4", "--steps", "2", "--timeline", str(picture), "--json", str(events)]
+    monkeypatch.setattr(sys, "argv", ["timeline.py", *setup, *drawn])
+    monkeypatch.setattr("torchrl_pool.collecting.collector.Rollout", Rollout)  # which the script replaces
+    load_script("timeline").main()
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    spans = json.loads(events.read_text())
+    assert {span["row"] for span in spans} == {
+        "caller: policy",
+        "caller: helps, waits",
+        "envs of half 1",
+        "envs of half 2",
+    }
+    for half in range(2):
+        calls = [span["begin"] for span in spans if span["row"] == "caller: policy" and span["half"] == half]
+        assert calls == sorted(calls)
+        assert len(calls) == 2
+
+
+def test_a_timeline_of_a_gpu():
+    """What it does, it does for the half whose policy is called then."""
+
+    def event(name, begin, end, device="CPU"):
+        time_range = SimpleNamespace(start=begin, end=end)
+        return SimpleNamespace(
+            name=name, time_range=time_range, device_type=getattr(torch.autograd.DeviceType, device)
+        )
+
+    events = []
+    for step in range(3):
+        for half in range(2):
+            begin = 100 * (2 * step + half)
+            events += [
+                event(f"wait for half {half}", begin, begin + 10),
+                event("Memcpy HtoD (Pinned -> Device)", begin + 30, begin + 35, "CUDA"),
+                event(f"policy of half {half}", begin + 20, begin + 40),
+                event("gemm", begin + 42, begin + 50, "CUDA"),
+                event("Memcpy DtoH (Device -> Pinned)", begin + 51, begin + 55, "CUDA"),
+                event(f"submitted half {half}", begin + 60, begin + 61),
+            ]
+    spans = load_script("timeline").spans(events, 1)
+    assert ("GPU: copies up", 0, 10, 15) in spans
+    assert ("GPU: kernels", 0, 22, 30) in spans
+    assert ("GPU: copies down", 1, 131, 135) in spans
+    assert ("envs of half 2", 1, 0, 90) in spans
 
 
 def test_the_table_of_scripts_names_them_all():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch._dynamo.utils import counters
-from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv, fuse
+from torchrl_pool import PoolEnv
 
 N = 3
 
@@ -61,30 +61,6 @@ def test_rollout(backend):
     assert not counters["graph_break"]
 
 
-def test_rollout_of_fused_transforms():
-    """One graph, through ends of episodes; and no step with transforms that were changed since."""
-    compiled = torch.compile(rollout, fullgraph=True, backend="aot_eager")
-    roots = []
-    for _ in range(2):
-        env = fuse(TransformedEnv(make(), Compose(RewardSum(), StepCounter(2))))
-        torch.manual_seed(0)
-        roots.append((env, env.rand_action(env.reset())))
-    (ours, root), (theirs, expected) = roots
-    ended = False
-    for _ in range(4):
-        data, root = compiled(ours, root, 2)
-        wanted, expected = rollout(theirs, expected, 2)
-        assert_equal(data, wanted)
-        assert_equal(root, expected)
-        ended |= bool(data["next", "done"].any())
-    assert ended
-    assert counters["stats"]["unique_graphs"] == 1
-    assert not counters["graph_break"]
-    ours.transform[1].max_steps = 5
-    with pytest.raises(RuntimeError, match="transforms have been changed"):
-        compiled(ours, root, 2)
-
-
 def test_no_step_is_left_out():
     """Equal calls whose results nobody uses are two steps."""
     env = make(info_keys=["step_count"])
@@ -120,16 +96,33 @@ def test_transformed():
     assert_equal(*found)
 
 
+@pytest.mark.parametrize("mask", [[True, False, True], [False] * N, [True] * N, None])
+def test_resets(mask):
+    """Of some envs, of none and of all, with what the root has besides, all flags or some."""
+
+    def resets(env, root, mask):
+        root["memory"] = root["observation"].sum(-1) + 1
+        some = env.reset((root if mask is None else root.set("_reset", mask[:, None])).copy())
+        return some, env.reset(root.select("_reset", "observation", "done", strict=False)), env.reset()
+
+    found = []
+    for call in (torch.compile(resets, fullgraph=True, backend="aot_eager"), resets):
+        env = make()
+        _, root = rollout(env, env.reset(), 2)
+        found.append(call(env, root, None if mask is None else torch.tensor(mask)))
+    for ours, theirs in zip(*found, strict=True):
+        assert_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("mask", [[True, False, True], [False] * N])
-def test_masks(mask):
-    def both(env, root, mask):
-        root = env.reset(root.set("_reset", mask[:, None]))
+def test_masks_of_steps(mask):
+    def masked(env, root, mask):
         root["action"] = torch.nn.functional.one_hot(torch.zeros(N, dtype=torch.int64), 2)
         return env.step(root.set("_step", mask))
 
     found = []
-    # EnvBase.reset looks whether all envs that were to be reset are: that breaks the graph.
-    for call in (torch.compile(both, backend="aot_eager"), both):
+    # EnvBase.step looks whether any env is to be stepped: that breaks the graph.
+    for call in (torch.compile(masked, backend="aot_eager"), masked):
         env = make()
         _, root = rollout(env, env.reset(), 2)
         found.append(call(env, root, torch.tensor(mask)))

@@ -302,8 +302,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             TypeError: an option that the task does not have, or a value of another type.
             ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
         """
-        if torch.compiler.is_compiling() and not (kwargs or seed is not None or options or list_of_kwargs):
-            return self._traced_reset(tensordict)
+        if torch.compiler.is_compiling():
+            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs)
+            return self._traced_reset(tensordict, kwargs)
         if kwargs:
             raise TypeError(
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
 
 from torchrl_pool.env import operators
 from torchrl_pool.env.life import LifeMethods
 from torchrl_pool.env.specs import Key
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def no_part_of_a_graph(reason: str) -> Callable[[Call], Call]:
+    """A call that breaks a graph, or with ``fullgraph=True`` is an error, for this reason."""
+    decorate: Callable[[Call], Call] = torch.compiler.disable(reason=reason)  # type: ignore[no-untyped-call]
+    return decorate
 
 
 class TracedMethods(LifeMethods):
@@ -46,18 +55,33 @@ class TracedMethods(LifeMethods):
 
     def _traced_step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = tensordict.get("_step", None)
-        kept, columns = self._traced_kept(tensordict, self.step_keys, mask)
+        kept, columns = entries_of(None if mask is None else tensordict, self.step_keys)
         actions = self._traced_actions(tensordict)
         written = self._traced_rows(self.step_keys)
         torch.ops.torchrl_pool.step(self._order, self._number, actions, mask, kept, columns, written)
         return self._traced_values(self.step_keys, written)
 
-    def _traced_reset(self, tensordict: TensorDictBase | None) -> TensorDictBase:
+    def _traced_reset(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
+        if any(value is not None for value in kwargs.values()):
+            return self._reset_with(tensordict, kwargs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
-        kept, columns = self._traced_kept(tensordict, self.root_keys, mask)
+        kept, columns = entries_of(None if mask is None else tensordict, self.root_keys)
         begun = self._traced_rows(self.root_keys)
         torch.ops.torchrl_pool.reset(self._order, self._number, mask, kept, columns, begun)
         return self._traced_values(self.root_keys, begun)
+
+    def _reset_proc_data(
+        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
+    ) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return traced_reset(self, tensordict, tensordict_reset)
+        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return root
+
+    @no_part_of_a_graph("a reset with seeds or options")
+    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
+        root: TensorDictBase = self._reset(tensordict, **kwargs)
+        return root
 
     def _traced_rows(self, keys: Sequence[Key]) -> list[torch.Tensor]:
         """Memory of the graph's for an operator to write to."""
@@ -73,23 +97,60 @@ class TracedMethods(LifeMethods):
             actions.append(action)
         return actions
 
-    def _traced_kept(
-        self, tensordict: TensorDictBase | None, keys: Sequence[Key], mask: torch.Tensor | None
-    ) -> tuple[list[torch.Tensor], list[int]]:
-        """What rows that a mask leaves out may take over, and the numbers of the keys."""
-        kept, columns = [], []
-        if tensordict is not None and mask is not None:
-            for column, key in enumerate(keys):
-                value = tensordict.get(key, None)
-                if value is not None:
-                    kept.append(value)
-                    columns.append(column)
-        return kept, columns
-
     def _traced_values(self, keys: Sequence[Key], values: Sequence[torch.Tensor]) -> TensorDict:
         return TensorDict(
             dict(zip(keys, values, strict=True)), batch_size=self.batch_size, device=self.device
         )
+
+
+def entries_of(
+    tensordict: TensorDictBase | None, keys: Sequence[Key]
+) -> tuple[list[torch.Tensor], list[int]]:
+    """The entries that a tensordict has of these, and their places among the keys."""
+    values, columns = [], []
+    for column, key in enumerate(keys):
+        value = None if tensordict is None else tensordict.get(key, None)
+        if value is not None:
+            values.append(value)
+            columns.append(column)
+    return values, columns
+
+
+def traced_reset(
+    env: EnvBase, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
+) -> TensorDictBase:
+    """What ``EnvBase.reset`` makes of the root that it was given and the one that ``_reset`` gives."""
+    mask = None if tensordict is None else tensordict.get("_reset", None)
+    flags = [tensordict_reset.get(key) for key in env.done_keys]
+    if not env._allow_done_after_reset:
+        for flag in flags:
+            begun = flag if mask is None else _where(mask, flag, None)
+            torch._assert_async(~begun.any(), "an env is done after its reset")
+    if tensordict is None:
+        return tensordict_reset
+    for key in env.reset_keys:
+        tensordict.pop(key, None)
+    if mask is None:
+        return tensordict.update(tensordict_reset)
+    mask = mask.reshape(-1)
+    written = dict(tensordict_reset.items(True, True))
+    goes_on = ~mask | mask.all()  # TorchRL clears nothing where all begin anew
+    for key, value in dict(tensordict.items(True, True)).items():
+        if key not in written:
+            tensordict.set(key, _where(goes_on, value, None))
+    for key, value in written.items():
+        known = tensordict.get(key, None)
+        if known is not None or key not in env.done_keys:
+            value = _where(mask, value, known)
+        tensordict.set(key, value)
+    return tensordict
+
+
+def _where(rows: torch.Tensor, value: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
+    """These rows of a value; the others are those of another one, or zeros."""
+    if other is None:
+        other = torch.zeros((), dtype=value.dtype, device=value.device)
+    return torch.where(rows.reshape(-1, *[1] * (value.ndim - 1)), value, other)
 
 
 def traced_root(
@@ -120,7 +181,6 @@ def traced_root(
         elif (key if isinstance(key, str) else key[0]) not in not_carried:
             value = tensordict.get(key)
             if key not in actions:
-                keeps = goes_on.reshape(-1, *[1] * (value.ndim - 1))
-                value = torch.where(keeps, value, torch.zeros((), dtype=value.dtype, device=value.device))
+                value = _where(goes_on, value, None)
             root[key] = value
     return {**root, **begun}

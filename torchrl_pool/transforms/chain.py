@@ -77,6 +77,9 @@ class Chain:
             for key, value in final.items()
             if value.pool_column is not None
         }
+        # What a later call for some envs looks at, of the others' latest root.
+        seen = [*self.learned_keys, *self.as_written.values()]
+        self.remembered_keys = [key for key in self.root_keys if key in seen and key not in program.flags]
         self.carried = program.carried
         self.inverse = program.inverse
         self.watched = program.watched
@@ -209,8 +212,13 @@ class ChainAllocator(BatchAllocator):
 
     def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
         tensors = self._tensors(templates)
-        columns = self._out_columns if templates is self.step_templates else self._root_columns
-        return tensors, columns.spread([tensor.data_ptr() for tensor in tensors.values()])
+        root = templates is not self.step_templates
+        return tensors, self.columns_of(list(tensors.values()), root=root)
+
+    def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
+        """Addresses for a call that writes into these, which are as for a root, or for a step."""
+        columns = self._root_columns if root else self._out_columns
+        return columns.spread([tensor.data_ptr() for tensor in tensors])
 
     def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
         """Of the roots of envs from the ``first`` on; addresses are those of its row."""

@@ -18,18 +18,21 @@ from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
+from torchrl_pool.env.traced import no_part_of_a_graph, traced_reset
 from torchrl_pool.mujoco import MujocoPool
-from torchrl_pool.transforms.chain import Chain, ChainAllocator, Inputs, is_unchanged
+from torchrl_pool.transforms import foreign
+from torchrl_pool.transforms.chain import ChainAllocator, Inputs, is_unchanged
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
 from torchrl_pool.transforms.step_into import StepIntoBatch
-from torchrl_pool.transforms.traced_part import TracedPart
+from torchrl_pool.transforms.traced_part import Traced, TracedPart, traced_part
 
 
 class NativePart:
     """The pool and the native part of its transforms, as one thing that steps."""
 
-    def __init__(self, env: PoolEnv, chain: Chain, action_keys: list[Key]) -> None:
-        self.env, self.chain = env, chain
+    def __init__(self, env: PoolEnv, fusion: Fusion, action_keys: list[Key]) -> None:
+        self.env, self.chain = env, (chain := fusion.chain)
+        self.transforms, self.rest = fusion.native, fusion.rest
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
         self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys)
@@ -37,7 +40,6 @@ class NativePart:
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
         self.into: StepIntoBatch | None = None  # where the next step writes to, too
-        self.traced = TracedPart(self)
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
@@ -50,10 +52,73 @@ class NativePart:
         batch_size = torch.Size([self.env.num_envs if num_rows is None else num_rows])
         return unsafe_tensordict(values, batch_size, self.env._device, names, nested=self.nested)
 
+    # ---- what the transforms behind it find
+
+    def reset(
+        self, source: TensorDictBase | None, known: TensorDictBase | None, **kwargs: Any
+    ) -> TensorDictBase:
+        """The first rows of new episodes in all envs, or in those of a mask; the others' are not for users.
+
+        Args:
+            source: what transforms look at, the mask ``"_reset"`` among it.
+            known: the root, for envs that go on.
+            **kwargs: what the pool's reset takes.
+        """
+        env = self.env
+        mask = None if source is None else source.get("_reset", None)
+        if mask is not None:
+            mask = check_mask("_reset", mask, env.num_envs)
+            mask = None if mask.all() else mask
+        takes = {"seed", "options", "list_of_kwargs"}
+        if not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
+            return self._torchrl_reset(source, kwargs)
+        given = env._source.reset_arguments(
+            kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
+        )
+        if mask is not None and not mask.any():
+            assert known is not None
+            return self.tensordict({key: known.get(key).clone() for key in self.chain.root_keys})
+        return self.tensordict(self._begin(mask, given))
+
+    def _goes_on(self, known: TensorDictBase | None, mask: torch.Tensor) -> bool:
+        """Whether the rows that a reset leaves out are known, and nothing else is.
+
+        From the root; or to the transforms behind the native ones, from the last call.
+        """
+        if known is None or (self.is_stale and self.chain.hides_more):
+            return False
+        if any(key not in self.allocator.latest for key in self.chain.learned_keys):
+            return False
+        if self.rest:
+            return bool(mask.any()) and self.knows_others()
+        for key in self.chain.root_keys:
+            value, template = known.get(key, None), self.allocator.step_templates[key]
+            if type(value) is not torch.Tensor:
+                return False
+            if value.shape != template.shape or value.dtype is not template.dtype:
+                return False
+        return True
+
+    def _torchrl_reset(self, source: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
+        """The same by TorchRL's code of the native transforms."""
+        self.hand_over()
+        for transform in reversed(self.transforms):
+            source = transform._reset_env_preprocess(source)
+        root: TensorDictBase = self.env._reset(source, **kwargs)
+        source = root.empty() if source is None else source
+        for transform in self.transforms:
+            root = transform._reset(source, root)
+        self.take_over()
+        return root
+
+    def step(self, root: TensorDictBase) -> TensorDict | None:
+        """A step of all envs. None: an entry is not as the specs have it, which TorchRL deals with."""
+        inputs = self.inputs.check(root)
+        return None if inputs is None else self._step(inputs)
+
     # ---- the three calls of the executor
 
-    def reset(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
-        """New episodes in all envs, or in those of the mask; the others' rows are not for users."""
+    def _begin(self, mask: torch.Tensor | None, given: Any) -> dict[Key, torch.Tensor]:
         env, chain = self.env, self.chain
         if mask is None:
             tensors, out = self.allocator.for_root()
@@ -70,7 +135,7 @@ class NativePart:
         self.set_latest(tensors)
         return tensors
 
-    def step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> TensorDict:
+    def _step(self, inputs: tuple[list[torch.Tensor], list[int]]) -> TensorDict:
         env, chain = self.env, self.chain
         tensors, out = self.allocator.for_step()
         owner = (inputs[0], tensors, chain)
@@ -193,6 +258,7 @@ class FusedEnv(TransformedEnv):
         self.__dict__["_fusion"] = None
         self.__dict__["_part"] = None
         self.__dict__["_reset_root"] = None
+        self.__dict__["_traced"] = Traced()
         super().__init__(base_env, transform, auto_unwrap=False, **kwargs)
 
     # Methods, since nn.Module takes an AttributeError in a property for a property that is not there.
@@ -204,11 +270,12 @@ class FusedEnv(TransformedEnv):
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
             old: NativePart | None = self.__dict__["_part"]
-            part = NativePart(self.base_env, fusion.chain, self.action_keys)
+            part = NativePart(self.base_env, fusion, self.action_keys)
             if old is not None:
                 old.hand_over()
                 part.take_over()
             self.__dict__.update(_fusion=fusion, _part=part)
+            self.__dict__["_traced"].update(TracedPart(self, part))
         return fusion
 
     def native(self) -> NativePart:
@@ -220,12 +287,12 @@ class FusedEnv(TransformedEnv):
         return part
 
     def empty_cache(self) -> None:
-        self.__dict__["_fusion"] = None
+        self.__dict__.update(_fusion=None, _traced=Traced())
         super().empty_cache()
 
     def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
         env: FusedEnv = super().to(*args, **kwargs)
-        self.__dict__["_fusion"] = None
+        self.__dict__.update(_fusion=None, _traced=Traced())
         return env
 
     def __reduce__(self) -> Any:
@@ -236,14 +303,12 @@ class FusedEnv(TransformedEnv):
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
+        if torch.compiler.is_compiling():
+            return self._step_and_maybe_reset(tensordict)
         elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
         elsewhere = super().step_and_maybe_reset
-        if torch.compiler.is_compiling():
-            part: NativePart | None = self.__dict__["_part"]  # that of the reset before
-            if part is not None and not self.__dict__["_fusion"].rest:
-                return part.traced.step_and_reset(tensordict)
         native = self.native()
-        if (own := self.__dict__)["_fusion"].rest:
+        if native.rest:
             return elsewhere(tensordict)
         base = native.env
         if tensordict.device != base._device:
@@ -258,7 +323,7 @@ class FusedEnv(TransformedEnv):
             or base._post_step_mdp_hooks is not None
             or tensordict.is_locked
             or tensordict.batch_size != base._batch_size
-            or "_compiled_step_and_maybe_reset" in own
+            or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return elsewhere(tensordict)
         inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
@@ -266,29 +331,25 @@ class FusedEnv(TransformedEnv):
             return elsewhere(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)
 
-    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        native = self.native()
-        rest = self.__dict__["_fusion"].rest
-        mask = tensordict.get("_step", None)
-        if mask is not None and not mask.all():
-            return self._torchrl_step(native, tensordict)
-        root = tensordict
-        for transform in reversed(rest):
-            root = transform.inv(root)
-        inputs = native.inputs.check(root)
-        if inputs is None:
-            return self._torchrl_step(native, tensordict)
-        following = native.step(inputs)
-        preset = tensordict.get("next", None)
-        if preset is not None:
-            following.update(preset.exclude(*following.keys(True, True)))
-        if rest:
-            root = root.exclude("_step", "next")
-            for transform in rest:
-                following = transform._step(root, following)
-        return following
+    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
+        if torch.compiler.is_compiling():
+            return traced_part(self).step_and_maybe_reset(self, tensordict)
+        stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
+        return stepped
 
-    def _torchrl_step(self, native: NativePart, tensordict: TensorDictBase) -> TensorDictBase:
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        compiling = torch.compiler.is_compiling()
+        native = traced_part(self) if compiling else self.native()
+        mask = tensordict.get("_step", None)
+        if mask is not None and (compiling or not mask.all()):
+            return self._torchrl_step(tensordict)
+        following = foreign.step(native, tensordict)
+        return self._torchrl_step(tensordict) if following is None else following
+
+    @no_part_of_a_graph("a step of some envs is made by TorchRL's code, which looks whether there are any")
+    def _torchrl_step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        native = self.native()
         native.hand_over()
         following: TensorDictBase = super()._step(tensordict)
         native.take_over()
@@ -298,66 +359,36 @@ class FusedEnv(TransformedEnv):
 
     def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         """As :meth:`~torchrl.envs.EnvBase.reset`."""
+        if torch.compiler.is_compiling():
+            return super().reset(tensordict, **kwargs)
         self.__dict__["_reset_root"] = tensordict
         try:
             root: TensorDictBase = super().reset(tensordict, **kwargs)
         finally:
             self.__dict__["_reset_root"] = None
-        if not torch.compiler.is_compiling():
-            self.native()  # a first reset may change transforms: compiled steps find them as they are now
         return root
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        native, rest = self.native(), self.__dict__["_fusion"].rest
-        base: PoolEnv = self.base_env
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        if mask is not None:
-            mask = check_mask("_reset", mask, base.num_envs)
-            mask = None if mask.all() else mask
-        known = {"seed", "options", "list_of_kwargs"}
-        if not known.issuperset(kwargs) or (mask is not None and not self._goes_on(native, mask)):
-            native.hand_over()
-            root: TensorDictBase = super()._reset(tensordict, **kwargs)
-            native.take_over()
-            return root
-        given = base._source.reset_arguments(
-            kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
-        )
-        if rest and tensordict is not None:
+        compiling = torch.compiler.is_compiling()
+        if compiling and kwargs:
+            return self._reset_with(tensordict, kwargs)
+        native = traced_part(self) if compiling else self.native()
+        known = tensordict if compiling else self.__dict__["_reset_root"]
+        if tensordict is not None:
             tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
-        for transform in reversed(rest):
-            tensordict = transform._reset_env_preprocess(tensordict)
-        if mask is not None and not mask.any():
-            return native.tensordict({key: value.clone() for key, value in self._kept(native).items()})
-        root = native.tensordict(native.reset(mask, given))
-        source = root.empty() if tensordict is None else tensordict
-        for transform in rest:
-            root = transform._reset(source, root)
+        return foreign.reset(native, tensordict, known, **kwargs)
+
+    @no_part_of_a_graph("a reset with seeds or options")
+    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: dict[str, Any]) -> TensorDictBase:
+        return self._reset(tensordict, **kwargs)
+
+    def _reset_proc_data(
+        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
+    ) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return traced_reset(self, tensordict, tensordict_reset)
+        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
         return root
-
-    def _goes_on(self, native: NativePart, mask: torch.Tensor) -> bool:
-        """Whether the rows that a reset leaves out are known, and nothing else is.
-
-        From the root; or to the transforms behind the native ones, from the last call.
-        """
-        root = self.__dict__["_reset_root"]
-        if root is None or (native.is_stale and native.chain.hides_more):
-            return False
-        if any(key not in native.allocator.latest for key in native.chain.learned_keys):
-            return False
-        if self.__dict__["_fusion"].rest:
-            return bool(mask.any()) and native.knows_others()
-        for key in native.chain.root_keys:
-            value, template = root.get(key, None), native.allocator.step_templates[key]
-            if type(value) is not torch.Tensor:
-                return False
-            if value.shape != template.shape or value.dtype is not template.dtype:
-                return False
-        return True
-
-    def _kept(self, native: NativePart) -> dict[Key, torch.Tensor]:
-        root = self.__dict__["_reset_root"]
-        return {key: root.get(key) for key in native.chain.root_keys}
 
 
 def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:

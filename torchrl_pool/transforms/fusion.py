@@ -16,11 +16,16 @@ from torchrl_pool.transforms.program import NotNative, Program
 class Fusion:
     """What becomes of the transforms of an env."""
 
-    chain: Chain  # of the first ones: of the pool alone, if none is native
-    num_native: int
+    chain: Chain  # of the native ones: of the pool alone, if none is
+    native: list[Transform]  # the first ones
     rest: list[Transform]  # TorchRL runs these
     why_not: str  # why the first of the rest is not native; empty: there is no rest
     watched: list[tuple[object, object, object]]
+
+    @property
+    def num_native(self) -> int:
+        """How many of them run natively."""
+        return len(self.native)
 
 
 def transforms_of(env: TransformedEnv) -> list[Transform]:
@@ -47,7 +52,8 @@ def fuse_chain(env: TransformedEnv) -> Fusion:
             break
         why_not = misfit
         programs.pop()
-    return Fusion(Chain(programs[-1]), num_native, transforms[num_native:], why_not, watched)
+    native, rest = transforms[:num_native], transforms[num_native:]
+    return Fusion(Chain(programs[-1]), native, rest, why_not, watched)
 
 
 def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program], str]:
