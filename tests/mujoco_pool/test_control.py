@@ -10,7 +10,7 @@ import torch
 from comparing import assert_td_equal
 from models import ARM, Reference, assert_equal
 
-from torchrl_pool import MujocoPool, PoolEnv
+from torchrl_pool import EnvFailure, MujocoPool, PoolEnv
 
 PD = "kp * (action - position) - kd * velocity"
 LAWS = [
@@ -223,6 +223,15 @@ WRONG = [
 def test_laws_that_cannot_be(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(**options)
+
+
+def test_a_control_that_is_no_number_is_that_envs_failure():
+    env = make(control="action / gain", gains={"gain": torch.tensor([1.0, 0.0, 1.0])})
+    root = env.rand_action(env.reset())
+    root["action"] = root["action"].abs()
+    with pytest.raises(EnvFailure, match="MuJoCo: ") as raised:
+        env.step(root)
+    assert raised.value.env_index == [1]
 
 
 def test_other_actuators_than_joints_have_no_position():
