@@ -7,6 +7,7 @@ from tensordict.nn import TensorDictModule
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.utils import counters
 from torchrl.envs import (
+    CatFrames,
     ClipTransform,
     Compose,
     DoubleToFloat,
@@ -50,12 +51,15 @@ class Mean(Transform):
 
 
 class Resets(Transform):
-    """Counts its resets in Python."""
+    """Counts its resets in Python, or in tensors that take the place of others."""
 
-    count = 0
+    def __init__(self, what):
+        super().__init__()
+        self.what, self.number, self.tensor = what, 0, torch.zeros(())
+        self.register_buffer("buffer", torch.zeros(()))
 
     def _reset(self, tensordict, tensordict_reset):
-        self.count += 1
+        setattr(self, self.what, getattr(self, self.what) + 1)
         return tensordict_reset
 
 
@@ -219,8 +223,9 @@ def test_transforms_that_are_changed():
     assert step(env, root.clone())["clipped"].abs().max() <= 1e-3
 
 
-def test_what_a_graph_cannot_take_back():
-    env = make(lambda: Compose(StepCounter(), Resets()))
+@pytest.mark.parametrize("what", ["number", "tensor", "buffer"])
+def test_what_a_graph_cannot_take_back(what):
+    env = make(lambda: Compose(StepCounter(), Resets(what)))
     root = env.rand_action(env.reset())
 
     def step(root):
@@ -228,8 +233,38 @@ def test_what_a_graph_cannot_take_back():
 
     with pytest.raises(Unsupported, match="a transform's reset assigns something"):
         torch.compile(step, fullgraph=True, backend="aot_eager")(root.clone())
-    with pytest.raises(RuntimeError, match="attribute 'count'"):
+    with pytest.raises(RuntimeError, match=f"attribute '{what}'"):
         torch.compile(step, backend="aot_eager")(root.clone())
+
+
+def test_what_torch_cannot_trace():
+    """TorchRL's CatFrames looks into its mask: an error in one graph, a break in others."""
+
+    def chain():
+        return Compose(Mean(), CatFrames(2, dim=-1, in_keys=["observation"]))
+
+    def rollout(env, root, steps=5):
+        made = []
+        for _ in range(steps):
+            step, root = env.step_and_maybe_reset(env.rand_action(root))
+            made.append(step)
+        return torch.stack(made)
+
+    found = []
+    for compiles in (True, False):
+        env = make(chain)
+        if compiles:
+            env.compile(backend="aot_eager")
+        torch.manual_seed(0)
+        found.append((rollout(env, env.reset()), TensorDict(statistics(env))))
+    for ours, theirs in zip(*found, strict=True):
+        assert_equal(ours, theirs)
+    assert found[0][0]["next", "done"].any()
+    torch._dynamo.reset()
+    env = make(chain)
+    root = env.reset()
+    with pytest.raises(Unsupported, match="Data-dependent branching"):
+        env.compile(fullgraph=True, backend="aot_eager").step_and_maybe_reset(env.rand_action(root))
 
 
 @pytest.mark.parametrize("chain", ["VecNorm", "statistics"])
@@ -258,6 +293,7 @@ def test_compile_of_a_transformed_env():
         found.append((data, TensorDict(statistics(env))))
     for ours, theirs in zip(*found, strict=True):
         assert_equal(ours, theirs)
+    assert all(reason.startswith("Data-dependent branching") for reason in counters["graph_break"])
 
 
 def test_seeds_and_masks_of_steps():
