@@ -22,7 +22,7 @@ LAWS = [
         "bend": "exp(-qpos[4]) * log(2 + qpos[4])",
     },
     {
-        "lift": "qfrc_bias:shoulder + sqrt(abs(sensordata:felt[1])) * sin(action:bend)",
+        "lift": "qfrc_bias:shoulder + sqrt(abs(sensordata:felt[0])) * sin(action:bend)",
         "bend": "cos(time) + tan(action)",
     },
     {
@@ -30,6 +30,7 @@ LAWS = [
         "bend": "(action > 0) + (action <= 0.5) * body_mass:box",
     },
     {"lift": "xpos:lower[0] - (1 - (2 - action)) - 3 * action / 2 / kp"},
+    {"lift": "tanh(sensordata:felt[2] / 50)"},  # of the simulation step before
 ]
 GAINS = {"kp": 3.7, "kd": [0.3, 0.11]}
 
