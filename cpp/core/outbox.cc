@@ -83,14 +83,16 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
     Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
-    auto fault = faults.begin();
+    for (EnvFault& fault : faults) {
+      const bool alone = alone_[static_cast<std::size_t>(fault.env_index)] != 0;
+      (alone ? queue.faults_alone : queue.faults).push_back(std::move(fault));
+    }
     for (std::size_t i = 0; i < envs.size(); ++i) {
       const std::uint32_t env = envs[i];
       results_[env] = results[i];
-      if (alone_[env]) ready_alone_[env] = true;
-      if (results[i] == Result::kFailed) {
-        (alone_[env] ? queue.faults_alone : queue.faults).push_back(std::move(*fault++));
-      } else if (!alone_[env]) {
+      if (alone_[env]) {
+        ready_alone_[env] = true;
+      } else if (results[i] != Result::kFailed) {
         queue.ready.push_back(env);
       }
     }
