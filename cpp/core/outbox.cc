@@ -176,6 +176,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
 
 // Many numbers of a limited range are sorted by marking them and looking for the marks.
 void Outbox::Sort(std::vector<std::uint32_t>& envs) {
+  if (std::is_sorted(envs.begin(), envs.end())) return;
   if (envs.size() < is_taken_.size()) return std::sort(envs.begin(), envs.end());
   for (const std::uint32_t env : envs) is_taken_[env / 64] |= std::uint64_t{1} << env % 64;
   auto next = envs.begin();
