@@ -10,9 +10,12 @@
 namespace torchrl_pool::core {
 namespace {
 
-// What a thread needs for the row at hand, whichever chain it is of.
+// Values that live no longer than a phase stay in the cache.
+constexpr std::size_t kTempBytes = 16 << 10;
+
+// What a thread needs for the rows at hand, whichever chain they are of.
 struct RowMemory {
-  std::vector<std::byte*> values;
+  std::vector<Rows> values;
   std::vector<std::byte> temps;
 
   std::byte* AlignedTemps(std::size_t bytes) {
@@ -71,27 +74,30 @@ void Chain::Extend(Ticket& ticket) const {
   if (ticket.learned.size() < learned_bytes_) ticket.learned.resize(learned_bytes_);
 }
 
-void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when,
-                std::uint32_t env) const {
+// Stage by stage, over as many rows at once as there is room for.
+void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t first,
+                std::uint32_t count) const {
   const Stages& stages = StagesOf(phase, when);
   if (stages.empty()) return;
   RowMemory& memory = ThisThreadsMemory();
   const std::size_t columns = num_columns(), carried = columns_.carried.size(), temps = temp_offsets_.size();
   if (memory.values.size() < columns + carried + temps) memory.values.resize(columns + carried + temps);
-  std::byte** value = memory.values.data();
-  for (std::size_t i = 0; i < columns; ++i) *value++ = batch.Row(i, env);
-  for (std::size_t i = 0; i < carried; ++i) *value++ = ticket.actions.Row(columns_.pool_actions + i, env);
-  if (temps > 0) {
-    std::byte* const base = memory.AlignedTemps(temp_bytes_);
-    for (const std::size_t offset : temp_offsets_) *value++ = base + offset;
-  }
-  ChainRow row{memory.values.data(), nullptr, env};
-  for (const auto& stage : stages) {
-    row.learned = ticket.learned.data() + stage->learned_offset;
-    if (when == When::kStep) {
-      stage->Step(row);
-    } else {
-      stage->Reset(row);
+  const auto most =
+      temps == 0 ? count : static_cast<std::uint32_t>(std::max<std::size_t>(1, kTempBytes / temp_bytes_));
+  for (const std::uint32_t end = first + count; first < end; first += most) {
+    Rows* value = memory.values.data();
+    for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, first);
+    for (std::size_t i = 0; i < carried; ++i) {
+      *value++ = ticket.actions.RowsFrom(columns_.pool_actions + i, first);
+    }
+    ChainRows rows{memory.values.data(), nullptr, first, std::min(most, end - first)};
+    if (temps > 0) {
+      std::byte* const base = memory.AlignedTemps(temp_bytes_ * rows.count);
+      for (const std::size_t offset : temp_offsets_) *value++ = {base + offset, temp_bytes_};
+    }
+    for (const auto& stage : stages) {
+      rows.learned = ticket.learned.data() + stage->learned_offset;
+      stage->Run(rows, when);
     }
   }
 }

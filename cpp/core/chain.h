@@ -6,10 +6,10 @@
 // tickets: whatever outlives a step is an entry of the root or memory of the caller's, which stages hold by
 // address.
 //
-// Stages of phase 0 run in the visit of the env, on the row that its thread has just written. What depends on
-// statistics of the whole batch runs in later phases of the ticket (see phases.h): before each of them the
-// stages that learn see all rows at once, on one thread and in the order of the envs, so that nothing depends
-// on how many threads there are.
+// Stages of phase 0 run on the rows of the envs that a thread has just visited; those that are done then
+// begin their next episodes. What depends on statistics of the whole batch runs in later phases of the ticket
+// (see phases.h): before each of them the stages that learn see all rows at once, on one thread and in the
+// order of the envs, so that nothing depends on how many threads there are.
 #ifndef TORCHRL_POOL_CORE_CHAIN_H_
 #define TORCHRL_POOL_CORE_CHAIN_H_
 
@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "rows.h"
+
 namespace torchrl_pool::core {
 
 struct Batch;
@@ -29,15 +31,23 @@ struct Ticket;
 // with, or memory of the thread's. Numbered in this order.
 using ValueIndex = std::size_t;
 
-// One env's values.
-struct ChainRow {
-  std::byte* const* values;
+// The values of consecutive envs.
+struct ChainRows {
+  const Rows* values;        // of the first env; one without memory stays null
   const std::byte* learned;  // what the ticket's stages have learned from all rows
+  std::uint32_t first, count;
+};
+
+// One env's values. Addresses are computed where they are asked for: most stages look at two or three values.
+struct ChainRow {
+  const Rows* values;
+  const std::byte* learned;
   std::uint32_t env;
+  std::uint32_t number = 0;  // among the rows
 
   template <class T>
   T* Get(ValueIndex value) const {
-    return reinterpret_cast<T*>(values[value]);
+    return reinterpret_cast<T*>(values[value].From(number).base);
   }
 };
 
@@ -71,9 +81,10 @@ class ChainStage {
  public:
   virtual ~ChainStage() = default;
 
-  // A step has written the row. Or a reset: only what steps alone do leaves that out.
-  virtual void Step(const ChainRow& row) const = 0;
-  virtual void Reset(const ChainRow& row) const { Step(row); }
+  enum class When { kStep, kReset };
+
+  // A step has written the rows, or a reset.
+  virtual void Run(const ChainRows& rows, When when) const = 0;
 
   // For those that need the whole batch first. One thread at a time in all tickets.
   virtual bool learns() const { return false; }
@@ -83,6 +94,26 @@ class ChainStage {
     (void)learned;
   }
   std::size_t learned_offset = 0;  // the chain's choice
+};
+
+// A stage that is told as what it does with one env's row: Step(row) and, where that is something else,
+// Reset(row).
+template <class Stage>
+class RowStage : public ChainStage {
+ public:
+  void Run(const ChainRows& rows, When when) const final {
+    const auto& stage = static_cast<const Stage&>(*this);
+    ChainRow row{rows.values, rows.learned, rows.first};
+    for (; row.number < rows.count; ++row.number, ++row.env) {
+      if (when == When::kStep) {
+        stage.Step(row);
+      } else {
+        stage.Reset(row);
+      }
+    }
+  }
+
+  void Reset(const ChainRow& row) const { static_cast<const Stage&>(*this).Step(row); }
 };
 
 struct ChainColumns {
@@ -103,7 +134,7 @@ struct ActionRepeat {
 
 class Chain {
  public:
-  enum class When { kStep, kReset };
+  using When = ChainStage::When;
 
   explicit Chain(ChainColumns columns);
 
@@ -124,8 +155,9 @@ class Chain {
   std::size_t column_bytes(std::size_t i) const { return columns_.columns[i]; }
   std::size_t carried_bytes(std::size_t i) const { return columns_.carried[i]; }
 
-  // Runs the stages of a phase on one row of a batch.
-  void Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t env) const;
+  // Runs the stages of a phase on the rows of consecutive envs of a batch.
+  void Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t first,
+           std::uint32_t count) const;
   // Lets the stages of a phase that learn see these rows.
   void Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
 

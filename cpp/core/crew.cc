@@ -27,24 +27,40 @@ bool Crew::VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratc
     CopyRows(column.from.From(envs[0]), column.to.From(envs[0]), column.row_bytes, envs.size());
   }
   Visitor visitor(envs_.layout(), ticket, scratch);
-  scratch.results.clear();
+  scratch.results.assign(envs.size(), Result::kSkipped);
   scratch.faults.clear();
-  for (const std::uint32_t env : envs) {
-    if (ticket.cancelled.load(std::memory_order_relaxed)) {
-      scratch.results.push_back(Result::kSkipped);
-      continue;
-    }
+  if (watch) watch->Begin({&ticket, envs[0], FirstStepOf(ticket.op, envs_.slot(envs[0]))});
+  for (std::size_t i = 0; i < envs.size(); ++i) {
+    if (ticket.cancelled.load(std::memory_order_relaxed)) break;
+    const std::uint32_t env = envs[i];
     EnvSlot& slot = ticket.op == Op::kCreate ? envs_.NewSlot(env) : envs_.slot(env);
-    if (watch) watch->Begin({&ticket, env, FirstStepOf(ticket.op, slot)});
-    const Result result = visitor.Visit(env, slot);
-    if (watch && !watch->End()) return false;
-    scratch.results.push_back(result);
-    if (result == Result::kFailed) {
-      scratch.faults.push_back({env, MessageOf(scratch.error), scratch.step});
-    }
+    scratch.Note(i, env, visitor.Visit(env, slot));
   }
+  if (ticket.chain) RunChain(ticket, envs, visitor, scratch);
+  if (watch && !watch->End()) return false;
   if (CompletesRootInVisits(ticket)) CompleteRoot(envs_.layout(), ticket, envs);
   return true;
+}
+
+void Crew::RunChain(const Ticket& ticket, std::span<const std::uint32_t> envs, Visitor& visitor,
+                    Scratch& scratch) {
+  const Chain& chain = *ticket.chain;
+  const auto when = ticket.op == Op::kReset ? Chain::When::kReset : Chain::When::kStep;
+  const auto& results = scratch.results;
+  for (std::size_t begin = 0, end = 0; begin < envs.size(); begin = end) {
+    end = begin + 1;
+    if (results[begin] != Result::kOk) continue;
+    while (end < envs.size() && results[end] == Result::kOk && envs[end] == envs[end - 1] + 1) ++end;
+    chain.Run(ticket, ticket.out, 0, when, envs[begin], static_cast<std::uint32_t>(end - begin));
+  }
+  if (ticket.op != Op::kStepAndReset) return;
+  const Rows done = ticket.out.RowsFrom(envs_.layout().done, 0);
+  for (std::size_t i = 0; i < envs.size(); ++i) {
+    const std::uint32_t env = envs[i];
+    if (results[i] != Result::kOk || *done.From(env).base == std::byte{0}) continue;
+    scratch.Note(i, env, visitor.BeginNext(env, envs_.slot(env)));
+    if (results[i] == Result::kReset) chain.Run(ticket, ticket.root, 0, Chain::When::kReset, env, 1);
+  }
 }
 
 void Crew::Deliver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,

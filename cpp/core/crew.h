@@ -65,6 +65,9 @@ class Crew {
   // Visits these envs of the ticket, whose rows are then complete, and leaves the results in `scratch`.
   // False: the visit was given up, and is accounted for. There is one env only where visits are watched.
   bool VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch* watch);
+  // The ticket's chain on the rows of envs that were visited; then they begin the episodes that follow.
+  void RunChain(const Ticket& ticket, std::span<const std::uint32_t> envs, Visitor& visitor,
+                Scratch& scratch);
   // The one way back of results, with their faults.
   void Deliver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);

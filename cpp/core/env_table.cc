@@ -119,8 +119,7 @@ void EnvTable::CheckActions(const Batch& actions, std::span<const std::uint32_t>
   }
 }
 
-void EnvTable::CheckIndex(std::uint32_t env) const {
-  if (env < size()) return;
+void EnvTable::RefuseIndex(std::uint32_t env) const {
   throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
                                               std::to_string(size()) + " envs");
 }

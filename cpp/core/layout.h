@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "batch.h"
 #include "plugin.h"
-#include "rows.h"
 #include "stages/stage.h"
 
 namespace torchrl_pool::core {
@@ -83,26 +83,6 @@ struct Layout {
 
 // The names of the executor's own info keys.
 std::vector<std::string> NativeKeys(const Config& config);
-
-// Where the columns of one batch lie. Bases may be null: nobody wants that column.
-struct Batch {
-  std::vector<std::byte*> base;
-  std::vector<std::size_t> stride;  // bytes from a row to the next
-  bool is_packed = true;            // each row follows the one before
-
-  void AddColumn(std::size_t row_bytes) {
-    base.push_back(nullptr);
-    stride.push_back(row_bytes);
-  }
-  void SetStrides(const std::vector<std::size_t>& bytes) {
-    stride = bytes;
-    is_packed = false;
-  }
-  std::byte* Row(std::size_t column, std::size_t row) const {
-    return base[column] ? base[column] + row * stride[column] : nullptr;
-  }
-  Rows RowsFrom(std::size_t column, std::size_t row) const { return {Row(column, row), stride[column]}; }
-};
 
 // Why two configurations cannot share a pool; empty where they can. Bounds may differ.
 std::string Mismatch(const Config& a, const Config& b);

@@ -83,14 +83,16 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
     Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
-    auto fault = faults.begin();
+    for (EnvFault& fault : faults) {
+      const bool alone = alone_[static_cast<std::size_t>(fault.env_index)] != 0;
+      (alone ? queue.faults_alone : queue.faults).push_back(std::move(fault));
+    }
     for (std::size_t i = 0; i < envs.size(); ++i) {
       const std::uint32_t env = envs[i];
       results_[env] = results[i];
-      if (alone_[env]) ready_alone_[env] = true;
-      if (results[i] == Result::kFailed) {
-        (alone_[env] ? queue.faults_alone : queue.faults).push_back(std::move(*fault++));
-      } else if (!alone_[env]) {
+      if (alone_[env]) {
+        ready_alone_[env] = true;
+      } else if (results[i] != Result::kFailed) {
         queue.ready.push_back(env);
       }
     }
@@ -174,6 +176,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
 
 // Many numbers of a limited range are sorted by marking them and looking for the marks.
 void Outbox::Sort(std::vector<std::uint32_t>& envs) {
+  if (std::is_sorted(envs.begin(), envs.end())) return;
   if (envs.size() < is_taken_.size()) return std::sort(envs.begin(), envs.end());
   for (const std::uint32_t env : envs) is_taken_[env / 64] |= std::uint64_t{1} << env % 64;
   auto next = envs.begin();

@@ -53,7 +53,7 @@ class Outbox {
   void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
 
   // By the thread that has visited these envs: all that there is to say about them, in one go. The faults are
-  // those of the results kFailed, in their order.
+  // those of the results kFailed.
   void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
 

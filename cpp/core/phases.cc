@@ -61,18 +61,15 @@ bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket&
 
 void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs) {
   if (ticket.phase == Phase::kRoot) return CompleteRoot(layout, ticket, envs);
-  const Chain& chain = *ticket.chain;
-  if (ticket.phase == Phase::kStepRows) {
-    for (const std::uint32_t env : envs) {
-      chain.Run(ticket, ticket.out, ticket.chain_phase, Chain::When::kStep, env);
+  const bool resets = ticket.phase == Phase::kResetRows, all = !resets || ticket.op == Op::kReset;
+  const auto when = resets ? Chain::When::kReset : Chain::When::kStep;
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    if (all) return ticket.chain->Run(ticket, ticket.out, ticket.chain_phase, when, first, count);
+    for (std::uint32_t env = first; env < first + count; ++env) {
+      if (*ticket.out.Row(layout.done, env) == std::byte{0}) continue;
+      ticket.chain->Run(ticket, ticket.root, ticket.chain_phase, when, env, 1);
     }
-    return;
-  }
-  const bool all = ticket.op == Op::kReset;
-  for (const std::uint32_t env : envs) {
-    if (!all && *ticket.out.Row(layout.done, env) == std::byte{0}) continue;
-    chain.Run(ticket, all ? ticket.out : ticket.root, ticket.chain_phase, Chain::When::kReset, env);
-  }
+  });
 }
 
 }  // namespace torchrl_pool::core

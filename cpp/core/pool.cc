@@ -242,8 +242,9 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
   Ticket& ticket = tickets_.Take(op);
   try {
     ticket.chosen.assign(envs.begin(), envs.end());
-    if (!std::is_sorted(envs.begin(), envs.end())) std::sort(ticket.chosen.begin(), ticket.chosen.end());
-    if (std::adjacent_find(ticket.chosen.begin(), ticket.chosen.end()) != ticket.chosen.end()) {
+    const bool ascends = std::adjacent_find(envs.begin(), envs.end(), std::greater_equal()) == envs.end();
+    if (!ascends) std::sort(ticket.chosen.begin(), ticket.chosen.end());
+    if (!ascends && std::adjacent_find(ticket.chosen.begin(), ticket.chosen.end()) != ticket.chosen.end()) {
       throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
     }
     ticket.envs = ticket.chosen;
@@ -302,14 +303,18 @@ std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> re
 
 void Pool::Take(const Outbox::Received& received, const std::byte* const* out, const std::byte* const* root) {
   const Batch& stepped = received.op == Op::kReset ? async_root_ : async_out_;
+  std::vector<std::size_t> begun;  // an episode
+  for (std::size_t k = 0; k < received.envs.size(); ++k) {
+    if (received.resets[k]) begun.push_back(k);
+  }
   for (std::size_t i = 0; i < layout().outputs.size(); ++i) {
     const std::size_t bytes = layout().outputs[i].row_bytes;
     if (out[i]) GatherRows(stepped.RowsFrom(i, 0), received.envs, const_cast<std::byte*>(out[i]), bytes);
     if (!root[i]) continue;
     auto* to = const_cast<std::byte*>(root[i]);
     GatherRows(stepped.RowsFrom(i, 0), received.envs, to, bytes);
-    for (std::size_t k = 0; k < received.envs.size(); ++k) {
-      if (received.resets[k]) std::memcpy(to + k * bytes, async_root_.Row(i, received.envs[k]), bytes);
+    for (const std::size_t k : begun) {
+      std::memcpy(to + k * bytes, async_root_.Row(i, received.envs[k]), bytes);
     }
   }
   const auto lock = Lock();

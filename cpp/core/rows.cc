@@ -63,6 +63,10 @@ void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std:
 }
 
 void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to, std::size_t row_bytes) {
+  if (numbers.empty()) return;
+  if (numbers.back() - numbers.front() == numbers.size() - 1) {
+    return CopyRows(from.From(numbers.front()), {to, row_bytes}, row_bytes, numbers.size());
+  }
   WithCopier(row_bytes, [&](const auto& copy) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       copy(to + i * row_bytes, from.base + numbers[i] * from.stride);

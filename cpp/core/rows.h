@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 namespace torchrl_pool::core {
@@ -36,46 +35,29 @@ void ForEachRun(std::span<const std::uint32_t> envs, Act&& act) {
 template <class T>
 class RowCursor {
  public:
-  explicit RowCursor(std::size_t columns) : at_(columns), stride_(columns) {}
+  explicit RowCursor(std::size_t columns) : at_(columns), rows_(columns) {}
 
   T* const* at() const { return at_.data(); }
   std::size_t size() const { return at_.size(); }
 
-  // To row 0 of each column, which `rows_of(i)` tells.
+  // To the rows from 0 on of each column, which `rows_of(i)` tells: {nullptr, 0} without memory.
   template <class RowsOf>
   void Bind(const RowsOf& rows_of) {
-    T** const at = at_.data();
-    std::ptrdiff_t* const stride = stride_.data();
-    const std::size_t size = at_.size();
-    for (std::size_t i = 0; i < size; ++i) {
-      const Rows rows = rows_of(i);
-      at[i] = rows.base;
-      stride[i] = rows.base ? static_cast<std::ptrdiff_t>(rows.stride) : 0;
-    }
-    row_ = 0;
+    Rows* const rows = rows_.data();
+    const std::size_t columns = size();
+    for (std::size_t i = 0; i < columns; ++i) rows[i] = rows_of(i);
   }
 
   void MoveTo(std::uint32_t row) {
-    const auto rows = static_cast<std::ptrdiff_t>(row) - row_;
-    row_ = row;
-    if (rows == 1) return Move([](std::ptrdiff_t stride) { return stride; });
-    if (rows != 0) Move([rows](std::ptrdiff_t stride) { return rows * stride; });
+    T** const at = at_.data();
+    const Rows* const rows = rows_.data();
+    const std::size_t columns = size();
+    for (std::size_t i = 0; i < columns; ++i) at[i] = rows[i].From(row).base;
   }
 
  private:
-  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
-
-  template <class Distance>
-  void Move(const Distance& distance) {
-    T** const at = at_.data();
-    const std::ptrdiff_t* const stride = stride_.data();
-    const std::size_t size = at_.size();
-    for (std::size_t i = 0; i < size; ++i) at[i] = static_cast<Byte*>(at[i]) + distance(stride[i]);
-  }
-
   std::vector<T*> at_;
-  std::vector<std::ptrdiff_t> stride_;
-  std::ptrdiff_t row_ = 0;
+  std::vector<Rows> rows_;  // from row 0 on
 };
 
 void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count);
@@ -83,7 +65,7 @@ void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count);
 // Leaves out the rows where `mask`, a column of bytes, is not zero.
 void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std::size_t count);
 
-// Rows with these numbers become consecutive ones, and the other way round.
+// Rows with these numbers, which ascend, become consecutive ones. And the other way round, in any order.
 void GatherRows(Rows from, std::span<const std::uint32_t> numbers, std::byte* to, std::size_t row_bytes);
 void ScatterRows(const std::byte* from, std::span<const std::uint32_t> numbers, Rows to,
                  std::size_t row_bytes);

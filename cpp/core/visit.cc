@@ -15,25 +15,11 @@ constexpr double kUntoldReward = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-void ActionRows::Bind(const Layout& layout, const Batch& batch, std::byte* scratch) {
-  std::byte* const* base = batch.base.data();
-  const std::size_t* stride = batch.stride.data();
-  const ActionColumn* columns = layout.actions.data();
-  const auto given_rows = [=](std::size_t i) { return Rows{base[i], stride[i]}; };
-  given.Bind(given_rows);
-  decoded.Bind([=](std::size_t i) {
-    return columns[i].one_hot ? Rows{scratch + columns[i].scratch, 0} : given_rows(i);
-  });
-}
-
-void OutputRows::Bind(const Layout& layout, const Batch& batch, std::byte* scratch) {
-  std::byte* const* base = batch.base.data();
-  const std::size_t* stride = batch.stride.data();
-  const Target* to = layout.targets.data();
-  columns.Bind([=](std::size_t i) { return Rows{base[i], stride[i]}; });
-  targets.Bind([=](std::size_t i) {
-    const auto [column, bytes] = to[i];
-    if (column != Target::kNoColumn && base[column]) return Rows{base[column], stride[column]};
+void OutputRows::Bind(const Layout& layout, const Batch& to, std::byte* scratch) {
+  batch = &to;
+  targets.Bind([&](std::size_t i) {
+    const auto [column, bytes] = layout.targets[i];
+    if (column != Target::kNoColumn && to.base[column]) return to.RowsFrom(column, 0);
     return Rows{bytes == Target::kNoScratch ? nullptr : scratch + bytes, 0};
   });
 }
@@ -41,25 +27,24 @@ void OutputRows::Bind(const Layout& layout, const Batch& batch, std::byte* scrat
 Visitor::Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch)
     : layout_(layout), ticket_(ticket), scratch_(scratch) {
   if (ticket.op == Op::kCreate) return;
-  if (ticket.op != Op::kReset) scratch.actions.Bind(layout, ticket.actions, scratch.bytes());
+  if (ticket.op != Op::kReset) {
+    scratch.actions.Bind([&](std::size_t i) {
+      const ActionColumn& column = layout.actions[i];
+      return column.one_hot ? Rows{scratch.bytes() + column.scratch, 0} : ticket.actions.RowsFrom(i, 0);
+    });
+  }
   scratch.out.Bind(layout, ticket.out, scratch.bytes());
 }
 
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
-  switch (ticket_.op) {
-    case Op::kCreate:
-      return Create(slot) ? Result::kOk : Result::kFailed;
-    case Op::kReset: {
-      const bool seeds = !ticket_.entropy.empty() && !ticket_.entropy[env_index].empty();
-      if (seeds && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
-      const ResetOptions* options =
-          ticket_.reset_options.empty() ? nullptr : ticket_.reset_options[env_index].get();
-      return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
-    }
-    default:
-      return VisitInStep(env_index, slot);
-  }
+  if (ticket_.op == Op::kStep || ticket_.op == Op::kStepAndReset) return VisitInStep(env_index, slot);
+  if (ticket_.op == Op::kCreate) return Create(slot) ? Result::kOk : Result::kFailed;
+  const bool seeds = !ticket_.entropy.empty() && !ticket_.entropy[env_index].empty();
+  if (seeds && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
+  const ResetOptions* options =
+      ticket_.reset_options.empty() ? nullptr : ticket_.reset_options[env_index].get();
+  return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
 }
 
 // The hot path: one function for the compiler.
@@ -70,11 +55,15 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
     if (may_reset) Clear(ticket_.root, row);
     return Fail(ticket_.out, row);
   }
-  if (!done || !may_reset) return Result::kOk;
+  return done && may_reset && !ticket_.chain ? BeginNext(row, slot) : Result::kOk;
+}
+
+Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
+  scratch_.error.message[0] = '\0';
   if (!std::exchange(root_is_bound_, true)) {
     scratch_.root.Bind(layout_, ticket_.root, scratch_.bytes());
   }
-  return Reset(slot, scratch_.root, row) ? Result::kReset : Fail(ticket_.root, row);
+  return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(ticket_.root, env_index);
 }
 
 // With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
@@ -93,49 +82,38 @@ bool Visitor::Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words) {
 
 bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options) {
   scratch_.step = EnvFault::kInReset;
-  rows.MoveTo(row);
+  rows.targets.MoveTo(row);
   void* const* targets = rows.targets.at();
   const int status = options ? slot.task->reset_with(slot.env, options->handle(), targets, &scratch_.error)
                              : slot.task->reset(slot.env, targets, &scratch_.error);
   if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
-  WriteFlags(rows, false, false);
-  if (!RunStages(slot, rows, kUntoldReward)) return false;
-  if (ticket_.chain) {
-    const Batch& batch = &rows == &scratch_.out ? ticket_.out : ticket_.root;
-    ticket_.chain->Run(ticket_, batch, 0, Chain::When::kReset, row);
-  }
-  return true;
+  WriteFlags(rows, row, false, false);
+  return RunStages(slot, rows, row, kUntoldReward);
 }
 
 bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
-  scratch_.actions.given.MoveTo(row);
-  scratch_.actions.decoded.MoveTo(row);
-  DecodeActions();
-  scratch_.out.MoveTo(row);
-  if (!StepOnce(slot, done)) return false;
-  if (ticket_.chain) {
-    if (ticket_.chain->repeat().times > 1 && !Repeat(slot, row, done)) return false;
-    ticket_.chain->Run(ticket_, ticket_.out, 0, Chain::When::kStep, row);
-    *done = *ticket_.out.Row(layout_.done, row) != std::byte{0};  // a chain may end episodes
-  }
-  return true;
+  scratch_.actions.MoveTo(row);
+  DecodeActions(row);
+  scratch_.out.targets.MoveTo(row);
+  if (!StepOnce(slot, row, done)) return false;
+  return !ticket_.chain || ticket_.chain->repeat().times == 1 || Repeat(slot, row, done);
 }
 
 // To where the cursors are.
-bool Visitor::StepOnce(EnvSlot& slot, bool* done) {
+bool Visitor::StepOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
   scratch_.step = slot.elapsed_steps + 1;
   OutputRows& rows = scratch_.out;
   trp_step_result result{.terminated = 0, .truncated = 0, .reward = kUntoldReward};
   const int status =
-      slot.task->step(slot.env, scratch_.actions.decoded.at(), rows.targets.at(), &result, &scratch_.error);
+      slot.task->step(slot.env, scratch_.actions.at(), rows.targets.at(), &result, &scratch_.error);
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
   const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
   *done = terminated || truncated;
-  WriteFlags(rows, terminated, truncated);
-  return RunStages(slot, rows, result.reward);
+  WriteFlags(rows, row, terminated, truncated);
+  return RunStages(slot, rows, row, result.reward);
 }
 
 // The rest of a step whose first time is over.
@@ -150,7 +128,7 @@ bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
   for (std::size_t i = 1; i < repeat.times && !*done; ++i) {
     std::byte* const earlier = scratch_.rewards.data();
     std::memcpy(earlier, reward, bytes);
-    if (!StepOnce(slot, done)) return false;
+    if (!StepOnce(slot, row, done)) return false;
     if (repeat.is_double) {
       add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
     } else {
@@ -160,29 +138,30 @@ bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
   return true;
 }
 
-void Visitor::DecodeActions() {
+void Visitor::DecodeActions(std::uint32_t row) {
   for (std::size_t i = 0; i < layout_.actions.size(); ++i) {
     const ActionColumn& column = layout_.actions[i];
     if (!column.one_hot) continue;
-    DecodeOneHot(column.spec.categories,
-                 reinterpret_cast<const std::int64_t*>(scratch_.actions.given.at()[i]),
+    DecodeOneHot(column.spec.categories, reinterpret_cast<const std::int64_t*>(ticket_.actions.Row(i, row)),
                  reinterpret_cast<std::int64_t*>(scratch_.bytes() + column.scratch));
   }
 }
 
-void Visitor::WriteFlags(const OutputRows& rows, bool terminated, bool truncated) {
-  std::byte* const* columns = rows.columns.at();
-  if (std::byte* to = columns[layout_.terminated]) *to = std::byte{terminated};
-  if (std::byte* to = columns[layout_.truncated]) *to = std::byte{truncated};
-  if (std::byte* to = columns[layout_.done]) *to = std::byte{terminated || truncated};
+void Visitor::WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated) {
+  const auto write = [&](std::size_t column, bool flag) {
+    if (std::byte* to = rows.batch->Row(column, row)) *to = std::byte{flag};
+  };
+  write(layout_.terminated, terminated);
+  write(layout_.truncated, truncated);
+  write(layout_.done, terminated || truncated);
 }
 
-bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows, double reward) {
+bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward) {
   if (layout_.stages.empty()) return true;
-  const StageRow row{rows.columns.at(), rows.targets.at(), slot.state,     slot.elapsed_steps, reward,
-                     slot.task,         slot.env,          &scratch_.error};
+  const StageRow stage_row{*rows.batch, row,       rows.targets.at(), slot.state,     slot.elapsed_steps,
+                           reward,      slot.task, slot.env,          &scratch_.error};
   for (const auto& stage : layout_.stages) {
-    if (!stage->Run(row)) return false;
+    if (!stage->Run(stage_row)) return false;
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache_line.h"
+#include "errors.h"
 #include "layout.h"
 #include "ticket.h"
 
@@ -23,44 +24,36 @@ struct alignas(kCacheLine) EnvSlot {
   std::byte* state;  // of the stages
 };
 
-// Where the env at hand finds its actions.
-struct ActionRows {
-  explicit ActionRows(const Layout& layout) : given(layout.actions.size()), decoded(layout.actions.size()) {}
-  void Bind(const Layout& layout, const Batch& batch, std::byte* scratch);
-
-  RowCursor<const std::byte> given;  // of each column of the batch
-  RowCursor<const void> decoded;     // of each action of the env
-};
-
-// Where the env at hand writes: straight into the batch wherever that is possible.
+// Where envs write: straight into the batch wherever that is possible.
 struct OutputRows {
-  explicit OutputRows(const Layout& layout)
-      : columns(layout.outputs.size()), targets(layout.targets.size()) {}
-  void Bind(const Layout& layout, const Batch& batch, std::byte* scratch);
-  void MoveTo(std::uint32_t row) {
-    columns.MoveTo(row);
-    targets.MoveTo(row);
-  }
+  explicit OutputRows(const Layout& layout) : targets(layout.targets.size()) {}
+  void Bind(const Layout& layout, const Batch& to, std::byte* scratch);
 
-  RowCursor<std::byte> columns;  // of the batch
-  RowCursor<void> targets;       // of the env's outputs
+  const Batch* batch = nullptr;
+  RowCursor<void> targets;  // of the outputs of the env at hand
 };
 
 // The buffers of one thread.
 class Scratch {
  public:
   explicit Scratch(const Layout& layout)
-      : actions(layout), out(layout), root(layout), bytes_(layout.scratch_bytes) {}
+      : actions(layout.actions.size()), out(layout), root(layout), bytes_(layout.scratch_bytes) {}
 
   std::byte* bytes() { return bytes_.data(); }
 
-  ActionRows actions;
+  // The i-th of the chunk's envs has been visited.
+  void Note(std::size_t i, std::uint32_t env, Result result) {
+    results[i] = result;
+    if (result == Result::kFailed) faults.push_back({env, MessageOf(error), step});
+  }
+
+  RowCursor<const void> actions;  // of the env at hand
   OutputRows out, root;
   std::vector<std::byte> rewards;  // of a step so far that repeats its action
   trp_error error{};
   std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
   std::vector<Result> results;   // of the chunk at hand
-  std::vector<EnvFault> faults;  // of those that are kFailed, in their order
+  std::vector<EnvFault> faults;  // of those that are kFailed
 
  private:
   ZeroedBytes bytes_;
@@ -72,8 +65,10 @@ class Visitor {
   Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch);
 
   // Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
-  // zeros.
+  // zeros. Where the ticket has a chain, that follows, and then BeginNext.
   Result Visit(std::uint32_t env_index, EnvSlot& slot);
+  // Begins the next episode of an env whose step has ended one.
+  Result BeginNext(std::uint32_t env_index, EnvSlot& slot);
 
  private:
   Result VisitInStep(std::uint32_t row, EnvSlot& slot);
@@ -81,11 +76,11 @@ class Visitor {
   bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
   bool Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options = nullptr);
   bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
-  bool StepOnce(EnvSlot& slot, bool* done);
+  bool StepOnce(EnvSlot& slot, std::uint32_t row, bool* done);
   bool Repeat(EnvSlot& slot, std::uint32_t row, bool* done);
-  void DecodeActions();
-  bool RunStages(EnvSlot& slot, const OutputRows& rows, double reward);
-  void WriteFlags(const OutputRows& rows, bool terminated, bool truncated);
+  void DecodeActions(std::uint32_t row);
+  bool RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward);
+  void WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated);
   Result Fail(const Batch& batch, std::uint32_t row);
   void Clear(const Batch& batch, std::uint32_t row);
 

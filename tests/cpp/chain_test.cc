@@ -28,11 +28,11 @@ namespace {
 class OneRow {
  public:
   template <class... Values>
-  explicit OneRow(Values*... values) : values_{reinterpret_cast<std::byte*>(values)...} {}
+  explicit OneRow(Values*... values) : values_{{reinterpret_cast<std::byte*>(values), 0}...} {}
   ChainRow row() const { return {values_.data(), nullptr, 0}; }
 
  private:
-  std::vector<std::byte*> values_;
+  std::vector<Rows> values_;
 };
 
 template <class T>
@@ -217,7 +217,7 @@ class NormalisedBatch {
     const std::uint32_t envs[] = {0, 1, 2};
     chain_.Learn(ticket_, 1, Chain::When::kStep, {ticket_.out, ticket_.root, envs, takes_root, 1});
   }
-  void Run(std::uint32_t env) { chain_.Run(ticket_, ticket_.out, 1, Chain::When::kStep, env); }
+  void Run(std::uint32_t env) { chain_.Run(ticket_, ticket_.out, 1, Chain::When::kStep, env, 1); }
 
   float values_[6] = {1, 10, 2, 20, 3, 30}, first_[6] = {7, 8, 7, 8, 7, 8}, normal_[6] = {};
   bool done_[3] = {false, true, false};
@@ -274,7 +274,7 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   const std::uint32_t envs[] = {0, 1};
   chain.Learn(ticket, 1, Chain::When::kStep, {ticket.out, ticket.out, envs, false, 0});
   CHECK(count == 2);
-  for (const std::uint32_t env : envs) chain.Run(ticket, ticket.out, 1, Chain::When::kStep, env);
+  for (const std::uint32_t env : envs) chain.Run(ticket, ticket.out, 1, Chain::When::kStep, env, 1);
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
 }
 
@@ -293,10 +293,10 @@ TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
   const std::uint32_t envs[] = {0, 1, 2}, begun[] = {1, 2};
   chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, true, 1});
   CHECK(count == 9);
-  for (const std::uint32_t env : {0u, 2u}) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env);
+  for (const std::uint32_t env : {0u, 2u}) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 0 && number[2] == 8);
   chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, false, 1, begun});
-  for (const std::uint32_t env : begun) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env);
+  for (const std::uint32_t env : begun) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 9 && number[2] == 10 && count == 11);
 }
 
@@ -313,12 +313,33 @@ TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
   ticket.out.AddColumn(sizeof(float));
   chain.Extend(ticket);
   ticket.out.base = {reinterpret_cast<std::byte*>(&in), reinterpret_cast<std::byte*>(&out)};
-  chain.Run(ticket, ticket.out, 0, Chain::When::kReset, 0);
+  chain.Run(ticket, ticket.out, 0, Chain::When::kReset, 0, 1);
   CHECK(out == 0.0f);
-  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0);
+  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0, 1);
   CHECK(out == 3.0f);
   chain.Clear(ticket.out, 0);
   CHECK(in == 3.0f && out == 0.0f);
+}
+
+TEST(ManyRowsHaveValuesOfTheirOwn) {
+  constexpr std::uint32_t kRows = 40;
+  constexpr std::size_t kSize = 128;  // so that the thread's own values have room for some of the rows only
+  std::vector<float> in(kRows * kSize), out(in.size()), sums(kRows);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  Chain chain({1, {kSize * sizeof(float), sizeof(float)}, 0, {sizeof(float)}, {kSize * sizeof(double)}});
+  using Widen = Cast<float, double>;
+  using Narrow = Cast<double, float>;
+  chain.Add(0, std::make_shared<Elementwise<float, double, Widen>>(0, 4, kSize, Widen{}), true, true);
+  chain.Add(0, std::make_shared<Elementwise<double, float, Narrow>>(4, 1, kSize, Narrow{}), true, true);
+  chain.Add(0, std::make_shared<RewardSumStage<float>>(0, 3, 2, 1), true, true);  // no sums before
+  Ticket ticket;
+  ticket.out.AddColumn(kSize * sizeof(float));
+  chain.Extend(ticket);
+  const auto bytes = [](std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); };
+  ticket.out.base = {bytes(in), bytes(out), bytes(sums)};
+  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 1, kRows - 1);
+  for (std::size_t i = 0; i < in.size(); ++i) CHECK(out[i] == (i < kSize ? 0 : in[i]));
+  for (std::size_t row = 0; row < kRows; ++row) CHECK(sums[row] == (row == 0 ? 0 : in[row * kSize]));
 }
 
 }  // namespace

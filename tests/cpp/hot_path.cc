@@ -3,6 +3,8 @@
 //   hot_path env STEPS      the env alone, behind the plugin ABI
 //   hot_path visit STEPS    and what the executor does for each env
 //   hot_path call STEPS [ENVS]    and what it does once for a call, with one env or more: the dispatch
+//   hot_path chain STEPS [ENVS]   and TorchRL's counters as stages: StepCounter, RewardSum, InitTracker
+//   hot_path async STEPS [ENVS]   sent and received instead
 //
 // Instructions are those of the function `measured`, which callgrind's --toggle-collect names. Prints the
 // compiler, and how often `measured` allocated memory.
@@ -17,8 +19,12 @@
 #include <vector>
 
 #include "bare_loop.h"
+#include "chain.h"
 #include "fixture.h"
 #include "pool.h"
+#include "transforms/init_tracker.h"
+#include "transforms/reward_sum.h"
+#include "transforms/step_counter.h"
 #include "visit.h"
 
 namespace {
@@ -77,9 +83,9 @@ class Visited : public Subject {
   explicit Visited(const std::shared_ptr<const core::Config>& config)
       : config_(config),
         layout_(*config, {}),
-        actions_(layout_.actions, 1),
-        out_(layout_.outputs, 1),
-        root_(layout_.outputs, 1),
+        actions_(layout_.actions, kRows),
+        out_(layout_.outputs, kRows),
+        root_(layout_.outputs, kRows),
         scratch_(layout_) {
     slot_.config = config.get();
     slot_.task = &config->task();
@@ -97,14 +103,17 @@ class Visited : public Subject {
 
   void Step(std::int64_t steps) override {
     ticket_.op = core::Op::kStepAndReset;
-    core::Visitor visitor(layout_, ticket_, scratch_);  // of many envs in turn
+    core::Visitor visitor(layout_, ticket_, scratch_);  // of many envs in turn, each with a row of its own
     for (std::int64_t i = 0; i < steps; ++i) {
-      *action_ = i % 2;
-      if (visitor.Visit(0, slot_) == core::Result::kFailed) std::abort();
+      const auto row = static_cast<std::uint32_t>(i) % kRows;
+      action_[row] = i % 2;
+      if (visitor.Visit(row, slot_) == core::Result::kFailed) std::abort();
     }
   }
 
  private:
+  static constexpr std::uint32_t kRows = 2;
+
   void Run(core::Op op) {
     ticket_.op = op;
     if (core::Visitor(layout_, ticket_, scratch_).Visit(0, slot_) == core::Result::kFailed) std::abort();
@@ -144,12 +153,15 @@ class Called : public Subject {
       core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset);
       actions_.BindTo(ticket.actions);
       root_.BindTo(ticket.root);
+      Complete(ticket);
       Run(ticket);
     }
   }
 
- private:
+ protected:
   static bool NeverInterrupted() { return false; }
+
+  virtual void Complete(core::Ticket&) {}
 
   void Run(core::Ticket& ticket) {
     out_.BindTo(ticket.out);
@@ -162,11 +174,78 @@ class Called : public Subject {
   std::int64_t* const action_ = FirstAction(actions_);
 };
 
+class Chained : public Called {
+ public:
+  Chained(const std::shared_ptr<const core::Config>& config, std::size_t num_envs)
+      : Called(config, num_envs),
+        chain_({.pool = Own(), .columns = {8, 4, 1}, .pool_actions = 1, .carried = {8, 4}, .temps = {}}),
+        memory_(6 * num_envs) {
+    const core::Layout& layout = pool_->layout();
+    const auto add = [&](std::shared_ptr<core::ChainStage> stage) {
+      chain_.Add(0, std::move(stage), true, true);
+    };
+    const std::size_t count = Own(), sum = Own() + 1, is_init = Own() + 2, count_before = Own() + 3;
+    add(std::make_shared<core::StepCounterStage>(count_before, count, 0, layout.truncated, layout.done));
+    add(std::make_shared<core::RewardSumStage<float>>(out_.Column("reward"), Own() + 4, sum, 1));
+    add(std::make_shared<core::InitTrackerStage>(is_init));
+  }
+
+ private:
+  std::size_t Own() const { return pool_->layout().outputs.size(); }
+
+  // The root of one step is what the next one begins with.
+  void Complete(core::Ticket& ticket) override {
+    chain_.Extend(ticket);
+    for (std::size_t i = 0; i < 3; ++i) {
+      ticket.out.base[Own() + i] = Bytes(i);
+      ticket.root.base[Own() + i] = Bytes(3 + i);
+      if (i < 2) ticket.actions.base[1 + i] = Bytes(3 + i);
+    }
+  }
+  std::byte* Bytes(std::size_t i) {
+    return reinterpret_cast<std::byte*>(memory_.data() + i * pool_->num_envs());
+  }
+
+  core::Chain chain_;
+  std::vector<std::int64_t> memory_;
+};
+
+class Async : public Called {
+ public:
+  Async(const std::shared_ptr<const core::Config>& config, std::size_t num_envs)
+      : Called(config, num_envs), taken_(pool_->layout().outputs, num_envs) {
+    core::Batch out = test::MakeBatch(pool_->layout().outputs.size()), root = out;
+    out_.BindTo(out);
+    root_.BindTo(root);
+    pool_->PrepareAsync(out, root);
+    taken_.BindTo(taken_at_ = out);
+    for (std::uint32_t env = 0; env < num_envs; ++env) envs_.push_back(env);
+  }
+
+  void Step(std::int64_t steps) override {
+    const auto* action = reinterpret_cast<const std::byte*>(action_);
+    for (std::int64_t i = 0; i < steps; ++i) {
+      std::fill_n(action_, envs_.size(), i % 2);
+      pool_->Send(core::Op::kStepAndReset, envs_, &action, false, NeverInterrupted);
+      const auto received =
+          pool_->Receive(core::Op::kStepAndReset, envs_.size(), 0, std::nullopt, NeverInterrupted);
+      pool_->Take(*received, taken_at_.base.data(), taken_at_.base.data());
+    }
+  }
+
+ private:
+  std::vector<std::uint32_t> envs_;
+  test::Tensors taken_;
+  core::Batch taken_at_;
+};
+
 std::unique_ptr<Subject> Make(const std::string& name, std::size_t num_envs) {
   const auto config = test::MakeConfig("libtorchrl_pool_classic", "CartPole-v1");
   if (name == "env") return std::make_unique<Env>(config);
   if (name == "visit") return std::make_unique<Visited>(config);
   if (name == "call") return std::make_unique<Called>(config, num_envs);
+  if (name == "chain") return std::make_unique<Chained>(config, num_envs);
+  if (name == "async") return std::make_unique<Async>(config, num_envs);
   return nullptr;
 }
 
@@ -180,7 +259,7 @@ extern "C" __attribute__((noinline)) void measured(torchrl_pool::Subject& subjec
 int main(int argc, char** argv) {
   const std::size_t num_envs = argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 1;
   const auto subject = argc == 3 || argc == 4 ? torchrl_pool::Make(argv[1], num_envs) : nullptr;
-  if (!subject) return std::fprintf(stderr, "usage: hot_path env|visit|call STEPS [ENVS]\n"), 2;
+  if (!subject) return std::fprintf(stderr, "usage: hot_path env|visit|call|chain|async STEPS [ENVS]\n"), 2;
   subject->Step(torchrl_pool::kWarmUp);
   const std::int64_t before = allocations;
   measured(*subject, std::atoll(argv[2]));

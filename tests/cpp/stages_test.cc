@@ -21,10 +21,10 @@ class OneRow {
   OneRow(std::vector<Written> written, std::size_t seen) : written(std::move(written)), seen(seen) {}
 
   bool Run(const Stage& stage, std::int64_t elapsed_steps = 1, bool is_wanted = true) {
-    std::byte* columns[] = {is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr};
+    const Batch batch{{is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr}, {0}};
     void* outputs[] = {written.data()};
     auto* const bytes = reinterpret_cast<std::byte*>(state);
-    return stage.Run({columns, outputs, bytes, elapsed_steps, reward, nullptr, nullptr, &error});
+    return stage.Run({batch, 0, outputs, bytes, elapsed_steps, reward, nullptr, nullptr, &error});
   }
 
   std::vector<Written> written;

@@ -15,7 +15,7 @@ class Convert : public Stage {
       : output_(output), column_(column), size_(size) {}
 
   bool Run(const StageRow& row) const override {
-    if (std::byte* to = row.columns[column_]) {
+    if (std::byte* to = row.Column(column_)) {
       std::copy_n(static_cast<const From*>(row.written[output_]), size_, reinterpret_cast<To*>(to));
     }
     return true;

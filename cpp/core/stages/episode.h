@@ -19,7 +19,7 @@ class StepCount : public Stage {
   explicit StepCount(std::size_t column) : column_(column) {}
 
   bool Run(const StageRow& row) const override {
-    if (std::byte* to = row.columns[column_]) std::memcpy(to, &row.elapsed_steps, sizeof row.elapsed_steps);
+    if (std::byte* to = row.Column(column_)) std::memcpy(to, &row.elapsed_steps, sizeof row.elapsed_steps);
     return true;
   }
 
@@ -33,7 +33,7 @@ class IsInit : public Stage {
   explicit IsInit(std::size_t column) : column_(column) {}
 
   bool Run(const StageRow& row) const override {
-    if (std::byte* to = row.columns[column_]) *to = std::byte{row.is_first()};
+    if (std::byte* to = row.Column(column_)) *to = std::byte{row.is_first()};
     return true;
   }
 
@@ -56,7 +56,7 @@ class EpisodeReward : public Stage {
       const auto* rewards = static_cast<const T*>(row.written[output_]);
       for (std::size_t i = 0; i < size_; ++i) sums[i] += rewards[i];
     }
-    if (std::byte* to = row.columns[column_]) std::memcpy(to, sums, state_bytes());
+    if (std::byte* to = row.Column(column_)) std::memcpy(to, sums, state_bytes());
     return true;
   }
 
@@ -75,7 +75,7 @@ class ExactReward : public Stage {
   ExactReward(std::size_t output, std::size_t column) : output_(output), column_(column) {}
 
   bool Run(const StageRow& row) const override {
-    std::byte* const to = row.columns[column_];
+    std::byte* const to = row.Column(column_);
     if (!to) return true;
     double reward = row.is_first() ? 0.0 : row.reward;
     if (std::isnan(reward)) reward = *static_cast<const float*>(row.written[output_]);

@@ -24,7 +24,7 @@ class EncodeOneHot : public Stage {
         width_(std::accumulate(categories_.begin(), categories_.end(), std::int64_t{0})) {}
 
   bool Run(const StageRow& row) const override {
-    auto* to = reinterpret_cast<std::int64_t*>(row.columns[column_]);
+    auto* to = reinterpret_cast<std::int64_t*>(row.Column(column_));
     if (!to) return true;
     std::memset(to, 0, static_cast<std::size_t>(width_) * sizeof *to);
     const auto* category = static_cast<const std::int64_t*>(row.written[output_]);

@@ -11,7 +11,7 @@ class Picture : public Stage {
   explicit Picture(std::size_t column) : column_(column) {}
 
   bool Run(const StageRow& row) const override {
-    std::byte* to = row.columns[column_];
+    std::byte* to = row.Column(column_);
     return !to || row.task->render(row.env, reinterpret_cast<std::uint8_t*>(to), row.error) == TRP_OK;
   }
 

@@ -8,13 +8,15 @@
 #include <cstdio>
 #include <string>
 
+#include "batch.h"
 #include "torchrl_pool/abi.h"
 
 namespace torchrl_pool::core {
 
 // What a stage sees of one visit.
 struct StageRow {
-  std::byte* const* columns;   // the env's row of each column of the batch; null: nobody wants it
+  const Batch& batch;
+  std::uint32_t number;        // of the env's row in it
   void* const* written;        // where the env has written each of its outputs; null: it has not
   std::byte* state;            // the env's bytes of all stages
   std::int64_t elapsed_steps;  // of the episode; 0: a reset has just begun it
@@ -22,6 +24,9 @@ struct StageRow {
   const trp_task* task;
   trp_env* env;
   trp_error* error;
+
+  // Null: nobody wants it.
+  std::byte* Column(std::size_t column) const { return batch.Row(column, number); }
 
   bool is_first() const { return elapsed_steps == 0; }
 

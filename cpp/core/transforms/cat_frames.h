@@ -21,7 +21,7 @@ struct FramesShape {
   std::size_t row_bytes() const { return blocks * frames * bytes; }
 };
 
-class CatFramesStage : public ChainStage {
+class CatFramesStage : public RowStage<CatFramesStage> {
  public:
   // `kept`: the address of all envs' frames. `padding`: a piece that stands before an episode's first frame;
   // empty: that frame does itself.
@@ -29,13 +29,13 @@ class CatFramesStage : public ChainStage {
                  std::vector<std::byte> padding)
       : in_(in), out_(out), kept_(kept), shape_(shape), padding_(std::move(padding)) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     Write(row, [this](std::byte* frames, const std::byte*) {
       std::memmove(frames, frames + shape_.bytes, (shape_.frames - 1) * shape_.bytes);
     });
   }
 
-  void Reset(const ChainRow& row) const override {
+  void Reset(const ChainRow& row) const {
     Write(row, [this](std::byte* frames, const std::byte* newest) {
       const std::byte* const first = padding_.empty() ? newest : padding_.data();
       for (std::size_t i = 0; i + 1 < shape_.frames; ++i) {

@@ -18,11 +18,11 @@ struct CopyShape {
   std::size_t from_offset = 0, to_offset = 0, bytes = 0;
 };
 
-class CopyStage : public ChainStage {
+class CopyStage : public RowStage<CopyStage> {
  public:
   CopyStage(ValueIndex in, ValueIndex out, CopyShape shape) : in_(in), out_(out), shape_(std::move(shape)) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     Copy(row.Get<const std::byte>(in_) + shape_.from_offset, row.Get<std::byte>(out_) + shape_.to_offset, 0);
   }
 

@@ -13,12 +13,12 @@ namespace torchrl_pool::core {
 // `Function` has: Out operator()(In value, std::size_t i) const. Or InRow(), which gives such a function for
 // one row.
 template <class In, class Out, class Function>
-class Elementwise : public ChainStage {
+class Elementwise : public RowStage<Elementwise<In, Out, Function>> {
  public:
   Elementwise(ValueIndex in, ValueIndex out, std::size_t size, Function function)
       : in_(in), out_(out), size_(size), function_(function) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     if constexpr (requires { function_.InRow(); }) {
       Apply(row, function_.InRow());
     } else {

@@ -8,17 +8,17 @@
 
 namespace torchrl_pool::core {
 
-class EndOfLifeStage : public ChainStage {
+class EndOfLifeStage : public RowStage<EndOfLifeStage> {
  public:
   // `before`: the root's lives.
   EndOfLifeStage(ValueIndex lives, ValueIndex before, ValueIndex done, ValueIndex out)
       : lives_(lives), before_(before), done_(done), out_(out) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     const bool lost = *row.Get<const std::int64_t>(before_) > *row.Get<const std::int64_t>(lives_);
     *row.Get<bool>(out_) = lost || *row.Get<const bool>(done_);
   }
-  void Reset(const ChainRow& row) const override { *row.Get<bool>(out_) = false; }
+  void Reset(const ChainRow& row) const { *row.Get<bool>(out_) = false; }
 
  private:
   const ValueIndex lives_, before_, done_, out_;

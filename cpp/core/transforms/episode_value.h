@@ -12,16 +12,16 @@
 
 namespace torchrl_pool::core {
 
-class EpisodeValueStage : public ChainStage {
+class EpisodeValueStage : public RowStage<EpisodeValueStage> {
  public:
   // `first`: the row that episodes begin with.
   EpisodeValueStage(ValueIndex before, ValueIndex out, std::vector<std::byte> first)
       : before_(before), out_(out), first_(std::move(first)) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     std::memcpy(row.Get<std::byte>(out_), row.Get<const std::byte>(before_), first_.size());
   }
-  void Reset(const ChainRow& row) const override {
+  void Reset(const ChainRow& row) const {
     std::memcpy(row.Get<std::byte>(out_), first_.data(), first_.size());
   }
 

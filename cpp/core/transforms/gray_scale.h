@@ -10,13 +10,13 @@ namespace torchrl_pool::core {
 
 // T: of the picture; Mid: in which torch multiplies it by a real number.
 template <class T, class Mid>
-class GrayScaleStage : public ChainStage {
+class GrayScaleStage : public RowStage<GrayScaleStage<T, Mid>> {
  public:
   // Rows hold `pictures` of three planes, red, green and blue, of `plane` pixels each.
   GrayScaleStage(ValueIndex in, ValueIndex out, std::size_t pictures, std::size_t plane)
       : in_(in), out_(out), pictures_(pictures), plane_(plane) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     const T* red = row.Get<const T>(in_);
     T* out = row.Get<T>(out_);
     for (std::size_t i = 0; i < pictures_; ++i, red += 3 * plane_, out += plane_) {

@@ -6,12 +6,12 @@
 
 namespace torchrl_pool::core {
 
-class InitTrackerStage : public ChainStage {
+class InitTrackerStage : public RowStage<InitTrackerStage> {
  public:
   explicit InitTrackerStage(ValueIndex out) : out_(out) {}
 
-  void Step(const ChainRow& row) const override { *row.Get<bool>(out_) = false; }
-  void Reset(const ChainRow& row) const override { *row.Get<bool>(out_) = true; }
+  void Step(const ChainRow& row) const { *row.Get<bool>(out_) = false; }
+  void Reset(const ChainRow& row) const { *row.Get<bool>(out_) = true; }
 
  private:
   const ValueIndex out_;

@@ -18,7 +18,7 @@ namespace torchrl_pool::core {
 
 // Subtracts and divides: (x - loc) / scale, both learned from the batch.
 template <class T>
-class Normalise : public ChainStage {
+class Normalise : public RowStage<Normalise<T>> {
  public:
   // loc_rows: each env has a loc and a scale of its own.
   Normalise(ValueIndex in, ValueIndex out, std::size_t size, std::size_t loc_rows)
@@ -27,7 +27,7 @@ class Normalise : public ChainStage {
   bool learns() const override { return true; }
   std::size_t learned_bytes() const override { return 2 * size_ * loc_rows_ * sizeof(T); }
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     const T* in = row.Get<const T>(in_);
     const std::size_t own = loc_rows_ > 1 ? row.env * size_ : 0;
     const T* loc = reinterpret_cast<const T*>(row.learned) + own;

@@ -12,20 +12,20 @@
 namespace torchrl_pool::core {
 
 template <class T>
-class TimeMaxPoolStage : public ChainStage {
+class TimeMaxPoolStage : public RowStage<TimeMaxPoolStage<T>> {
  public:
   // `kept`: the address of the rows of all envs for each of the last `times` times, the newest first.
   TimeMaxPoolStage(ValueIndex in, ValueIndex out, std::size_t size, std::uintptr_t kept, std::size_t times,
                    std::size_t num_envs)
       : in_(in), out_(out), size_(size), kept_(kept), times_(times), num_envs_(num_envs) {}
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     for (std::size_t time = times_; --time > 0;) std::copy_n(Kept(row, time - 1), size_, Kept(row, time));
     Write(row);
   }
 
   // Zeros stand for what was before the episode.
-  void Reset(const ChainRow& row) const override {
+  void Reset(const ChainRow& row) const {
     for (std::size_t time = 1; time < times_; ++time) std::fill_n(Kept(row, time), size_, T{0});
     Write(row);
   }

@@ -11,7 +11,7 @@
 namespace torchrl_pool::core {
 
 // At resets alone. The order of the envs is that of the numbers, whichever thread begins an episode first.
-class TrajCounterStage : public ChainStage {
+class TrajCounterStage : public RowStage<TrajCounterStage> {
  public:
   // `count`: the address of an int32; `lock`: its lock's, 0: none.
   TrajCounterStage(ValueIndex out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock)
@@ -27,7 +27,7 @@ class TrajCounterStage : public ChainStage {
     }
   }
 
-  void Step(const ChainRow& row) const override {
+  void Step(const ChainRow& row) const {
     *row.Get<std::int64_t>(out_) = reinterpret_cast<const std::int64_t*>(row.learned)[row.env];
   }
 

@@ -1,0 +1,37 @@
+// Where the tensors of a batch lie.
+#ifndef TORCHRL_POOL_CORE_BATCH_H_
+#define TORCHRL_POOL_CORE_BATCH_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "rows.h"
+
+namespace torchrl_pool::core {
+
+// Where the columns of one batch lie. Bases may be null: nobody wants that column.
+struct Batch {
+  std::vector<std::byte*> base;
+  std::vector<std::size_t> stride;  // bytes from a row to the next
+  bool is_packed = true;            // each row follows the one before
+
+  void AddColumn(std::size_t row_bytes) {
+    base.push_back(nullptr);
+    stride.push_back(row_bytes);
+  }
+  void SetStrides(const std::vector<std::size_t>& bytes) {
+    stride = bytes;
+    is_packed = false;
+  }
+  std::byte* Row(std::size_t column, std::size_t row) const {
+    return base[column] ? base[column] + row * stride[column] : nullptr;
+  }
+  // Nobody wants the column: all of its rows are null.
+  Rows RowsFrom(std::size_t column, std::size_t row) const {
+    return base[column] ? Rows{base[column], stride[column]}.From(row) : Rows{nullptr, 0};
+  }
+};
+
+}  // namespace torchrl_pool::core
+
+#endif  // TORCHRL_POOL_CORE_BATCH_H_
