@@ -7,6 +7,12 @@
 #include "perturb.h"
 
 namespace torchrl_pool::core {
+namespace {
+
+// What happens between two calls may take as long, with a policy in it, and to be woken costs as much again.
+constexpr auto kPatience = std::chrono::microseconds(200);
+
+}  // namespace
 
 WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
     : arena_(std::move(arena)),
@@ -30,7 +36,7 @@ bool WorkerPort::HasWork() const {
 }
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
-  for (Backoff backoff; backoff.Pause();) {
+  for (Backoff backoff(kPatience); backoff.Pause();) {
     if (HasWork()) return;
   }
   const std::uint32_t key = mailbox_.doorbell.PrepareWait();
