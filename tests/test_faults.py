@@ -9,8 +9,9 @@ import time
 import pytest
 import torch
 from building import load_fault_plugin
+from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
 
-from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool import EnvFailure, PoolEnv, fuse
 
 N, VICTIM, STEPS = 5, 2, 8
 OTHERS = torch.arange(N) != VICTIM
@@ -187,6 +188,29 @@ def test_a_fault_in_the_reset_that_follows_a_last_step(fault):
     # The step itself went well; of one that hangs nothing is known.
     sound = OTHERS if fault == "sleep" else torch.ones(N, dtype=torch.bool)
     assert (caught.value.tensordict[sound] == expected[sound]).all()
+    env.close()
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_faults_before_and_after_transforms(num_threads):
+    def make(*faults):
+        options = [{"fault": "throw", "at": at} for at in faults]
+        pool = PoolEnv("Fault-v0", N, env_options=options, num_threads=num_threads, max_episode_steps=1)
+        env = fuse(TransformedEnv(pool, Compose(StepCounter(), RewardSum())))
+        return env, env.reset(seed=0).set("action", actions()[0])
+
+    never, reset = 9, 0
+    env, root = make(reset, never, 1, never, reset)
+    twin, expected = make(*[never] * N)
+    with pytest.raises(EnvFailure) as caught:
+        env.step_and_maybe_reset(root)
+    assert dict(zip(caught.value.env_index, caught.value.steps, strict=True)) == {0: 0, 2: 1, 4: 0}
+    after = twin.step_and_maybe_reset(expected)[0]["next"]
+    sound = [0, 1, 3, 4]  # whose step went well
+    assert (after[sound]["step_count"] == 1).all()
+    for key, value in caught.value.tensordict.items():
+        assert torch.equal(value[sound], after[key][sound]), key
+    assert not caught.value.tensordict[2]["observation"].any()
     env.close()
 
 

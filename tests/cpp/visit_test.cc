@@ -79,6 +79,7 @@ class Visited {
     actions.Set<std::int64_t>("action", 1, 0, action);
     return Run(op);
   }
+  Result BeginNext() { return Visitor(layout, ticket, scratch_).BeginNext(1, slot); }
   std::string Error() const { return scratch_.error.message; }
   void NobodyWants(const std::string& name) { ticket.out.base[out.Column(name)] = nullptr; }
 
@@ -187,6 +188,10 @@ TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
     CHECK_EQ(env.out.Get<float>("reward", 1), rewards);
     CHECK_EQ(Visited::Flags(env.out), times == 3 ? "000" : "101");
   }
+  CHECK_EQ(env.BeginNext(), Result::kReset);
+  expected.Reset();
+  const auto begun = expected.Observe();
+  CHECK_EQ(env.root.Values<std::int64_t>("count", 1), Longs(begun.begin(), begun.end()));
 }
 
 TEST(TerminatedAndTruncatedMayBothBeTrue) {
