@@ -36,7 +36,10 @@ class ToFloat(nn.Module):
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         if not self.states:
-            return observation.float() / 255.0
+            # On a CPU, gradients of convolutions take a third less time so; results alone take a tenth more.
+            last = torch.is_grad_enabled() and observation.is_cpu and observation.ndim == 4
+            layout = torch.channels_last if last else torch.preserve_format
+            return observation.to(torch.float32, memory_format=layout) / 255.0
         if len(self.states) == 1:
             return nn.functional.one_hot(observation, self.states[0]).float()
         numbers = zip(observation.unbind(-1), self.states, strict=True)
@@ -120,7 +123,8 @@ def actor_and_critic(
         memory: what remembers the features that hidden layers, or those of a picture, make; None: nothing.
         pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
         generator: what actions are drawn with; None: torch's own.
-        scored: whether their log-probabilities are written with them.
+        scored: whether their log-probabilities are written with them. Else they are where that is cheaper
+            than another pass through the networks: for discrete actions, pictures and memories.
     """
     pool = pool_of(env)
     spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
@@ -156,6 +160,7 @@ def actor_and_critic(
         if policy == "tanh-normal":
             bounds = {"low": actions.space.low, "high": actions.space.high}
             draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
+    scored = scored or is_discrete or spec.dtype is torch.uint8 or memory is not None
     head = TensorDictModule(policy_network, [in_key], parameters)
     actor = ProbabilisticActor(
         TensorDictSequential(*trunk, head) if trunk else head,

@@ -17,6 +17,10 @@ Tensors: TypeAlias = "dict[Key, Tensor]"
 Call: TypeAlias = NetworkCall | SequenceCall
 
 
+# Of pictures: what a convolution makes of more of them does not stay in a processor's cache.
+_PIECE_BYTES = 1 << 23
+
+
 def networks_of(module: Any, sequence_length: int = 1) -> list[Call]:
     """The networks below a module in the order of their calls.
 
@@ -59,9 +63,11 @@ def called_in_pieces(
         tensors: what they read ``[all rows, …]``: sequence after sequence.
         out_keys: of what is kept.
         sequence_length: rows that stay together.
-        rows: of a piece; whole sequences, at least one.
+        rows: of a piece, at most; whole sequences, at least one.
     """
     found: dict[Key, list[Tensor]] = {key: [] for key in out_keys}
+    widest = max(column[:1].numel() * column.element_size() for column in tensors.values())
+    rows = min(rows, _PIECE_BYTES // max(widest, 1))
     rows = max(rows // sequence_length, 1) * sequence_length
     for piece in zip(*[torch.split(column, rows) for column in tensors.values()], strict=True):
         part: Tensors = dict(zip(tensors, piece, strict=True))

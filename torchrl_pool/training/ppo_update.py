@@ -151,15 +151,21 @@ class PPOUpdate(FlatUpdate):
         return {"loss_objective": objective, "loss_critic": critic, "loss_entropy": entropy}
 
     @torch.no_grad()
-    def diagnostics(self, columns: list[torch.Tensor]) -> dict[str, float]:
+    def diagnostics(self, columns: list[torch.Tensor], num_rows: int = 256) -> dict[str, float]:
         """How far the policy has gone from the one that chose the actions, and what the critic explains.
+
+        Args:
+            columns: from :meth:`columns`.
+            num_rows: how many of them are looked at, or up to twice as many, spread over the batch; all,
+                where they are sequences.
 
         Returns:
             ``"kl"``: (r - 1) - log r on average, for r the ratio of the probabilities (Schulman 2020);
             ``"clip_fraction"``; ``"entropy"``, NaN where it has no formula; ``"explained_variance"`` of the
             value targets by the values of today's critic.
         """
-        action, before, _, target, *rest = columns
+        stride = max(1, len(columns[0]) // num_rows) if self.sequence_length == 1 else 1
+        action, before, _, target, *rest = [column[::stride] for column in columns]
         terms, density = self._terms, self._terms.density
         observed: Tensors = dict(zip(terms.observed, rest[terms.clips_value :], strict=True))
         needed = [*density.keys.values(), terms.value_key]

@@ -81,7 +81,7 @@ def estimate_vtrace(
     Args:
         vtrace: its ``gamma``, ``rho_thresh``, ``c_thresh``, networks, keys, and ``average_adv`` are followed.
         batch: with names as a collector gives them, where entries under ``"next"`` are the next step's.
-        chunk: rows that the networks are given at a time.
+        chunk: rows that the networks are given at a time; of pictures, no more than 8 MiB.
         sequence_length: steps that a memory goes through from the state that the collector stored with the
             first of them, as in :class:`~torchrl_pool.training.PPOUpdate`; 1: each step's own is read, which
             older weights have made.
