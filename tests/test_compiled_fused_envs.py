@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from comparing import assert_td_equal
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch._dynamo.exc import Unsupported
@@ -104,14 +105,6 @@ def statistics(env):
     return {key: value.clone() for key, value in env.transform.state_dict().items() if torch.is_tensor(value)}
 
 
-def assert_equal(ours, theirs):
-    keys = set(theirs.keys(True, True))
-    assert set(ours.keys(True, True)) == keys
-    for key in keys:
-        assert ours[key].dtype is theirs[key].dtype, key
-        assert torch.equal(ours[key], theirs[key]), key
-
-
 def assert_same_rollouts(make_env, backend, steps=2, calls=4):
     """Batch after batch, through ends of episodes of some envs and of all, by one graph."""
 
@@ -140,8 +133,8 @@ def assert_same_rollouts(make_env, backend, steps=2, calls=4):
                 sides[i] = call, env, policy, root
                 found.append((data, root, statistics(env)))
             (data, root, ours), (wanted, expected, theirs) = found
-            assert_equal(data, wanted)
-            assert_equal(root, expected)
+            assert_td_equal(data, wanted)
+            assert_td_equal(root, expected)
             assert ours.keys() == theirs.keys()
             assert all(torch.equal(ours[key], theirs[key]) for key in theirs)
             ended.update(data["next", "done"].sum(1).flatten().tolist())
@@ -154,7 +147,7 @@ def assert_same_rollouts(make_env, backend, steps=2, calls=4):
         root = env.reset(root.clone().set("_reset", mask[:, None]))
         after.append((root.clone(), env.step(policy(root).set("_step", mask)), TensorDict(statistics(env))))
     for ours, theirs in zip(*after, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("norm", PPO)
@@ -202,7 +195,7 @@ def test_resets_and_steps(chain):
                 made += [*call(env, policy, torch.tensor(mask)), TensorDict(statistics(env))]
         found.append(made)
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
     assert counters["stats"]["unique_graphs"] == 1
 
 
@@ -258,7 +251,7 @@ def test_what_torch_cannot_trace():
         torch.manual_seed(0)
         found.append((rollout(env, env.reset()), TensorDict(statistics(env))))
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
     assert found[0][0]["next", "done"].any()
     torch._dynamo.reset()
     env = make(chain)
@@ -278,7 +271,7 @@ def test_compile_of_an_env(chain):
         data = env.rollout(7, break_when_any_done=False)
         found.append((data, TensorDict(statistics(env))))
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
     assert not counters["graph_break"]
 
 
@@ -292,7 +285,7 @@ def test_compile_of_a_transformed_env():
         data = env.rollout(5, break_when_any_done=False)
         found.append((data, TensorDict(statistics(env))))
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
     assert all(reason.startswith("Data-dependent branching") for reason in counters["graph_break"])
 
 
@@ -312,7 +305,7 @@ def test_seeds_and_masks_of_steps():
         root = env.rand_action(compiles(seeded, backend="aot_eager")(env))
         found.append((root, compiles(masked, backend="aot_eager")(env, root.clone())))
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
     torch._dynamo.reset()
     with pytest.raises(Unsupported, match="a reset with seeds or options"):
         torch.compile(seeded, fullgraph=True, backend="aot_eager")(make(PPO["VecNormV2"]))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from comparing import assert_td_equal
 from torch._dynamo.utils import counters
 from torchrl.envs import StepCounter, TransformedEnv
 
@@ -30,14 +31,6 @@ def rollout(env, root, steps):
     return torch.stack(found), root
 
 
-def assert_equal(ours, theirs):
-    keys = set(theirs.keys(True, True))
-    assert set(ours.keys(True, True)) == keys
-    for key in keys:
-        assert ours[key].dtype is theirs[key].dtype, key
-        assert torch.equal(ours[key], theirs[key]), key
-
-
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_rollout(backend):
     """Through ends of episodes of one env and of all, with what a root carries besides."""
@@ -53,8 +46,8 @@ def test_rollout(backend):
     for _ in range(4):
         data, root = compiled(ours, root, steps)
         wanted, expected = rollout(theirs, expected, steps)
-        assert_equal(data, wanted)
-        assert_equal(root, expected)
+        assert_td_equal(data, wanted)
+        assert_td_equal(root, expected)
         ended |= bool(data["next", "done"].any())
     assert ended
     assert counters["stats"]["unique_graphs"] == 1
@@ -82,7 +75,7 @@ def test_compile_of_an_env():
     torch.manual_seed(0)
     found = ours.rollout(12, break_when_any_done=False)
     torch.manual_seed(0)
-    assert_equal(found, theirs.rollout(12, break_when_any_done=False))
+    assert_td_equal(found, theirs.rollout(12, break_when_any_done=False))
     assert not counters["graph_break"]
 
 
@@ -93,7 +86,7 @@ def test_transformed():
         env = TransformedEnv(make(), StepCounter(), **given)
         torch.manual_seed(0)
         found.append(env.rollout(9, break_when_any_done=False))
-    assert_equal(*found)
+    assert_td_equal(*found)
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], [False] * N, [True] * N, None])
@@ -111,7 +104,7 @@ def test_resets(mask):
         _, root = rollout(env, env.reset(), 2)
         found.append(call(env, root, None if mask is None else torch.tensor(mask)))
     for ours, theirs in zip(*found, strict=True):
-        assert_equal(ours, theirs)
+        assert_td_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], [False] * N])
@@ -126,7 +119,7 @@ def test_masks_of_steps(mask):
         env = make()
         _, root = rollout(env, env.reset(), 2)
         found.append(call(env, root, torch.tensor(mask)))
-    assert_equal(*found)
+    assert_td_equal(*found)
 
 
 def test_failures():

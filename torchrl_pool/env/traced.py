@@ -22,7 +22,24 @@ def no_part_of_a_graph(reason: str) -> Callable[[Call], Call]:
     return decorate
 
 
-class TracedMethods(LifeMethods):
+class TracedResets(EnvBase):
+    """What is around the ``_reset`` of an env of this package while it is traced."""
+
+    def _reset_proc_data(
+        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
+    ) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return traced_reset(self, tensordict, tensordict_reset)
+        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return root
+
+    @no_part_of_a_graph("a reset with seeds or options")
+    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
+        root: TensorDictBase = self._reset(tensordict, **kwargs)
+        return root
+
+
+class TracedMethods(TracedResets, LifeMethods):
     """The calls of :class:`~torchrl_pool.PoolEnv` as operators, with nothing but tensors around them.
 
     No branch depends on what is in a tensor: where an eager call looks whether an episode has ended, these
@@ -69,19 +86,6 @@ class TracedMethods(LifeMethods):
         begun = self._traced_rows(self.root_keys)
         torch.ops.torchrl_pool.reset(self._order, self._number, mask, kept, columns, begun)
         return self._traced_values(self.root_keys, begun)
-
-    def _reset_proc_data(
-        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
-    ) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return traced_reset(self, tensordict, tensordict_reset)
-        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return root
-
-    @no_part_of_a_graph("a reset with seeds or options")
-    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        root: TensorDictBase = self._reset(tensordict, **kwargs)
-        return root
 
     def _traced_rows(self, keys: Sequence[Key]) -> list[torch.Tensor]:
         """Memory of the graph's for an operator to write to."""

@@ -18,7 +18,7 @@ from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.tensors import unsafe_tensordict
-from torchrl_pool.env.traced import no_part_of_a_graph, traced_reset
+from torchrl_pool.env.traced import TracedResets, no_part_of_a_graph
 from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms import foreign
 from torchrl_pool.transforms.chain import ChainAllocator, Inputs, is_unchanged
@@ -240,7 +240,7 @@ class NativePart:
         self.is_stale = True
 
 
-class FusedEnv(TransformedEnv):
+class FusedEnv(TracedResets, TransformedEnv):
     """A TransformedEnv around a :class:`~torchrl_pool.PoolEnv`, as :func:`fuse` makes it.
 
     The longest part of its transforms, from the env outwards, that has a native form runs in the executor, on
@@ -377,18 +377,6 @@ class FusedEnv(TransformedEnv):
         if tensordict is not None:
             tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
         return foreign.reset(native, tensordict, known, **kwargs)
-
-    @no_part_of_a_graph("a reset with seeds or options")
-    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: dict[str, Any]) -> TensorDictBase:
-        return self._reset(tensordict, **kwargs)
-
-    def _reset_proc_data(
-        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
-    ) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return traced_reset(self, tensordict, tensordict_reset)
-        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return root
 
 
 def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
