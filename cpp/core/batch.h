@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <vector>
 
+#include "cache_line.h"
 #include "rows.h"
 
 namespace torchrl_pool::core {
 
 // Where the columns of one batch lie. Bases may be null: nobody wants that column.
 struct Batch {
-  std::vector<std::byte*> base;
-  std::vector<std::size_t> stride;  // bytes from a row to the next
+  ApartVector<std::byte*> base;
+  ApartVector<std::size_t> stride;  // bytes from a row to the next
   bool is_packed = true;            // each row follows the one before
 
   void AddColumn(std::size_t row_bytes) {
@@ -20,7 +21,7 @@ struct Batch {
     stride.push_back(row_bytes);
   }
   void SetStrides(const std::vector<std::size_t>& bytes) {
-    stride = bytes;
+    stride.assign(bytes.begin(), bytes.end());
     is_packed = false;
   }
   std::byte* Row(std::size_t column, std::size_t row) const {

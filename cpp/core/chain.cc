@@ -15,14 +15,8 @@ constexpr std::size_t kTempBytes = 16 << 10;
 
 // What a thread needs for the rows at hand, whichever chain they are of.
 struct RowMemory {
-  std::vector<Rows> values;
-  std::vector<std::byte> temps;
-
-  std::byte* AlignedTemps(std::size_t bytes) {
-    if (temps.size() < bytes + kCacheLine) temps.resize(bytes + kCacheLine);
-    const auto address = reinterpret_cast<std::uintptr_t>(temps.data());
-    return reinterpret_cast<std::byte*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
-  }
+  ApartVector<Rows> values;
+  ApartVector<std::byte> temps;
 };
 
 RowMemory& ThisThreadsMemory() {
@@ -92,7 +86,9 @@ void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, Whe
     }
     ChainRows rows{memory.values.data(), nullptr, first, std::min(most, end - first)};
     if (temps > 0) {
-      std::byte* const base = memory.AlignedTemps(temp_bytes_ * rows.count);
+      const std::size_t bytes = temp_bytes_ * rows.count;
+      if (memory.temps.size() < bytes) memory.temps.resize(bytes);
+      std::byte* const base = memory.temps.data();
       for (const std::size_t offset : temp_offsets_) *value++ = {base + offset, temp_bytes_};
     }
     for (const auto& stage : stages) {

@@ -46,7 +46,7 @@ Plan CostModel::PlanFor(Work work, std::uint32_t num_envs) const {
   double shares = cost * num_envs / kGrainNs;
   if (shares < 2) return {1, true};
   // Whoever calls in a tight loop finds the threads awake, from the second call on.
-  const bool awake = Clock::now() - call_ended_at_.load(std::memory_order_relaxed) < AwakeTime() - kDozing;
+  const bool awake = Clock::now() - visits_ended_at_.load(std::memory_order_relaxed) < AwakeTime() - kDozing;
   if (!awake) shares *= kGrainNs / kWakeGrainNs;
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
@@ -63,7 +63,7 @@ std::uint32_t CostModel::ChunkSize(Work work) const {
 }
 
 void CostModel::CallBegins(Clock::time_point now) {
-  const auto ended_at = call_ended_at_.load(std::memory_order_relaxed);
+  const auto ended_at = visits_ended_at_.load(std::memory_order_relaxed);
   if (ended_at != Clock::time_point()) Average(gap_ns_, Nanoseconds(now - ended_at));
 }
 

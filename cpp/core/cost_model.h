@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "cache_line.h"
 #include "plan.h"
 
 namespace torchrl_pool::core {
@@ -23,12 +24,13 @@ class CostModel {
 
   CostModel(int num_threads, int num_cpus) : num_threads_(num_threads), num_cpus_(num_cpus) {}
 
-  // A call that is waited for at once begins, and has ended.
+  // A call that is waited for at once begins, and its visits are over: from then on threads are idle.
   void CallBegins(Clock::time_point now);
-  void CallEnded(Clock::time_point now) { call_ended_at_.store(now, std::memory_order_relaxed); }
+  void VisitsEnded(Clock::time_point now) { visits_ended_at_.store(now, std::memory_order_relaxed); }
 
-  // How long threads without work wait awake. Where a policy computes between calls, but not for long, until
-  // the next one: to wake them would cost more than they take from a core that nobody wants.
+  // How long threads without work wait awake. Where little is done between the visits of two calls (what the
+  // caller does alone, a policy), until the next one: to wake them would cost more than they take from a core
+  // that nobody wants.
   Clock::duration AwakeTime() const;
 
   // How to do so many envs' work of a kind. The first of a kind goes to the workers: nobody knows how long it
@@ -50,11 +52,13 @@ class CostModel {
     return cost_ns_[static_cast<std::size_t>(work)].load(std::memory_order_relaxed);
   }
 
+  [[maybe_unused]] Gap before_;
   const int num_threads_;
   const int num_cpus_;
   std::array<std::atomic<double>, kNumWorks> cost_ns_{};  // of one env; 0: unknown
-  std::atomic<Clock::time_point> call_ended_at_{};
-  std::atomic<double> gap_ns_{0};  // from a call's end to the beginning of the next one; 0: unknown
+  std::atomic<Clock::time_point> visits_ended_at_{};
+  std::atomic<double> gap_ns_{0};  // from the end of a call's visits to the next call; 0: unknown
+  [[maybe_unused]] Gap after_;
 };
 
 }  // namespace torchrl_pool::core

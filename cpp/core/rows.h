@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "cache_line.h"
 
 namespace torchrl_pool::core {
 
@@ -56,8 +57,8 @@ class RowCursor {
   }
 
  private:
-  std::vector<T*> at_;
-  std::vector<Rows> rows_;  // from row 0 on
+  ApartVector<T*> at_;
+  ApartVector<Rows> rows_;  // from row 0 on
 };
 
 void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count);

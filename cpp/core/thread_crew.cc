@@ -169,6 +169,9 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
 }
 
 bool ThreadCrew::RunPhases(Ticket& ticket) {
+  if (ticket.phase == Ticket::Phase::kVisits && ticket.plan.at_once && !ticket.plan.IsInline()) {
+    cost_.VisitsEnded(Clock::now());
+  }
   while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
     Plan plan = cost_.PlanFor(WorkOf(ticket), count);
@@ -201,7 +204,6 @@ void ThreadCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
     }
   }
   HelpUntilFinished(ticket, works, interrupted);
-  if (ticket.plan.at_once) cost_.CallEnded(Clock::now());
 }
 
 // Runs the ticket on this thread alone, and shares what is left if it turns out to be long.

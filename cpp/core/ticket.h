@@ -41,6 +41,8 @@ enum class Result : std::uint8_t {
 // A ticket goes   filled in -> in flight -> finished   and is then used again. In flight it is in its first
 // phase, in which every env is visited, or in a later one: each begins when the one before it is over.
 struct Ticket {
+  [[maybe_unused]] Gap before;
+
   // ---- Set by the submitter, constant while in flight.
   Op op = Op::kReset;
   std::span<const std::uint32_t> envs;  // ascending; never empty in flight
@@ -62,12 +64,14 @@ struct Ticket {
 
   // ---- Written by the threads that work on it.
   enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
-  Phase phase = Phase::kVisits;                                 // changed while nobody works on it
-  std::size_t chain_phase = 0;                                  // likewise
-  std::vector<std::byte> learned;                               // by the chain's stages, between two phases
-  alignas(kCacheLine) std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
-  std::atomic<std::uint32_t> resets{0};                         // results of kind kReset
+  Phase phase = Phase::kVisits;        // changed while nobody works on it
+  std::size_t chain_phase = 0;         // likewise
+  std::vector<std::byte> learned;      // by the chain's stages, between two phases
   std::atomic<bool> cancelled{false};  // by whoever waited: no env is visited any more
+
+  [[maybe_unused]] Gap gap;                 // between what every visit reads and what every chunk changes
+  std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
+  std::atomic<std::uint32_t> resets{0};     // results of kind kReset
   std::atomic<bool> finished{false};
   EventCount done;  // notified when finished
   std::mutex faults_mutex;
@@ -76,6 +80,8 @@ struct Ticket {
   // ---- TicketBox's.
   std::atomic<int> users{0};          // its submitter, and threads that hang in it
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
+
+  [[maybe_unused]] Gap after;
 };
 
 }  // namespace torchrl_pool::core

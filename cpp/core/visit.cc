@@ -1,8 +1,11 @@
 #include "visit.h"
 
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "chain.h"
@@ -70,8 +73,12 @@ Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
 bool Visitor::Create(EnvSlot& slot) {
   scratch_.step = EnvFault::kInCreation;
   if (slot.task->create(slot.config->handle(), &slot.env, &scratch_.error) != TRP_OK) return false;
-  std::random_device entropy;
-  const std::uint32_t words[] = {entropy(), entropy(), entropy(), entropy()};
+  std::uint32_t words[4];
+  if (getentropy(words, sizeof words) != 0) {
+    std::snprintf(scratch_.error.message, sizeof scratch_.error.message,
+                  "the system has no entropy for a seed");
+    return false;
+  }
   return slot.task->seed(slot.env, words, std::size(words), &scratch_.error) == TRP_OK;
 }
 

@@ -35,6 +35,8 @@ struct OutputRows {
 
 // The buffers of one thread.
 class Scratch {
+  [[maybe_unused]] Gap before_;
+
  public:
   explicit Scratch(const Layout& layout)
       : actions(layout.actions.size()), out(layout), root(layout), bytes_(layout.scratch_bytes) {}
@@ -49,14 +51,15 @@ class Scratch {
 
   RowCursor<const void> actions;  // of the env at hand
   OutputRows out, root;
-  std::vector<std::byte> rewards;  // of a step so far that repeats its action
+  ApartVector<std::byte> rewards;  // of a step so far that repeats its action
   trp_error error{};
   std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
-  std::vector<Result> results;   // of the chunk at hand
+  ApartVector<Result> results;   // of the chunk at hand
   std::vector<EnvFault> faults;  // of those that are kFailed
 
  private:
   ZeroedBytes bytes_;
+  [[maybe_unused]] Gap after_;
 };
 
 // The visits of one thread on behalf of one ticket.

@@ -12,11 +12,11 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// So many calls, each of them begun a while after the one before has ended.
+// So many calls, each of them begun a while after the visits of the one before.
 void Call(CostModel& model, int times, CostModel::Clock::duration gap) {
   static CostModel::Clock::time_point now{std::chrono::hours(1)};
   for (int i = 0; i < times; ++i) {
-    model.CallEnded(now);
+    model.VisitsEnded(now);
     now += gap;
     model.CallBegins(now);
     now += milliseconds(1);

@@ -105,7 +105,7 @@ class Counting {
   }
   ~Counting() { pool->Close(Never); }
 
-  std::vector<std::byte*> Out(std::vector<std::int64_t>& counts) {
+  ApartVector<std::byte*> Out(std::vector<std::int64_t>& counts) {
     const auto at = [](auto& vector) { return reinterpret_cast<std::byte*>(vector.data()); };
     return {at(counts), at(reward), at(terminated), at(truncated), at(done)};
   }

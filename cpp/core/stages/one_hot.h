@@ -47,13 +47,15 @@ class EncodeOneHot : public Stage {
 };
 
 // Of several hot entries the first one counts, as torch's argmax has it. Rows have been checked before: each
-// vector has a hot one.
+// vector has a hot one. Which one it is no processor foresees: so there is no branch on it.
 inline void DecodeOneHot(const std::vector<std::int64_t>& categories, const std::int64_t* hot,
                          std::int64_t* numbers) {
   for (const std::int64_t count : categories) {
-    std::int64_t category = 0;
-    while (category + 1 < count && hot[category] == 0) ++category;
-    *numbers++ = category;
+    std::int64_t first = count - 1;
+    for (std::int64_t category = count - 2; category >= 0; --category) {
+      first = hot[category] != 0 ? category : first;
+    }
+    *numbers++ = first;
     hot += count;
   }
 }
