@@ -1,0 +1,134 @@
+"""How well threads are used: a model of a vector step, beside what is measured.
+
+What goes into the model is measured on one thread and on two: the cost of an env, of a call, of the way to
+another thread. Its predictions are checked with as many threads as there are processors, and beyond that with
+envs that sleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchrl_pool import PoolEnv, load_plugin
+from torchrl_pool.bench.alternate import alternate
+from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool.tables import print_table
+
+SERIAL_PER_ENV = 2e-9  # checks and marks on the calling thread: 9 instructions (callgrind)
+CHUNK = 5e-6  # that a thread takes at a time: the core's cost model
+ASLEEP = 65e-6  # to wake a thread, and until it runs
+THREADS = (2, 16, 64, 256)
+
+
+@dataclass
+class Model:
+    """Seconds of a vector step.
+
+    Args:
+        call: what a call costs that has next to nothing to do.
+        handoff: from one thread to the next; threads wake each other, so that k of them take log2 k of it.
+    """
+
+    call: float
+    handoff: float
+
+    def seconds(self, threads: int, num_envs: int, cost: float) -> float:
+        serial = self.call + num_envs * SERIAL_PER_ENV
+        tail = max(CHUNK, cost) / 2 if threads > 1 and num_envs % threads else 0.0
+        return serial + math.log2(threads) * self.handoff + math.ceil(num_envs / threads) * cost + tail
+
+    def efficiency(self, threads: int, num_envs: int, cost: float) -> float:
+        """Of ``threads`` bare loops."""
+        return num_envs * cost / threads / self.seconds(threads, num_envs, cost)
+
+
+class Steps:
+    """The executor's steps of a pool, without Python's part of them."""
+
+    def __init__(self, num_envs: int, threads: int, **options: Any) -> None:
+        self.env = PoolEnv(
+            "Timed-v0", num_envs, num_threads=threads, categorical_action_encoding=True, **options
+        )
+        self.env.reset()
+        self.pool, self.out = self.env._start(), self.env._allocator.for_step()
+        self.root = self.env._allocator.for_root()
+        self.action = torch.zeros(num_envs, dtype=torch.int64)
+
+    def __call__(self, calls: int) -> None:
+        actions = [self.action.data_ptr()]
+        for _ in range(calls):
+            self.pool.step_and_reset(actions, self.out[1], self.root[1], None)
+
+
+def seconds_of(rounds: int, **sides: Steps) -> dict[str, float]:
+    """Each side's seconds a call, in turn."""
+    times = alternate(sides, rounds=rounds)
+    for side in sides.values():
+        side.env.close()
+    return {name: one.median for name, one in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--num-envs", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=11)
+    parsed = parser.parse_args()
+    one_torch_thread()
+    load_plugin(compile_plugin(Path(__file__).with_suffix(".cc")))
+    n, cpus = parsed.num_envs, len(os.sched_getaffinity(0))
+    found = seconds_of(
+        parsed.rounds, call=Steps(2, 1), one=Steps(1, 1, compute_ns=1e5), two=Steps(2, 2, compute_ns=1e5)
+    )
+    model = Model(found["call"], max(found["two"] - found["one"], 0.0))
+    print(f"a call {model.call * 1e6:.1f} us, to another thread {model.handoff * 1e6:.1f} us, {n:,} envs")
+    rows = []
+    for name, compute in (("30 ns", 0), ("1 us", 1e3), ("20 us", 2e4)):
+        few = n if compute < 1e4 else n // 10
+        times = seconds_of(
+            parsed.rounds, one=Steps(few, 1, compute_ns=compute), all=Steps(few, cpus, compute_ns=compute)
+        )
+        cost = (times["one"] - model.call) / few
+        measured = times["one"] / cpus / times["all"]
+        predicted = [f"{model.efficiency(k, n, cost):.2f}" for k in THREADS]
+        of_one = model.seconds(1, few, cost) / cpus / model.seconds(cpus, few, cost)
+        rows.append([name, f"{cost * 1e9:,.0f} ns", *predicted, f"{of_one:.2f}", f"{measured:.2f}"])
+    heads = [*(f"{k} threads" for k in THREADS), f"{cpus}, of one: predicted", "measured"]
+    print_table(["a step", "measured", *heads], rows, numbers=7)
+    print_sleepers(Model(model.call, ASLEEP), cpus, max(parsed.rounds // 3, 3))
+
+
+def print_sleepers(model: Model, cpus: int, rounds: int) -> None:
+    """Envs that sleep. Woken up all at once, they queue for the processors; after that they are apart."""
+    busy = processor_seconds(Steps(64, 16, sleep_us=5e3)) / 64
+    rows = []
+    for k in (16, 64, 256):
+        times = seconds_of(rounds, one=Steps(1, 1, sleep_us=5e3), all=Steps(4 * k, k, sleep_us=5e3))
+        whole = model.seconds(k, 4 * k, times["one"]) + k * busy / cpus
+        rows.append([str(k), f"{4 * times['one'] / whole:.2f}", f"{4 * times['one'] / times['all']:.2f}"])
+    print("\nenvs that sleep for 5 ms, four for each thread")
+    print_table(["threads", "predicted", "measured"], rows, numbers=3)
+
+
+def processor_seconds(side: Steps, calls: int = 20) -> float:
+    """Of a call, of all threads together."""
+    side(2)
+    begin = time.process_time()
+    side(calls)
+    seconds = (time.process_time() - begin) / calls
+    side.env.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
