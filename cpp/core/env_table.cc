@@ -81,12 +81,13 @@ void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {
   const bool must_be_ready = op != Op::kReset;
   bool all_may = true;
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
-    const auto states = std::span(states_).subspan(first, count);
-    if (must_be_ready) {
-      for (const EnvState state : states) all_may &= state == EnvState::kReady;
-    } else {
-      for (const EnvState state : states) all_may &= state != EnvState::kInFlight;
+    // In bytes and without a way out: sixteen envs at once.
+    std::uint8_t may_not = 0;
+    for (const EnvState state : std::span(states_).subspan(first, count)) {
+      const bool this_may_not = must_be_ready ? state != EnvState::kReady : state == EnvState::kInFlight;
+      may_not = static_cast<std::uint8_t>(may_not | this_may_not);
     }
+    all_may &= may_not == 0;
   });
   if (all_may) return;
   for (const std::uint32_t env : envs) {
