@@ -11,14 +11,14 @@ import argparse
 import math
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from torchrl_pool import PoolEnv, load_plugin
 from torchrl_pool.bench.alternate import alternate
+from torchrl_pool.bench.document import machine_line, save
 from torchrl_pool.bench.steppers import one_torch_thread
 from torchrl_pool.plugins.building import compile_plugin
 from torchrl_pool.tables import print_table
@@ -29,8 +29,7 @@ ASLEEP = 65e-6  # to wake a thread, and until it runs
 THREADS = (2, 16, 64, 256)
 
 
-@dataclass
-class Model:
+class Model(NamedTuple):
     """Seconds of a vector step.
 
     Args:
@@ -83,6 +82,7 @@ def main() -> None:
     )
     parser.add_argument("--num-envs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
     one_torch_thread()
     load_plugin(compile_plugin(Path(__file__).with_suffix(".cc")))
@@ -91,8 +91,9 @@ def main() -> None:
         parsed.rounds, call=Steps(2, 1), one=Steps(1, 1, compute_ns=1e5), two=Steps(2, 2, compute_ns=1e5)
     )
     model = Model(found["call"], max(found["two"] - found["one"], 0.0))
+    print(machine_line())
     print(f"a call {model.call * 1e6:.1f} us, to another thread {model.handoff * 1e6:.1f} us, {n:,} envs")
-    rows = []
+    rows, results = [], []
     for name, compute in (("30 ns", 0), ("1 us", 1e3), ("20 us", 2e4)):
         few = n if compute < 1e4 else n // 10
         times = seconds_of(
@@ -103,21 +104,26 @@ def main() -> None:
         predicted = [f"{model.efficiency(k, n, cost):.2f}" for k in THREADS]
         of_one = model.seconds(1, few, cost) / cpus / model.seconds(cpus, few, cost)
         rows.append([name, f"{cost * 1e9:,.0f} ns", *predicted, f"{of_one:.2f}", f"{measured:.2f}"])
+        results.append({"seconds": cost, "threads": cpus, "predicted": of_one, "measured": measured})
     heads = [*(f"{k} threads" for k in THREADS), f"{cpus}, of one: predicted", "measured"]
     print_table(["a step", "measured", *heads], rows, numbers=7)
-    print_sleepers(Model(model.call, ASLEEP), cpus, max(parsed.rounds // 3, 3))
+    results += print_sleepers(Model(model.call, ASLEEP), cpus, max(parsed.rounds // 3, 3))
+    save(parsed.json, results)
 
 
-def print_sleepers(model: Model, cpus: int, rounds: int) -> None:
+def print_sleepers(model: Model, cpus: int, rounds: int) -> list[dict[str, float]]:
     """Envs that sleep. Woken up all at once, they queue for the processors; after that they are apart."""
     busy = processor_seconds(Steps(64, 16, sleep_us=5e3)) / 64
-    rows = []
+    results = []
     for k in (16, 64, 256):
         times = seconds_of(rounds, one=Steps(1, 1, sleep_us=5e3), all=Steps(4 * k, k, sleep_us=5e3))
         whole = model.seconds(k, 4 * k, times["one"]) + k * busy / cpus
-        rows.append([str(k), f"{4 * times['one'] / whole:.2f}", f"{4 * times['one'] / times['all']:.2f}"])
+        predicted, measured = 4 * times["one"] / whole, 4 * times["one"] / times["all"]
+        results.append({"seconds": times["one"], "threads": k, "predicted": predicted, "measured": measured})
     print("\nenvs that sleep for 5 ms, four for each thread")
+    rows = [[str(one["threads"]), f"{one['predicted']:.2f}", f"{one['measured']:.2f}"] for one in results]
     print_table(["threads", "predicted", "measured"], rows, numbers=3)
+    return results
 
 
 def processor_seconds(side: Steps, calls: int = 20) -> float:
