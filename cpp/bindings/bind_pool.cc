@@ -187,7 +187,7 @@ void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy e
   auto outputs = columns.Root("out", out);
   Run(pool, Op::kReset, mask, owner, [&](Ticket& ticket) {
     columns.Extend(ticket);
-    ticket.out.base.assign(outputs.begin(), outputs.end());
+    ticket.out.SetBases(outputs);
     ticket.entropy.swap(entropy);
     ticket.reset_options.assign(options.begin(), options.end());
   });
@@ -200,8 +200,8 @@ void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::u
   auto outputs = columns.Outputs(out);
   Run(pool, Op::kStep, mask, owner, [&](Ticket& ticket) {
     columns.Extend(ticket);
-    ticket.actions.base.assign(inputs.begin(), inputs.end());
-    ticket.out.base.assign(outputs.begin(), outputs.end());
+    ticket.actions.SetBases(inputs);
+    ticket.out.SetBases(outputs);
   });
 }
 
@@ -214,9 +214,9 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   auto roots = columns.Root("root", root);
   const auto fill = [&](Ticket& ticket) {
     columns.Extend(ticket);
-    ticket.actions.base.assign(inputs.begin(), inputs.end());
-    ticket.out.base.assign(outputs.begin(), outputs.end());
-    ticket.root.base.assign(roots.begin(), roots.end());
+    ticket.actions.SetBases(inputs);
+    ticket.out.SetBases(outputs);
+    ticket.root.SetBases(roots);
   };
   if (meanwhile.is_none()) return Run(pool, Op::kStepAndReset, 0, owner, fill);
   return Run(pool, Op::kStepAndReset, 0, owner, fill, [&meanwhile] {
@@ -260,10 +260,10 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t
   return [&rollout, columns, inputs = std::move(inputs), outputs = std::move(outputs),
           roots = std::move(roots), recorded = std::move(recorded)](Ticket& ticket) mutable {
     columns.Extend(ticket);
-    ticket.actions.base.assign(inputs.begin(), inputs.end());
-    ticket.out.base.assign(outputs.begin(), outputs.end());
+    ticket.actions.SetBases(inputs);
+    ticket.out.SetBases(outputs);
     ticket.out.SetStrides(rollout.out_strides);
-    ticket.root.base.assign(roots.begin(), roots.end());
+    ticket.root.SetBases(roots);
     ticket.recorded.swap(recorded);
     ticket.completes_root = true;
   };
@@ -316,7 +316,7 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
 
 core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
   core::Batch batch;
-  batch.base.assign(addresses.begin(), addresses.end());
+  batch.SetBases(addresses);
   for (const auto& column : layout.outputs) batch.stride.push_back(column.row_bytes);
   return batch;
 }

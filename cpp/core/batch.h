@@ -3,6 +3,7 @@
 #define TORCHRL_POOL_CORE_BATCH_H_
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "cache_line.h"
@@ -20,6 +21,8 @@ struct Batch {
     base.push_back(nullptr);
     stride.push_back(row_bytes);
   }
+  // Copied, so that what threads read at every env stays where it lies apart.
+  void SetBases(std::span<std::byte* const> addresses) { base.assign(addresses.begin(), addresses.end()); }
   void SetStrides(const std::vector<std::size_t>& bytes) {
     stride.assign(bytes.begin(), bytes.end());
     is_packed = false;

@@ -92,6 +92,19 @@ TEST(TheSecondPhaseCompletesTheRoot) {
   }
 }
 
+TEST(WhatVisitsReadLiesApartFromWhatOtherThreadsWrite) {
+  const auto begin = [](const auto& object) { return reinterpret_cast<std::uintptr_t>(&object); };
+  const auto end = [&](const auto& object) { return begin(object) + sizeof object; };
+  SmallCrew small(2, 1);
+  const Ticket& ticket = small.tickets.Take(Op::kStep);
+  CHECK(begin(ticket.op) - begin(ticket) >= kApart);
+  CHECK(begin(ticket.remaining) - end(ticket.cancelled) >= kApart);
+  CHECK(end(ticket) - end(ticket.chosen) >= kApart);
+  const Scratch scratch(small.table.layout());
+  CHECK(begin(scratch.actions) - begin(scratch) >= kApart);
+  CHECK(end(scratch) - end(scratch.faults) >= kApart);
+}
+
 TEST(ACancelledTicketVisitsNoMoreEnvs) {
   SmallCrew small(4, 2, {{"sleep_us", std::int64_t{20'000}}});
   Ticket& ticket = small.Begin(Op::kStep, false);
