@@ -80,11 +80,32 @@ def assert_updates_as(loss, rows, make_update, extra, compile):
         ({"double_dqn": True}, "steps", False),
         ({"loss_function": "smooth_l1", "one_hot": True}, "plain", False),
         ({"double_dqn": True}, "weights", True),
+        ({"double_dqn": True}, "weights", "trace"),
+        ({"loss_function": "smooth_l1", "one_hot": True}, "steps", "trace"),
     ],
 )
 def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
     loss = make_loss(**options)  # seeds, too
     assert_updates_as(loss, transitions(options.get("one_hot", False)), DQNUpdate, extra, compile)
+
+
+def test_traced_updates_are_the_same_bit_for_bit():
+    def learned(compile):
+        loss = make_loss(double_dqn=True)
+        make = partial(torch.optim.Adam, lr=1e-2, fused=True)
+        update = DQNUpdate(loss, make, target_every=3, compile=compile)
+        columns = update.columns(transitions())
+        for count in [32, 32, 7, 32, 7, 32]:  # only the first size is traced
+            update(columns, torch.randperm(ROWS)[:count])
+        return update.parameters, update.targets
+
+    for one, other in zip(learned("trace"), learned(False), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_other_ways_to_compile_are_refused():
+    with pytest.raises(ValueError, match="compile: expected True, False or 'trace', got 'max'"):
+        DQNUpdate(make_loss(), torch.optim.SGD, compile="max")
 
 
 # ---- distributions
@@ -109,7 +130,13 @@ def make_distributional_loss(one_hot=False, **options):
 
 @pytest.mark.parametrize(
     ("one_hot", "extra", "compile"),
-    [(False, "plain", False), (True, "weights", False), (False, "steps", False), (False, "weights", True)],
+    [
+        (False, "plain", False),
+        (True, "weights", False),
+        (False, "steps", False),
+        (False, "weights", True),
+        (True, "weights", "trace"),
+    ],
 )
 def test_losses_and_gradients_are_those_of_distributional_dqn_loss(one_hot, extra, compile):
     loss = make_distributional_loss(one_hot)

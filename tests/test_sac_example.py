@@ -81,6 +81,7 @@ def noise_from(seed, count):
         ("weights", False),
         ("steps", False),
         ("smooth", False),
+        ("weights", "trace"),
         pytest.param("weights", True, marks=LONG),  # test_dqn_example.py compiles a smaller one
     ],
 )

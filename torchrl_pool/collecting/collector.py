@@ -21,8 +21,15 @@ from torchrl_pool.collecting.added_entries import (
     with_what_the_policy_reads,
 )
 from torchrl_pool.collecting.groups import Groups
-from torchrl_pool.collecting.lean_policy import LeanPolicy, Part, exploring, parts_of, take_apart
-from torchrl_pool.collecting.policy_threads import computing_with, threads_for
+from torchrl_pool.collecting.lean_policy import (
+    LeanPolicy,
+    Part,
+    UntilChanged,
+    exploring,
+    parts_of,
+    take_apart,
+)
+from torchrl_pool.collecting.policy_threads import computing_with, threads_for, work_for
 from torchrl_pool.collecting.rollout import Rollout, StoringCollector
 from torchrl_pool.collecting.rollout_storage import (
     RolloutBatch,
@@ -140,6 +147,7 @@ class PoolCollector(StoringCollector):
         self._storage = None
         # A policy, and what is called in its place.
         self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
+        self._known = UntilChanged(_taken_apart)
         self._was_cut_short = False
         super().__init__(
             create_env_fn,
@@ -190,21 +198,23 @@ class PoolCollector(StoringCollector):
         with exploring(self.exploration_type):
             return parts_of(policy)
 
-    def _lean_policy(self) -> LeanPolicy | None:
+    def _policy_now(self) -> tuple[LeanPolicy | None, float]:
+        """What is called in the policy's place, if anything, and the work of a call for each row."""
         policy = self._wrapped_policy_uncompiled
+        # In groups, modules hold specs of the group's rows during a call, which are others in each rollout.
+        lean, work = (self._known if self._groups.number == 1 else _taken_apart)(policy)
         if self.cudagraphed_policy:
-            return None
-        if not self.compiled_policy or not isinstance(policy, nn.Module):
-            return take_apart(policy)
-        if self._compiled is None or self._compiled[0] is not policy:
-            lean = take_apart(policy)
-            self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
-        return self._compiled[1]
+            return None, work
+        if self.compiled_policy and isinstance(policy, nn.Module):
+            if self._compiled is None or self._compiled[0] is not policy:
+                self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
+            return self._compiled[1], work
+        return lean, work
 
     @contextlib.contextmanager
     def _policy_taken_apart(self) -> Iterator[None]:
         """While Collector's own code collects: it calls what is in the policy's place, if anything."""
-        lean = None if self.compiled_policy else self._lean_policy()
+        lean = None if self.compiled_policy else self._policy_now()[0]
         if lean is None or type(self._carrier) is not TensorDict:
             yield
             return
@@ -359,6 +369,12 @@ class PoolCollector(StoringCollector):
             self.post_collect_hook(batch)
         return batch
 
+    def _postproc(self, tensordict_out: TensorDictBase) -> TensorDictBase:
+        storage = self._storage
+        if self.split_trajs or self.postproc is not None or storage is None or storage.has_private:
+            return super()._postproc(tensordict_out)
+        return tensordict_out  # in which Collector would look for private entries
+
     @torch.no_grad()
     def rollout(self) -> TensorDictBase | None:
         """Collects one batch: see :meth:`torchrl.collectors.Collector.rollout`.
@@ -382,13 +398,13 @@ class PoolCollector(StoringCollector):
             self._flush_trajectory_assembly()
             self._make_carrier()
         self._was_cut_short = True
-        threads = self._policy_threads
-        if threads is None:
-            threads = threads_for(self._wrapped_policy_uncompiled, self.n_env // self._groups.number)
         start = time.perf_counter()
-        with exploring(self.exploration_type), computing_with(threads):
-            rollout = Rollout(self, self._groups.number)
-            batch = rollout.run()
+        with exploring(self.exploration_type):
+            lean, work = self._policy_now()
+            threads = self._policy_threads or threads_for(work * self.n_env / self._groups.number)
+            with computing_with(threads):
+                rollout = Rollout(self, lean, self._groups.number)
+                batch = rollout.run()
         self._groups.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
@@ -402,3 +418,7 @@ class PoolCollector(StoringCollector):
         """As :meth:`torchrl.collectors.Collector.reset`."""
         self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
         super().reset(index, **kwargs)
+
+
+def _taken_apart(policy: Any) -> tuple[LeanPolicy | None, float]:
+    return take_apart(policy), work_for(policy)

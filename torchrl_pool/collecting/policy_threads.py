@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,22 +16,24 @@ from torch import nn
 _WORTH_THREADS = 1 << 27
 
 
-def threads_for(policy: Any, num_rows: int) -> int:
-    """The threads that a policy is called with: one, or for a large network torch's own number.
+def work_for(policy: Any) -> float:
+    """Multiplications that a call of a policy takes for each row; infinite where it convolves.
+
+    What is no ``torch.nn.Module`` counts as small.
+    """
+    if not isinstance(policy, nn.Module):
+        return 0
+    if any(isinstance(module, nn.modules.conv._ConvNd) for module in policy.modules()):
+        return math.inf
+    return sum(parameter.numel() for parameter in policy.parameters())  # each weight is used once
+
+
+def threads_for(work: float) -> int:
+    """The threads that so many multiplications are worth: one, or for a large network torch's own number.
 
     It depends on the network alone, not on measurements, since the last bits of a product may depend on it.
-
-    Args:
-        policy: the policy; what is no ``torch.nn.Module`` counts as small.
-        num_rows: of each call.
     """
-    available = torch.get_num_threads()
-    if not isinstance(policy, nn.Module):
-        return 1
-    # Each weight is used once per row, but in a convolution.
-    convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in policy.modules())
-    work = num_rows * sum(parameter.numel() for parameter in policy.parameters())
-    return available if convolves or work >= _WORTH_THREADS else 1
+    return torch.get_num_threads() if work >= _WORTH_THREADS else 1
 
 
 @contextlib.contextmanager

@@ -41,10 +41,6 @@ class StoringCollector(Collector):
     _added_entries: Sequence[AddedEntry]  # ... which is to add these
     _storage: RolloutStorage | None  # where batches lie
 
-    def _lean_policy(self) -> LeanPolicy | None:
-        """What is called in the policy's place, if it can be taken apart."""
-        raise NotImplementedError
-
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         """What batches hold that have all entries of the template, beside those that they had before."""
         raise NotImplementedError
@@ -67,9 +63,15 @@ class _Group:
 
 
 class Rollout:
-    """``frames_per_batch`` steps of a collector's envs, from its carrier on, in ``num_groups`` groups."""
+    """``frames_per_batch`` steps of a collector's envs, from its carrier on.
 
-    def __init__(self, collector: StoringCollector, num_groups: int) -> None:
+    Args:
+        collector: whose envs they are.
+        lean: what is called in its policy's place, if that can be taken apart.
+        num_groups: in which the envs are stepped.
+    """
+
+    def __init__(self, collector: StoringCollector, lean: LeanPolicy | None, num_groups: int) -> None:
         self._collector = collector
         assert collector._pool_env is not None
         self._env = collector._pool_env
@@ -83,7 +85,6 @@ class Rollout:
         self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
         self._random = False
         policy = collector._wrapped_policy
-        lean = collector._lean_policy()
         call = lean or policy
         # The next call of what torch has captured may write into the same memory.
         self._captured = lean is None and (collector.compiled_policy or collector.cudagraphed_policy)

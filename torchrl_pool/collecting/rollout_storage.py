@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -12,10 +13,14 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.collecting.recycler import Recycler
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.env.transfers import Pieces, Uploads
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
 Place: TypeAlias = "tuple[slice, int]"  # envs at a step
+
+# Bytes of a tensor from which on its memory is kept. Below, the C library does so by itself.
+_WORTH_RECYCLING = 1 << 16
 
 
 class Strides(NamedTuple):
@@ -94,14 +99,13 @@ class RolloutBatch:
     def as_tensordict(self, device: torch.device | None) -> TensorDict:
         """The batch ``[N, T]``, on this device (None: where it is, in a tensordict without a device)."""
         storage = self._storage
-        result = TensorDict({}, batch_size=[storage.num_envs, storage.num_steps])
-        for key, tensor in {**self.tensors, **self._sent_up()}.items():
-            result.set(key, tensor)
+        tensors: dict[Key, Any] = {**self.tensors, **self._sent_up()}
         with torch.set_grad_enabled(bool(self._origins)):
             for key, origins in self._origins.items():
                 places, values = zip(*origins, strict=True)
-                result.set(key, _Copies.apply(self.tensors[key], places, *values))  # type: ignore[no-untyped-call]
-            result.refine_names(..., "time")
+                tensors[key] = _Copies.apply(self.tensors[key], places, *values)  # type: ignore[no-untyped-call]
+            size = torch.Size([storage.num_envs, storage.num_steps])
+            result = unsafe_tensordict(tensors, size, None, [None, "time"], nested=True)
             return result if device is None else result.to(device, non_blocking=True)
 
 
@@ -231,6 +235,11 @@ class RolloutStorage:
         elsewhere = {*left_out, *self.filled_in}
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
         self.recorded = dict(recorded)
+        entries = {**self.recorded, **self.filled_in, **self.written}
+        self.has_private = any(
+            part.startswith("_") for key in entries for part in ((key,) if isinstance(key, str) else key)
+        )
+        """Whether batches hold entries whose names begin with an underscore."""
         self.uploads = uploads
         # A step's rows lie together and go up in one piece, but for what is known at the end of a batch only.
         goes_up = {} if uploads is None else {**self.recorded, **self.written}
@@ -260,6 +269,8 @@ class RolloutStorage:
         """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""
         if self.pin_memory:
             return torch.empty(*shape, dtype=dtype, pin_memory=True)
+        if math.prod(shape) * dtype.itemsize < _WORTH_RECYCLING:
+            return torch.empty(*shape, dtype=dtype, device="cpu")
         return self._recycler.empty(key, shape, dtype)
 
     def holds(self, root: TensorDictBase) -> bool:

@@ -82,7 +82,7 @@ class TensorMethods(EnvBase):
         return self._unsafe(self._on_device(tensors))
 
     def _unsafe(
-        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
+        self, values: dict[Key, Any], names: Sequence[str | None] | None = None, num_rows: int | None = None
     ) -> TensorDict:
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
@@ -93,7 +93,7 @@ def unsafe_tensordict(
     values: dict[Key, Any],
     batch_size: torch.Size,
     device: torch.device | None,
-    names: list[str] | None = None,
+    names: Sequence[str | None] | None = None,
     *,
     nested: bool,
 ) -> TensorDict:

@@ -112,7 +112,10 @@ class Actors:
         """
         batch = self._next(version)
         stamps = batch.get(("next", "policy_version"), None)
-        lag = torch.zeros(batch.shape) if stamps is None else version - stamps
+        if stamps is None:  # the weights as they are now have chosen all
+            self.lags[0] += batch.numel()
+            return batch
+        lag = version - stamps
         values, counts = lag.unique(return_counts=True)
         self.lags.update(dict(zip(values.int().tolist(), counts.tolist(), strict=True)))
         self.last_lag, self.largest_lag = lag.float().mean().item(), int(lag.max())

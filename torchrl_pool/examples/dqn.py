@@ -58,7 +58,7 @@ class DQNTraining(OffPolicyTraining[Config]):
             partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
             tau=config.tau,
             target_every=config.target_every,
-            compile=self.compile,
+            compile=self.compile or "trace",
         )
         explore = EGreedyModule(
             actions,

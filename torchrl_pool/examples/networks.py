@@ -40,10 +40,13 @@ class ToFloat(nn.Module):
             last = torch.is_grad_enabled() and observation.is_cpu and observation.ndim == 4
             layout = torch.channels_last if last else torch.preserve_format
             return observation.to(torch.float32, memory_format=layout) / 255.0
-        if len(self.states) == 1:
-            return nn.functional.one_hot(observation, self.states[0]).float()
-        numbers = zip(observation.unbind(-1), self.states, strict=True)
-        return torch.cat([nn.functional.one_hot(one, count) for one, count in numbers], -1).float()
+        numbers = [observation] if len(self.states) == 1 else observation.unbind(-1)
+        # Unlike torch's one_hot, this looks at no value: a graph can be made of it.
+        is_one = [
+            one.unsqueeze(-1) == torch.arange(count, device=one.device)
+            for one, count in zip(numbers, self.states, strict=True)
+        ]
+        return torch.cat(is_one, -1).float()
 
 
 def orthogonal(layer: nn.Module, gain: float) -> nn.Module:

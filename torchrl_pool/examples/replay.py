@@ -1,4 +1,4 @@
-"""A replay buffer of TorchRL whose columns are sampled as tensors: uniformly, or by priorities."""
+"""A replay buffer of columns that updates take rows of: uniformly, or by priorities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 from torchrl.envs.transforms import MultiStepTransform
 
 Key = str | tuple[str, ...]
@@ -20,7 +19,10 @@ STORED: list[Key] = [
 
 
 class Replay:
-    """The last transitions of all envs.
+    """The last transitions of all envs, in the order of their steps.
+
+    TorchRL's buffers take a tensordict apart and index it at each ``extend``: a third of a millisecond, as
+    long as a small network's update. Where each update follows a handful of steps, that is what counts.
 
     Args:
         capacity: how many.
@@ -33,12 +35,13 @@ class Replay:
     def __init__(
         self, capacity: int, generator: torch.Generator, *, n_steps: int, gamma: float, alpha: float
     ) -> None:
-        self.buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity))
-        self.generator, self.seen = generator, 0
+        self.capacity, self.generator, self.seen = capacity, generator, 0
         # What is no done key comes from the last step of a transition: its flag of termination must, too.
         self.multi_step = MultiStepTransform(n_steps, gamma, done_keys=["done"]) if n_steps > 1 else None
         self.priorities = Priorities(capacity, alpha) if alpha else None
         self.stored: list[Key] = [*STORED, *(["steps_to_next_obs"] if self.multi_step else [])]
+        self.columns: dict[Key, torch.Tensor] = {}
+        self._written = 0  # rows, of which the last ones are there
 
     def extend(self, batch: TensorDictBase) -> None:
         """Takes in a batch ``[N, T]``."""
@@ -48,18 +51,27 @@ class Replay:
             batch = self.multi_step.inv(batch.select(*needed))
             if batch is None or not batch.numel():
                 return
-        indices = self.buffer.extend(batch.select(*self.stored).transpose(0, 1).reshape(-1))
+        self._write({key: batch.get(key).transpose(0, 1).flatten(0, 1) for key in self.stored})
+
+    def _write(self, rows: dict[Key, torch.Tensor]) -> None:
+        if not self.columns:
+            self.columns = {key: new.new_empty(self.capacity, *new.shape[1:]) for key, new in rows.items()}
+        count, place = len(rows["action"]), self._written % self.capacity
+        begun = min(count, self.capacity - place)  # rows to the end; the rest goes to the beginning
+        for key, new in rows.items():
+            self.columns[key][place : place + begun] = new[:begun]
+            self.columns[key][: count - begun] = new[begun:]
         if self.priorities is not None:
-            self.priorities.begin(indices)
+            self.priorities.begin(torch.arange(self._written, self._written + count) % self.capacity)
+        self._written += count
 
     def __len__(self) -> int:
-        return len(self.buffer)
+        return min(self._written, self.capacity)
 
     @property
-    def rows(self) -> TensorDictBase:
-        """All that there is room for: the storage itself."""
-        rows: TensorDictBase = self.buffer._storage._storage
-        return rows
+    def rows(self) -> TensorDict:
+        """All that there is room for: the columns themselves."""
+        return TensorDict(self.columns, batch_size=[self.capacity])
 
     def sample(self, count: int, beta: float) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Indices ``[count]``, and their weights where there are priorities."""
@@ -75,7 +87,7 @@ class Replay:
         return {
             "seen": self.seen,
             "rows": self.rows[: len(self)].clone().to_dict(),
-            "cursor": self.buffer._writer.state_dict(),
+            "written": self._written,
             "begun": None if begun is None else (list(begun.shape), begun.clone().to_dict()),
             "priorities": None if self.priorities is None else self.priorities.values.clone(),
         }
@@ -85,9 +97,9 @@ class Replay:
         self.seen = state["seen"]
         if not self.seen:
             return
-        count = len(state["rows"]["action"])
-        self.buffer.extend(TensorDict.from_dict(state["rows"], batch_size=[count]))
-        self.buffer._writer.load_state_dict(state["cursor"])
+        rows = TensorDict(state["rows"])
+        self._write({key: rows.get(key) for key in self.stored})
+        self._written = state["written"]
         if self.multi_step is not None and state["begun"] is not None:
             shape, begun = state["begun"]
             self.multi_step._buffer = TensorDict.from_dict(begun, batch_size=shape)

@@ -64,7 +64,7 @@ class SACTraining(OffPolicyTraining[Config]):
             tau=config.tau,
             target_every=config.target_every,
             generator=self.generator,
-            compile=self.compile,
+            compile=self.compile or "trace",
         )
         self.random_frames = config.learning_starts
         self.actor = actor

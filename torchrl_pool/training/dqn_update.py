@@ -15,6 +15,7 @@ from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.losses import check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors
 from torchrl_pool.training.target_update import (
+    Compile,
     Networks,
     TargetUpdate,
     Weights,
@@ -40,7 +41,9 @@ class DQNUpdate(TargetUpdate):
         tau: how far the target goes towards the network at each of its steps; 1: it becomes equal.
         target_every: updates between two steps of the target.
         compile: whether ``torch.compile`` makes one graph of everything but the steps, for minibatches of
-            one size; others are not compiled.
+            one size; others are not compiled. ``"trace"``: the operations of the first update are made again
+            one by one, with the same results in less than half the time for small networks; Python code of
+            layers, their hooks and modes are not looked at again.
 
     Raises:
         TypeError: networks that are not in TensorDictModules.
@@ -72,7 +75,7 @@ class DQNUpdate(TargetUpdate):
         *,
         tau: float = 1.0,
         target_every: int = 1,
-        compile: bool = False,
+        compile: Compile = False,
     ) -> None:
         self.check(loss)
         self.network = Networks(loss.value_network, list(loss.value_network)[:-1])

@@ -12,11 +12,11 @@ from torch import nn
 from torchrl.objectives import ClipPPOLoss
 
 from torchrl_pool.collecting.lean_policy import read_first
-from torchrl_pool.training.compiled_once import CompiledOnce
 from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, distinct, networks_of
+from torchrl_pool.training.traced_once import TracedOnce
 
 ADVANTAGE = 2  # its place among the columns
 
@@ -91,7 +91,7 @@ class PPOUpdate(FlatUpdate):
         self.gradient_accumulation = gradient_accumulation
         self._own = dict(self._terms.named_parameters())
         super().__init__(self._own.values(), optimizer)
-        self._compiled = CompiledOnce(self._gradient) if compile else None
+        self._compiled = TracedOnce(self._gradient, compile=True) if compile else None
 
     @torch.no_grad()
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from tensordict import TensorDictBase
 from torch import nn
 from torchrl.objectives import LossModule
 
-from torchrl_pool.training.compiled_once import CompiledOnce
 from torchrl_pool.training.flat_parameters import flatten_parameters
 from torchrl_pool.training.module_calls import Tensors, call, networks_of
+from torchrl_pool.training.traced_once import TracedOnce
 
 Weights = dict[str, torch.Tensor]
+Compile: TypeAlias = "bool | Literal['trace']"
 
 
 class Networks(nn.Module):
@@ -109,7 +110,8 @@ class TargetUpdate(ABC):
         optimizer: makes the optimiser of a list with one parameter.
         tau: how far targets go towards their networks at each step of theirs.
         target_every: updates between two steps of the targets.
-        compile: whether ``torch.compile`` makes one graph of everything but the steps.
+        compile: whether ``torch.compile`` makes one graph of everything but the steps; ``"trace"``: the
+            operations of the first update are made again, without the Python code around them.
     """
 
     observed: list[Any]
@@ -124,8 +126,10 @@ class TargetUpdate(ABC):
         *,
         tau: float,
         target_every: int,
-        compile: bool,
+        compile: Compile,
     ) -> None:
+        if compile not in (True, False, "trace"):
+            raise ValueError(f"compile: expected True, False or 'trace', got {compile!r}")
         self.loss, self.tau, self.target_every = loss, tau, target_every
         self._own, self._targets = FlatWeights(own), FlatWeights(targets)
         self.parameters, self.targets = self._own.flat, self._targets.flat.detach()
@@ -192,7 +196,9 @@ class TargetUpdate(ABC):
         form = len(more), weights is not None
         if form not in self._gradients:
             function = self._gradient(*form)
-            self._gradients[form] = CompiledOnce(function) if self._compile else function
+            self._gradients[form] = (
+                TracedOnce(function, compile=self._compile is True) if self._compile else function
+            )
         gradient, losses, error = self._gradients[form](flat, *inputs)
         grad.copy_(gradient)
         self.optimizer.step()

@@ -1,0 +1,43 @@
+"""A function that is written down as the operations of its first call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+
+class TracedOnce:
+    """Makes the operations of the first call again where shapes are the same, else calls the function.
+
+    Of the Python code only the arithmetic is left, that of gradients too. Shapes are compared here, so that
+    nothing else has to be looked at before each call: not a layer, not a hook.
+
+    Args:
+        function: of tensors, to tensors.
+        compile: whether torch.compile makes a graph of them; else they are called one by one.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, compile: bool) -> None:
+        self._function, self._compile = function, compile
+        self._traced: Callable[..., Any] | None = None
+        self._shapes: list[torch.Size] = []
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        shapes = [one.shape for one in inputs]
+        if self._traced is None:
+            self._shapes, self._traced = shapes, self._trace(*inputs)
+        return self._traced(*inputs) if shapes == self._shapes else self._function(*inputs)
+
+    def _trace(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+        traced: Callable[..., Any] = make_fx(self._function)(*inputs)
+        if not self._compile:
+            return traced
+        return torch.compile(
+            traced,
+            fullgraph=True,
+            dynamic=False,
+            options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+        )
