@@ -38,7 +38,8 @@ def test_one_entry_that_is_kept_outlives_its_batch():
 def addresses_of_observations(use):
     """Where six batches' observations lay, each used once and let go."""
     env = PoolEnv("CartPole-v1", N, seed=0)
-    batches = iter(PoolCollector(env, None, frames_per_batch=FRAMES))
+    frames = N * 2048  # less than 64 kB of an entry is left to the C library
+    batches = iter(PoolCollector(env, None, frames_per_batch=frames))
     addresses = set()
     for _ in range(6):
         batch = next(batches)

@@ -236,6 +236,7 @@ class RolloutStorage:
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
         self.recorded = dict(recorded)
         entries = {**self.recorded, **self.filled_in, **self.written}
+        self._places = frozenset([*entries, *left_out])
         self.has_private = any(
             part.startswith("_") for key in entries for part in ((key,) if isinstance(key, str) else key)
         )
@@ -275,8 +276,7 @@ class RolloutStorage:
 
     def holds(self, root: TensorDictBase) -> bool:
         """Whether all entries of a root have their place, if they shall have one."""
-        places = (self.recorded, self.written, self.filled_in, self.left_out)
-        return all(any(key in place for place in places) for key in rows_of(root))
+        return all(key in self._places for key in root.keys(include_nested=True, leaves_only=True))
 
     def fits(self, data: TensorDictBase, *, zeros: bool) -> bool:
         """Whether these are all entries that batches hold of roots, and of ``"next"`` if there is one.

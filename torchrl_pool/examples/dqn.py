@@ -70,7 +70,10 @@ class DQNTraining(OffPolicyTraining[Config]):
         return policy
 
     def after_batch(self, acting: Any) -> None:
-        acting[-1].step(self.config.frames_per_round)
+        explore = acting[-1]  # whose step() would go frame by frame
+        share = self.config.frames_per_round / explore.annealing_num_steps
+        falls_by = share * (explore.eps_init - explore.eps_end)
+        explore.eps.copy_(torch.maximum(explore.eps - falls_by, explore.eps_end))
 
 
 def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:

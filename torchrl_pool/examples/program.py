@@ -35,7 +35,7 @@ from torchrl_pool.examples.training_run import (
     save_json,
 )
 
-COMPILE_FROM = 50_000  # updates of a small network, after which compiling has paid
+COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 S = TypeVar("S", bound=Settings)
 
 

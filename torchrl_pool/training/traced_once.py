@@ -32,9 +32,10 @@ class TracedOnce:
         return self._traced(*inputs) if shapes == self._shapes else self._function(*inputs)
 
     def _trace(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        traced: Callable[..., Any] = make_fx(self._function)(*inputs)
+        traced = make_fx(self._function)(*inputs)
         if not self._compile:
-            return traced
+            forward: Callable[..., Any] = traced.forward
+            return forward
         return torch.compile(
             traced,
             fullgraph=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -30,54 +29,81 @@ class UntilChanged(Generic[T]):
 
     def __init__(self, function: Callable[[Any], T]) -> None:
         self._function = function
-        self._known: tuple[list[Any], list[Any], T] | None = None
+        self._known: tuple[_Snapshot, T] | None = None
 
     def __call__(self, policy: Any) -> T:
-        objects, values = _state_of(policy)
-        if self._known is not None:
-            objects_before, values_before, result = self._known
-            same = len(objects) == len(objects_before) and all(map(operator.is_, objects, objects_before))
-            if same and values == values_before:
-                return result
-        result = self._function(policy)
-        self._known = objects, values, result
+        if self._known is not None and self._known[0].still_shows(policy):
+            return self._known[1]
+        snapshot, result = _Snapshot(policy), self._function(policy)
+        self._known = snapshot, result
         return result
 
 
-def _state_of(policy: Any) -> tuple[list[Any], list[Any]]:
-    """What must be the same objects, and what must be equal, for a policy to be what it was."""
-    shared = nn.modules.module
-    objects: list[Any] = [policy, exploration_type_here(), skip_existing()]
-    for hooks in (shared._global_forward_hooks, shared._global_forward_pre_hooks):
-        objects += hooks.values()
-    values: list[Any] = []
-    modules = [policy] if isinstance(policy, nn.Module) else []
-    visited = set()
-    while modules:
-        module = modules.pop()
-        if module in visited:
-            continue
-        visited.add(module)
-        objects += module, type(module), type(module).forward
-        objects += module.__dict__.values()
-        for name, value in module.__dict__.items():
-            kind = type(value)
-            if kind in _CONTAINERS:
-                if value:  # most are empty: hooks
-                    held = list(value.values() if isinstance(value, dict) else value)
-                    objects += held
-                    values += _kinds_of(held, with_versions=name not in ("_parameters", "_buffers"))
-            elif kind not in _PLAIN and isinstance(value, TensorDictBase):
-                objects.append(object())  # nobody tells whether it holds the same: it counts as changed
-        modules += [below for below in module._modules.values() if below is not None]
-    return objects, values
+class _Snapshot:
+    """All that a policy's modules hold."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy, self._modes = policy, _modes()
+        self._modules = _modules_of(policy)
+        self._forwards = self._find_forwards()
+        self._opaque = False  # whether something may change that nobody can see
+        self._full: list[tuple[Any, list[Any]]] = []  # containers, and what is in them
+        self._empty: list[Any] = [nn.modules.module._global_forward_hooks]
+        self._empty.append(nn.modules.module._global_forward_pre_hooks)
+        self._tensors: list[tuple[torch.Tensor, bool]] = []  # and whether their values count
+        for module in self._modules:
+            self._note(module.__dict__)
+            for name, value in module.__dict__.items():
+                if type(value) not in _CONTAINERS:
+                    self._opaque |= isinstance(value, TensorDictBase)
+                elif value:
+                    counts = name not in ("_parameters", "_buffers")
+                    tensors = [one for one in self._note(value) if isinstance(one, torch.Tensor)]
+                    self._opaque |= counts and any(one.is_inference() for one in tensors)
+                    self._tensors += [(one, counts) for one in tensors]
+                else:
+                    self._empty.append(value)
+        self._kinds = list(self._find_kinds())
+
+    def still_shows(self, policy: Any) -> bool:
+        """Whether the policy is this one, and as it was."""
+        return (
+            policy is self._policy
+            and not self._opaque
+            and self._modes == _modes()
+            and not any(self._empty)
+            and all(_same(_held_by(container), before) for container, before in self._full)
+            and _same(self._find_forwards(), self._forwards)
+            and list(self._find_kinds()) == self._kinds
+        )
+
+    def _note(self, container: Any) -> list[Any]:
+        held = _held_by(container)
+        self._full.append((container, held))
+        return held
+
+    def _find_forwards(self) -> list[Any]:
+        return [type(module).forward for module in self._modules]
+
+    def _find_kinds(self) -> Iterator[Any]:
+        for one, counts in self._tensors:
+            yield one.dtype, one.device, one._version if counts else 0
 
 
-def _kinds_of(held: list[Any], *, with_versions: bool) -> Iterator[Any]:
-    for one in held:
-        if isinstance(one, torch.Tensor):
-            yield one.dtype, one.device, one._version if with_versions and not one.is_inference() else None
+def _modes() -> tuple[Any, ...]:
+    return exploration_type_here(), skip_existing()
+
+
+def _modules_of(policy: Any) -> list[nn.Module]:
+    return list(policy.modules()) if isinstance(policy, nn.Module) else []
+
+
+def _held_by(container: Any) -> list[Any]:
+    return list(container.values() if isinstance(container, dict) else container)
+
+
+def _same(objects: list[Any], before: list[Any]) -> bool:
+    return len(objects) == len(before) and all(map(operator.is_, objects, before))
 
 
 _CONTAINERS = frozenset([dict, OrderedDict, list, tuple, set])
-_PLAIN = frozenset([bool, int, float, str, type(None), type, FunctionType])
