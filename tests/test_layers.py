@@ -1,7 +1,8 @@
-"""The package's modules know of each other one way only, and so do its folders."""
+"""Modules know of each other one way only, and so do folders: the package's, and the executor's."""
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,44 @@ def test_a_cycle_of_folders_alone_is_found():
     )
     assert cycle_in(graph) is None
     assert cycle_in(folder_graph(graph)) is not None
+
+
+# ---- the executor
+
+CORE = Path(__file__).parents[1] / "cpp" / "core"
+
+
+def include_graph(sources):
+    """From part to parts; a header and its source are one."""
+    names = {name.rsplit(".", 1)[0] for name in sources}
+    graph = {name: set() for name in names}
+    for file, text in sources.items():
+        name = file.rsplit(".", 1)[0]
+        found = re.findall(r'^#include "([\w/]+)\.h"', text, re.MULTILINE)
+        graph[name] |= {one for one in found if one in names} - {name}
+    return graph
+
+
+@pytest.fixture(scope="module")
+def parts():
+    files = [*CORE.rglob("*.h"), *CORE.rglob("*.cc")]
+    return include_graph({file.relative_to(CORE).as_posix(): file.read_text() for file in files})
+
+
+def test_no_part_of_the_executor_includes_itself_through_others(parts):
+    assert cycle_in(parts) is None
+    assert len(parts) > 40
+
+
+@pytest.mark.parametrize(("crew", "other"), [("threads", "workers"), ("workers", "threads")])
+def test_only_the_pool_knows_what_its_crew_is_made_of(parts, crew, other):
+    inside = {part for part in parts if part.startswith(f"{crew}/")}
+    assert len(inside) > 3
+    knows = {part for part in parts.keys() - inside if parts[part] & inside}
+    assert knows == {"pool"}
+    assert not any(part.startswith(f"{other}/") for one in inside for part in parts[one])
+
+
+def test_a_cycle_of_includes_is_found():
+    sources = {"a.h": "", "a.cc": '#include "x/b.h"\n', "x/b.h": '#include "a.h"\n'}
+    assert cycle_in(include_graph(sources)) is not None

@@ -8,11 +8,11 @@
 #include <limits>
 #include <utility>
 
-#include "arena.h"
 #include "errors.h"
 #include "module.h"
-#include "remote_task.h"
-#include "worker_port.h"
+#include "workers/arena.h"
+#include "workers/remote_task.h"
+#include "workers/worker_port.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "worker_crew.h"
+#include "workers/worker_crew.h"
 
 namespace torchrl_pool::bindings {
 

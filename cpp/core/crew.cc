@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "errors.h"
-#include "outbox.h"
 #include "perturb.h"
 #include "root.h"
 

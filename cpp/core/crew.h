@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "cost_model.h"
 #include "env_table.h"
 #include "event_count.h"
+#include "outbox.h"
 #include "ticket.h"
 #include "ticket_box.h"
 #include "visit.h"
@@ -19,7 +19,7 @@
 namespace torchrl_pool::core {
 
 // All methods are safe from any thread, but for what is said of their beginning and their end.
-class Crew {
+class Crew : public Deliverer {
  public:
   using Clock = EventCount::Clock;
   // Asked now and then while waiting; true gives the wait up.
@@ -38,11 +38,6 @@ class Crew {
   virtual void Begin(Ticket& ticket) = 0;
   // Works, where the ticket's plan says so, until the ticket has finished. Throws Interrupted.
   virtual void WaitFor(Ticket& ticket, InterruptCheck interrupted) = 0;
-  // For who waits for results one by one. Works, or lets another thread work, until more has been delivered
-  // than at the time of this number of deliveries, or until the time is over. False, at once, where threads
-  // of the crew's own work.
-  virtual std::uint64_t Deliveries() const { return 0; }
-  virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
 
   // Gives up visits that take longer than the step timeout, and wakes whoever has work that waits. To be
   // called now and then by whoever waits.

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "home_queue.h"
+#include "plan.h"
 #include "validate.h"
 
 namespace torchrl_pool::core {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cpu.h"
-#include "crew.h"
 #include "perturb.h"
 
 namespace torchrl_pool::core {
@@ -131,7 +130,7 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
   // However often other threads' results wake this one, it asks in time.
   auto next_check = Clock::now() + kInterruptPeriod;
   while (true) {
-    const std::uint64_t deliveries = crew_.Deliveries();
+    const std::uint64_t deliveries = deliverer_.Deliveries();
     if (enough()) return true;
     if (closed_) throw PoolError("this pool is closed");
     if (deadline && Clock::now() >= *deadline) return false;
@@ -139,7 +138,7 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
     bool works = false;
     {
       const Unlocked unlocked(lock);
-      works = crew_.WorkUntil(deliveries, until);
+      works = deliverer_.WorkUntil(deliveries, until);
     }
     if (!works && !enough()) delivered_.wait_until(lock, until);
     if (Clock::now() < next_check) continue;

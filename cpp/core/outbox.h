@@ -18,7 +18,19 @@
 
 namespace torchrl_pool::core {
 
-class Crew;
+// Who delivers: some only while somebody who waits for results works for them.
+class Deliverer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual std::uint64_t Deliveries() const { return 0; }
+  // Works, or lets another thread work, until more has been delivered than at the time of this number of
+  // deliveries, or until the time is over. False, at once, where there are threads that work by themselves.
+  virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
+
+ protected:
+  ~Deliverer() = default;
+};
 
 // Every result is received exactly once, unless it is put back. Methods are safe from any thread.
 //
@@ -38,9 +50,8 @@ class Outbox {
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  // The crew delivers; some crews only while somebody who waits works for them.
-  Outbox(std::uint32_t num_envs, Crew& crew)
-      : crew_(crew),
+  Outbox(std::uint32_t num_envs, Deliverer& deliverer)
+      : deliverer_(deliverer),
         results_(num_envs),
         alone_(num_envs),
         ready_alone_(num_envs),
@@ -91,7 +102,7 @@ class Outbox {
   Received Take(Op op, std::size_t count);
   void Sort(std::vector<std::uint32_t>& envs);
 
-  Crew& crew_;
+  Deliverer& deliverer_;
   mutable std::mutex mutex_;
   std::condition_variable delivered_;
   bool closed_ = false;

@@ -2,6 +2,8 @@
 #ifndef TORCHRL_POOL_CORE_PLAN_H_
 #define TORCHRL_POOL_CORE_PLAN_H_
 
+#include <cstdint>
+
 namespace torchrl_pool::core {
 
 enum class Op {
@@ -11,6 +13,8 @@ enum class Op {
   kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
 };
 constexpr int kNumOps = 4;
+
+constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps their numbers in 31 bits
 
 struct Plan {
   int threads = 1;           // that it is worth having, the caller included if it helps

@@ -24,10 +24,10 @@
 #include "crew.h"
 #include "env_table.h"
 #include "outbox.h"
-#include "thread_crew.h"
+#include "threads/thread_crew.h"
 #include "ticket.h"
 #include "ticket_box.h"
-#include "worker_crew.h"
+#include "workers/worker_crew.h"
 
 namespace torchrl_pool::core {
 

@@ -1,5 +1,5 @@
 // How long threads wait awake, by how calls follow each other.
-#include "cost_model.h"
+#include "threads/cost_model.h"
 
 #include <chrono>
 

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "concurrency.h"
 #include "fixture.h"
-#include "thread_crew.h"
+#include "threads/thread_crew.h"
 
 namespace torchrl_pool::core {
 namespace {

@@ -1,12 +1,12 @@
 // Which env is at home where, and who wakes whom.
-#include "home_map.h"
+#include "threads/home_map.h"
 
 #include <cstdint>
 #include <set>
 #include <vector>
 
 #include "check.h"
-#include "wake_span.h"
+#include "threads/wake_span.h"
 
 namespace torchrl_pool::core {
 namespace {

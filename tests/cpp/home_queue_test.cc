@@ -1,4 +1,4 @@
-#include "home_queue.h"
+#include "threads/home_queue.h"
 
 #include <atomic>
 #include <cstdint>

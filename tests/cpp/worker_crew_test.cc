@@ -1,5 +1,5 @@
 // Workers without processes: threads at the other end of the shared memory.
-#include "worker_crew.h"
+#include "workers/worker_crew.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "concurrency.h"
 #include "outbox.h"
 #include "pool.h"
-#include "worker_port.h"
+#include "workers/worker_port.h"
 
 namespace torchrl_pool::core {
 namespace {

@@ -1,6 +1,6 @@
 // How work is shared, decided from what it has cost so far.
-#ifndef TORCHRL_POOL_CORE_COST_MODEL_H_
-#define TORCHRL_POOL_CORE_COST_MODEL_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_
+#define TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_
 
 #include <array>
 #include <atomic>
@@ -63,4 +63,4 @@ class CostModel {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_COST_MODEL_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_

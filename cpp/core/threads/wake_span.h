@@ -1,7 +1,7 @@
 // Which of a crew's threads are still to be woken: waking k of them costs the first waker O(log k), because
 // each that wakes wakes half of the rest.
-#ifndef TORCHRL_POOL_CORE_WAKE_SPAN_H_
-#define TORCHRL_POOL_CORE_WAKE_SPAN_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_WAKE_SPAN_H_
+#define TORCHRL_POOL_CORE_THREADS_WAKE_SPAN_H_
 
 #include <cstdint>
 
@@ -43,4 +43,4 @@ struct WakeSpan {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_WAKE_SPAN_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_WAKE_SPAN_H_

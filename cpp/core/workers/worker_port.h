@@ -1,6 +1,6 @@
 // A worker's end of the memory that it shares with its pool.
-#ifndef TORCHRL_POOL_CORE_WORKER_PORT_H_
-#define TORCHRL_POOL_CORE_WORKER_PORT_H_
+#ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_PORT_H_
+#define TORCHRL_POOL_CORE_WORKERS_WORKER_PORT_H_
 
 #include <chrono>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "arena.h"
+#include "workers/arena.h"
 
 namespace torchrl_pool::core {
 
@@ -55,4 +55,4 @@ class WorkerPort {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_WORKER_PORT_H_
+#endif  // TORCHRL_POOL_CORE_WORKERS_WORKER_PORT_H_

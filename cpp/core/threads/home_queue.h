@@ -1,6 +1,6 @@
 // The queue of work of one thread, from which idle threads may take too.
-#ifndef TORCHRL_POOL_CORE_HOME_QUEUE_H_
-#define TORCHRL_POOL_CORE_HOME_QUEUE_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_HOME_QUEUE_H_
+#define TORCHRL_POOL_CORE_THREADS_HOME_QUEUE_H_
 
 #include <atomic>
 #include <bit>
@@ -10,6 +10,7 @@
 
 #include "cache_line.h"
 #include "perturb.h"
+#include "plan.h"
 
 namespace torchrl_pool::core {
 
@@ -21,7 +22,6 @@ struct Chunk {
   std::uint32_t first = 0, count = 0;
   bool stays_home = false;  // not for other threads
 };
-constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;
 
 // A bounded ring. All methods are safe from any thread.
 //
@@ -96,4 +96,4 @@ class HomeQueue {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_HOME_QUEUE_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_HOME_QUEUE_H_

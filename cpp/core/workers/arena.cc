@@ -1,4 +1,4 @@
-#include "arena.h"
+#include "workers/arena.h"
 
 #include <linux/futex.h>
 #include <sys/mman.h>

@@ -3,8 +3,8 @@
 // A ticket's envs are asked for in the mailboxes of their workers when it takes off. Its visits, which copy
 // what a worker has written, are made by whoever waits, as the workers finish: the pool has no threads here.
 // One who waits leads at a time, the others sleep until it has delivered something or leaves.
-#ifndef TORCHRL_POOL_CORE_WORKER_CREW_H_
-#define TORCHRL_POOL_CORE_WORKER_CREW_H_
+#ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
+#define TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
 
 #include <array>
 #include <atomic>
@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "arena.h"
 #include "crew.h"
-#include "remote_task.h"
+#include "workers/arena.h"
+#include "workers/remote_task.h"
 
 namespace torchrl_pool::core {
 
@@ -117,4 +117,4 @@ class WorkerCrew final : public Crew {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_WORKER_CREW_H_
+#endif  // TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_

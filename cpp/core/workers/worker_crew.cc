@@ -1,4 +1,4 @@
-#include "worker_crew.h"
+#include "workers/worker_crew.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 // as many threads are woken as it is worth. Each takes from its own queue first and then from its
 // neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the ticket. Only work is
 // waited for, never a thread.
-#ifndef TORCHRL_POOL_CORE_THREAD_CREW_H_
-#define TORCHRL_POOL_CORE_THREAD_CREW_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_
+#define TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_
 
 #include <atomic>
 #include <chrono>
@@ -18,17 +18,17 @@
 #include <thread>
 #include <vector>
 
-#include "cost_model.h"
 #include "crew.h"
 #include "env_table.h"
 #include "event_count.h"
-#include "home_map.h"
-#include "home_queue.h"
+#include "threads/cost_model.h"
+#include "threads/home_map.h"
+#include "threads/home_queue.h"
+#include "threads/wake_span.h"
 #include "ticket.h"
 #include "ticket_box.h"
 #include "visit.h"
 #include "visit_watch.h"
-#include "wake_span.h"
 
 namespace torchrl_pool::core {
 
@@ -118,4 +118,4 @@ class ThreadCrew final : public Crew {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_THREAD_CREW_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_

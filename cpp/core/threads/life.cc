@@ -16,7 +16,7 @@
 #include "cpu.h"
 #include "errors.h"
 #include "perturb.h"
-#include "thread_crew.h"
+#include "threads/thread_crew.h"
 
 namespace torchrl_pool::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "remote_task.h"
+#include "workers/remote_task.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "worker_port.h"
+#include "workers/worker_port.h"
 
 #include <utility>
 

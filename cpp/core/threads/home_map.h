@@ -1,6 +1,6 @@
 // Which thread each env is at home with: one map for all that a pool does, fixed for its life.
-#ifndef TORCHRL_POOL_CORE_HOME_MAP_H_
-#define TORCHRL_POOL_CORE_HOME_MAP_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_HOME_MAP_H_
+#define TORCHRL_POOL_CORE_THREADS_HOME_MAP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -38,4 +38,4 @@ class HomeMap {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_HOME_MAP_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_HOME_MAP_H_

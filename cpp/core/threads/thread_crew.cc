@@ -1,5 +1,5 @@
 // How a ticket's work reaches the threads, and what they do until it is done.
-#include "thread_crew.h"
+#include "threads/thread_crew.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "cost_model.h"
+#include "threads/cost_model.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Envs in worker processes as a task like any other: its functions copy what a worker has written.
-#ifndef TORCHRL_POOL_CORE_REMOTE_TASK_H_
-#define TORCHRL_POOL_CORE_REMOTE_TASK_H_
+#ifndef TORCHRL_POOL_CORE_WORKERS_REMOTE_TASK_H_
+#define TORCHRL_POOL_CORE_WORKERS_REMOTE_TASK_H_
 
 #include <cstdint>
 #include <functional>
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "arena.h"
 #include "plugin.h"
+#include "workers/arena.h"
 
 namespace torchrl_pool::core {
 
@@ -45,4 +45,4 @@ class RemoteTask {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_REMOTE_TASK_H_
+#endif  // TORCHRL_POOL_CORE_WORKERS_REMOTE_TASK_H_

@@ -7,8 +7,8 @@
 //
 // A worker does what it is asked for in that order, env by env, so a count of finished envs says which they
 // are. Rows belong to the worker from the request on until their env is counted, and to the pool otherwise.
-#ifndef TORCHRL_POOL_CORE_ARENA_H_
-#define TORCHRL_POOL_CORE_ARENA_H_
+#ifndef TORCHRL_POOL_CORE_WORKERS_ARENA_H_
+#define TORCHRL_POOL_CORE_WORKERS_ARENA_H_
 
 #include <atomic>
 #include <chrono>
@@ -147,4 +147,4 @@ class Arena {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_ARENA_H_
+#endif  // TORCHRL_POOL_CORE_WORKERS_ARENA_H_
