@@ -4,8 +4,9 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
-from torchrl.envs.utils import ExplorationType, set_exploration_type
-from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
+from torchrl.data import Bounded, Categorical, Composite
+from torchrl.envs.utils import ExplorationType, RandomPolicy, set_exploration_type
+from torchrl.modules import MLP, EGreedyModule, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolCollector, PoolEnv
 from torchrl_pool.collecting.lean_policy import UntilChanged
@@ -45,6 +46,9 @@ CHANGES = {
     "a hook before": lambda policy: network_of(policy).register_forward_pre_hook(lambda *_: None),
     "an argument": lambda policy: draw_of(policy).distribution_kwargs.update(low=torch.tensor(-1.0)),
     "an argument, in place": lambda policy: draw_of(policy).distribution_kwargs["low"].fill_(-1.0),
+    "an argument's name": lambda policy: draw_of(policy).distribution_kwargs.update(
+        upscale=draw_of(policy).distribution_kwargs.pop("high")
+    ),
     "a dtype": lambda policy: policy.double(),
     "a parameter": lambda policy: setattr(network_of(policy)[0][0], "bias", nn.Parameter(torch.zeros(8))),
     "forward": lambda policy: setattr(network_of(policy)[1], "forward", lambda outputs: outputs.chunk(2, -1)),
@@ -89,6 +93,50 @@ def test_another_policy_or_exploration_type_is_another_question():
     finally:
         hook.remove()
     assert calls == [policy, other, other, other]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda module: module.spec.__setitem__("action", Categorical(1)),
+        lambda module: module.spec["action"].update_mask(torch.tensor([True, False])),
+        lambda module: module.spec["action"].mask.fill_(True),
+    ],
+)
+def test_changes_of_specs_are_noticed(change):
+    calls, mask = [], torch.tensor([False, True])
+    known = UntilChanged(calls.append)
+    policy = EGreedyModule(Composite(action=Categorical(2, mask=mask)))
+    known(policy)
+    known(policy)
+    assert len(calls) == 1
+    change(policy)
+    known(policy)
+    assert len(calls) == 2
+
+
+def test_random_policies_follow_their_specs():
+    policy = RandomPolicy(Composite(action=Bounded(-2, 2, (4, 1)), shape=[4]))
+    batches = iter(PoolCollector(PoolEnv("Pendulum-v1", 4, seed=0), policy, frames_per_batch=64))
+    next(batches)
+    policy.action_spec["action"] = Bounded(-0.1, 0.1, (4, 1))
+    assert float(next(batches)["action"].abs().max()) <= 0.1
+
+
+def test_tensors_of_inference_mode_are_looked_at_each_time():
+    calls, policy = [], make_policy()
+    with torch.inference_mode():
+        draw_of(policy).distribution_kwargs["low"] = torch.tensor(-1.0)
+    known = UntilChanged(calls.append)
+    known(policy)
+    known(policy)
+    assert len(calls) == 2
+
+
+def test_lazy_layers_are_made_by_the_first_batch():
+    policy = TensorDictModule(nn.Sequential(nn.LazyLinear(1), nn.Tanh()), ["observation"], ["action"])
+    collector = PoolCollector(PoolEnv("Pendulum-v1", 4), policy, frames_per_batch=8, use_buffers=False)
+    assert next(iter(collector)).shape == (4, 2)
 
 
 def test_what_is_no_module_is_asked_for_once():

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 # Multiplications of a call, for all rows, from which torch's threads are worth what they cost: about five
 # milliseconds on one processor. They spin for about as long after each call, where simulators want to run.
@@ -25,7 +26,8 @@ def work_for(policy: Any) -> float:
         return 0
     if any(isinstance(module, nn.modules.conv._ConvNd) for module in policy.modules()):
         return math.inf
-    return sum(parameter.numel() for parameter in policy.parameters())  # each weight is used once
+    made = (one for one in policy.parameters() if not is_lazy(one))  # others wait for a first call
+    return sum(parameter.numel() for parameter in made)  # each weight is used once
 
 
 def threads_for(work: float) -> int:

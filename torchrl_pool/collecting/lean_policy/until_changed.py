@@ -11,6 +11,9 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn.utils import skip_existing
 from torch import nn
+from torchrl.data import TensorSpec
+from torchrl.data.tensor_specs import Box
+from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool.collecting.lean_policy.exploration import exploration_type_here
 
@@ -46,7 +49,8 @@ class _Snapshot:
         self._policy, self._modes = policy, _modes()
         self._modules = _modules_of(policy)
         self._forwards = self._find_forwards()
-        self._opaque = False  # whether something may change that nobody can see
+        # Whether something may change that nobody can see.
+        self._opaque = type(policy) is RandomPolicy
         self._full: list[tuple[Any, list[Any]]] = []  # containers, and what is in them
         self._empty: list[Any] = [nn.modules.module._global_forward_hooks]
         self._empty.append(nn.modules.module._global_forward_pre_hooks)
@@ -54,7 +58,9 @@ class _Snapshot:
         for module in self._modules:
             self._note(module.__dict__)
             for name, value in module.__dict__.items():
-                if type(value) not in _CONTAINERS:
+                if isinstance(value, TensorSpec):
+                    self._note_spec(value)
+                elif type(value) not in _CONTAINERS:
                     self._opaque |= isinstance(value, TensorDictBase)
                 elif value:
                     counts = name not in ("_parameters", "_buffers")
@@ -82,12 +88,20 @@ class _Snapshot:
         self._full.append((container, held))
         return held
 
+    def _note_spec(self, part: Any) -> None:
+        if isinstance(part, torch.Tensor):
+            self._opaque |= part.is_inference()
+            self._tensors.append((part, True))
+        elif isinstance(part, (dict, TensorSpec, Box)):
+            for inner in self._note(part if isinstance(part, dict) else vars(part)):
+                self._note_spec(inner)
+
     def _find_forwards(self) -> list[Any]:
         return [type(module).forward for module in self._modules]
 
     def _find_kinds(self) -> Iterator[Any]:
         for one, counts in self._tensors:
-            yield one.dtype, one.device, one._version if counts else 0
+            yield one.dtype, one.device, one._version if counts and not one.is_inference() else 0
 
 
 def _modes() -> tuple[Any, ...]:
@@ -99,7 +113,7 @@ def _modules_of(policy: Any) -> list[nn.Module]:
 
 
 def _held_by(container: Any) -> list[Any]:
-    return list(container.values() if isinstance(container, dict) else container)
+    return [*container, *container.values()] if isinstance(container, dict) else list(container)
 
 
 def _same(objects: list[Any], before: list[Any]) -> bool:
