@@ -17,6 +17,7 @@ from off_policy import assert_equal_trainings, curve_in, parsed, trained
 
 from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
 from torchrl_pool.examples.dqn_settings import PRESETS
+from torchrl_pool.examples.replay import Replay
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 from torchrl_pool.training.distributional_dqn_update import projected
 
@@ -277,3 +278,30 @@ def test_observations_of_other_kinds(tmp_path):
     trained(DQNTraining, parsed(PROGRAM, *SMALL, "--task", "FrozenLake-v1"), tmp_path)
     with pytest.raises(ValueError, match="discrete actions"):
         DQNTraining(parsed(PROGRAM, "--task", "Pendulum-v1"), tmp_path)
+
+
+def test_a_buffer_goes_on_from_steps_that_are_no_transition_yet():
+    """Three steps are summed up, and it was saved after the first."""
+
+    def replay():
+        return Replay(8, torch.Generator(), n_steps=3, gamma=0.9, alpha=0.0)
+
+    def batch(number):
+        done = torch.zeros(2, 1, 1, dtype=torch.bool)
+        value = torch.full((2, 1, 1), float(number))
+        after = {"observation": value + 1, "reward": value, "terminated": done, "done": done}
+        return TensorDict(
+            {"observation": value, "action": value, "next": after}, [2, 1], names=[None, "time"]
+        )
+
+    whole, saved, resumed = replay(), replay(), replay()
+    saved.extend(batch(0))
+    assert not len(saved)
+    resumed.load_state_dict(saved.state_dict(with_rows=True))
+    for number in range(5):
+        whole.extend(batch(number))
+        if number:
+            resumed.extend(batch(number))
+    assert whole.seen == resumed.seen
+    assert len(whole) == len(resumed) > 0
+    assert (whole.rows[: len(whole)] == resumed.rows[: len(whole)]).all()

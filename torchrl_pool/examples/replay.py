@@ -81,12 +81,12 @@ class Replay:
 
     def state_dict(self, *, with_rows: bool) -> dict[str, Any]:
         """Where it goes on from; the rows only if asked for."""
-        if not with_rows or not len(self):
+        if not with_rows or not self.seen:
             return {"seen": 0}
         begun = None if self.multi_step is None else self.multi_step._buffer
         return {
             "seen": self.seen,
-            "rows": self.rows[: len(self)].clone().to_dict(),
+            "rows": self.rows[: len(self)].clone().to_dict() if len(self) else {},
             "written": self._written,
             "begun": None if begun is None else (list(begun.shape), begun.clone().to_dict()),
             "priorities": None if self.priorities is None else self.priorities.values.clone(),
@@ -98,8 +98,9 @@ class Replay:
         if not self.seen:
             return
         rows = TensorDict(state["rows"])
-        self._write({key: rows.get(key) for key in self.stored})
-        self._written = state["written"]
+        if state["written"]:
+            self._write({key: rows.get(key) for key in self.stored})
+            self._written = state["written"]
         if self.multi_step is not None and state["begun"] is not None:
             shape, begun = state["begun"]
             self.multi_step._buffer = TensorDict.from_dict(begun, batch_size=shape)
