@@ -26,10 +26,11 @@ SMALL = ["--hidden", "16,16", "--batch-size", "16", "--learning-starts", "40", "
 SMALL += ["--buffer-size", "200", "--frames-per-row", "120", "--total-frames", "480"]
 
 
-def make_loss(one_hot=False, apart=True, **options):
+def make_loss(one_hot=False, apart=True, drops_out=False, **options):
     torch.manual_seed(1)
     spec = OneHot(ACTIONS) if one_hot else Categorical(ACTIONS)
-    actor = QValueActor(MLP(FEATURES, ACTIONS, num_cells=[16]), in_keys=["observation"], spec=spec)
+    network = MLP(FEATURES, ACTIONS, num_cells=[16], dropout=0.3 if drops_out else None)
+    actor = QValueActor(network, in_keys=["observation"], spec=spec)
     space = "one-hot" if one_hot else "categorical"
     loss = DQNLoss(actor, action_space=space, **{"loss_function": "l2", "delay_value": True, **options})
     loss.make_value_estimator(gamma=0.9)
@@ -90,15 +91,16 @@ def test_losses_and_gradients_are_those_of_dqn_loss(options, extra, compile):
     assert_updates_as(loss, transitions(options.get("one_hot", False)), DQNUpdate, extra, compile)
 
 
-def test_traced_updates_are_the_same_bit_for_bit():
+@pytest.mark.parametrize("drops_out", [False, True])
+def test_traced_updates_are_the_same_bit_for_bit(drops_out):
     def learned(compile):
-        loss = make_loss(double_dqn=True)
+        loss = make_loss(double_dqn=True, drops_out=drops_out)
         make = partial(torch.optim.Adam, lr=1e-2, fused=True)
         update = DQNUpdate(loss, make, target_every=3, compile=compile)
         columns = update.columns(transitions())
         for count in [32, 32, 7, 32, 7, 32]:  # only the first size is traced
             update(columns, torch.randperm(ROWS)[:count])
-        return update.parameters, update.targets
+        return update.parameters, update.targets, torch.rand(3)  # as many draws, too
 
     for one, other in zip(learned("trace"), learned(False), strict=True):
         assert torch.equal(one, other)

@@ -87,12 +87,14 @@ def test_another_policy_or_exploration_type_is_another_question():
         known(one)
     with set_exploration_type(ExplorationType.MODE):
         known(other)
+    with torch.autocast("cpu", torch.bfloat16):
+        known(other)
     hook = nn.modules.module.register_module_forward_hook(lambda *_: None)
     try:
         known(other)
     finally:
         hook.remove()
-    assert calls == [policy, other, other, other]
+    assert calls == [policy, other, other, other, other]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ class TracedOnce:
         return self._traced(*inputs) if shapes == self._shapes else self._function(*inputs)
 
     def _trace(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        traced = make_fx(self._function)(*inputs)
+        # Of tensors without values: nothing is drawn or changed, for the first call is yet to come.
+        trace = make_fx(self._function, tracing_mode="fake", _allow_non_fake_inputs=True)
+        traced = trace(*inputs)
         if not self._compile:
             forward: Callable[..., Any] = traced.forward
             return forward

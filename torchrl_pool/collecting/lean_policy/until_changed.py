@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -47,77 +47,84 @@ class _Snapshot:
 
     def __init__(self, policy: Any) -> None:
         self._policy, self._modes = policy, _modes()
-        self._modules = _modules_of(policy)
+        self._modules = list(policy.modules()) if isinstance(policy, nn.Module) else []
         self._forwards = self._find_forwards()
         # Whether something may change that nobody can see.
         self._opaque = type(policy) is RandomPolicy
-        self._full: list[tuple[Any, list[Any]]] = []  # containers, and what is in them
-        self._empty: list[Any] = [nn.modules.module._global_forward_hooks]
-        self._empty.append(nn.modules.module._global_forward_pre_hooks)
+        self._dicts: list[tuple[dict[Any, Any], list[Any]]] = []  # and their values
+        self._names: list[tuple[dict[Any, Any], list[Any]]] = []  # of some of them, which are no attributes
+        self._sequences: list[tuple[Collection[Any], list[Any]]] = []  # and what is in them
+        hooks = nn.modules.module
+        self._empty: list[Any] = [hooks._global_forward_hooks, hooks._global_forward_pre_hooks]
         self._tensors: list[tuple[torch.Tensor, bool]] = []  # and whether their values count
         for module in self._modules:
-            self._note(module.__dict__)
-            for name, value in module.__dict__.items():
+            for name, value in self._note(module.__dict__).items():
                 if isinstance(value, TensorSpec):
                     self._note_spec(value)
                 elif type(value) not in _CONTAINERS:
                     self._opaque |= isinstance(value, TensorDictBase)
                 elif value:
-                    counts = name not in ("_parameters", "_buffers")
-                    tensors = [one for one in self._note(value) if isinstance(one, torch.Tensor)]
-                    self._opaque |= counts and any(one.is_inference() for one in tensors)
-                    self._tensors += [(one, counts) for one in tensors]
+                    self._note_container(value, counts=name not in ("_parameters", "_buffers"))
                 else:
                     self._empty.append(value)
         self._kinds = list(self._find_kinds())
 
     def still_shows(self, policy: Any) -> bool:
         """Whether the policy is this one, and as it was."""
+        if policy is not self._policy or self._opaque or self._modes != _modes() or any(self._empty):
+            return False
+        for held, before in self._dicts:
+            values = held.values()
+            if len(values) != len(before) or not all(map(operator.is_, values, before)):
+                return False
+        for several, before in self._sequences:
+            if len(several) != len(before) or not all(map(operator.is_, several, before)):
+                return False
         return (
-            policy is self._policy
-            and not self._opaque
-            and self._modes == _modes()
-            and not any(self._empty)
-            and all(_same(_held_by(container), before) for container, before in self._full)
-            and _same(self._find_forwards(), self._forwards)
+            all(list(held) == names for held, names in self._names)
+            and self._find_forwards() == self._forwards
             and list(self._find_kinds()) == self._kinds
         )
 
-    def _note(self, container: Any) -> list[Any]:
-        held = _held_by(container)
-        self._full.append((container, held))
-        return held
+    def _note(self, attributes: dict[Any, Any]) -> dict[Any, Any]:
+        self._dicts.append((attributes, list(attributes.values())))
+        return attributes
+
+    def _note_container(self, container: Any, *, counts: bool) -> None:
+        if isinstance(container, dict):
+            self._note(container)
+            self._names.append((container, list(container)))
+            held = list(container.values())
+        else:
+            held = list(container)
+            self._sequences.append((container, held))
+        for one in held:
+            if isinstance(one, torch.Tensor):
+                self._note_tensor(one, counts=counts)
 
     def _note_spec(self, part: Any) -> None:
         if isinstance(part, torch.Tensor):
-            self._opaque |= part.is_inference()
-            self._tensors.append((part, True))
+            self._note_tensor(part, counts=True)
         elif isinstance(part, (dict, TensorSpec, Box)):
-            for inner in self._note(part if isinstance(part, dict) else vars(part)):
+            for inner in self._note(part if isinstance(part, dict) else vars(part)).values():
                 self._note_spec(inner)
+
+    def _note_tensor(self, tensor: torch.Tensor, *, counts: bool) -> None:
+        self._opaque |= counts and tensor.is_inference()  # which counts no changes
+        self._tensors.append((tensor, counts))
 
     def _find_forwards(self) -> list[Any]:
         return [type(module).forward for module in self._modules]
 
     def _find_kinds(self) -> Iterator[Any]:
+        counted = not self._opaque
         for one, counts in self._tensors:
-            yield one.dtype, one.device, one._version if counts and not one.is_inference() else 0
+            yield one.dtype, one.device, one._version if counts and counted else 0
 
 
 def _modes() -> tuple[Any, ...]:
-    return exploration_type_here(), skip_existing()
-
-
-def _modules_of(policy: Any) -> list[nn.Module]:
-    return list(policy.modules()) if isinstance(policy, nn.Module) else []
-
-
-def _held_by(container: Any) -> list[Any]:
-    return [*container, *container.values()] if isinstance(container, dict) else list(container)
-
-
-def _same(objects: list[Any], before: list[Any]) -> bool:
-    return len(objects) == len(before) and all(map(operator.is_, objects, before))
+    autocast = torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda")
+    return exploration_type_here(), skip_existing(), autocast
 
 
 _CONTAINERS = frozenset([dict, OrderedDict, list, tuple, set])
