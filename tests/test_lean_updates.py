@@ -190,6 +190,24 @@ def test_an_annealed_clip_range_is_followed():
     torch.testing.assert_close(after, loss(batch.reshape(-1))["loss_objective"].detach())
 
 
+@pytest.mark.parametrize("compile", [False, True])
+def test_a_single_row_is_learned_from_as_it_is(monkeypatch, compile):
+    """Whatever is left over at the end of a batch: one number has no deviation to be divided by."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    actor, critic = networks("normal")
+    loss = ClipPPOLoss(actor, critic, normalize_advantage=True)
+    batch, index = batch_of(actor), torch.tensor([5])
+    expected = loss(batch.reshape(-1)[index])
+    (expected["loss_objective"] + expected["loss_critic"] + expected["loss_entropy"]).backward()
+    gradients = {name: parameter.grad.clone() for name, parameter in loss.named_parameters()}
+
+    update = PPOUpdate(loss, partial(torch.optim.SGD, lr=0.0), compile=compile)
+    losses = update(update.columns(batch), index)
+    torch.testing.assert_close(losses["loss_objective"], expected["loss_objective"].detach())
+    for name, parameter in loss.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+
+
 def test_a_compiled_update_gives_the_same_numbers_for_whole_and_smaller_minibatches(monkeypatch):
     # The graph is made as ever, and run without a compiler, which takes half a minute.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))

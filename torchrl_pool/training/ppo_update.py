@@ -187,7 +187,7 @@ class PPOUpdate(FlatUpdate):
     ) -> Iterator[tuple[float, list[torch.Tensor]]]:
         """Each part's share of a minibatch, and its inputs for the terms."""
         rest = list(inputs)
-        if self._terms.normalizes:
+        if self._terms.normalizes and len(indices) > 1:  # one alone has no deviation
             std, mean = torch.std_mean(rest[ADVANTAGE].index_select(0, indices))
             rest[ADVANTAGE] = (rest[ADVANTAGE] - mean) / std.clamp_min(torch.finfo(torch.float).resolution)
         sequences = len(indices) // self.sequence_length
