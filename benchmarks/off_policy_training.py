@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 FRAMES = 1000  # of a turn, and before the first update
+WARM_UP = 3  # turns: until there are updates, and they are compiled
 TASKS = {"dqn": "CartPole-v1", "sac": "HalfCheetah-v5"}
 
 
@@ -55,16 +56,16 @@ def sb3_side(algorithm: str, *, num_envs: int) -> Iterator[None]:
         yield
 
 
-SIDES: dict[str, Callable[[str], Iterator[None]]] = {
+POOL: dict[str, Callable[[str], Iterator[None]]] = {
     "torchrl_pool, compiled": partial(pool_side, compile=True),
     "torchrl_pool": partial(pool_side, compile=False),
-    "Stable-Baselines3, one env": partial(sb3_side, num_envs=1),
-    "Stable-Baselines3, DummyVecEnv of 10": partial(sb3_side, num_envs=10),
 }
-
-
-def is_peer(side: str) -> bool:
-    return side.startswith("Stable")
+ONE_ENV, TEN_ENVS = "Stable-Baselines3, one env", "Stable-Baselines3, DummyVecEnv of 10"
+PEERS: dict[str, Callable[[str], Iterator[None]]] = {
+    ONE_ENV: partial(sb3_side, num_envs=1),
+    TEN_ENVS: partial(sb3_side, num_envs=10),
+}
+PEERS_OF = {"dqn": [ONE_ENV, TEN_ENVS], "sac": [ONE_ENV]}  # SAC makes an update for each step of one env
 
 
 def serve(side: str, algorithm: str) -> None:
@@ -74,7 +75,7 @@ def serve(side: str, algorithm: str) -> None:
     torch.set_num_threads(1)
     answers = sys.stdout
     with redirect_stdout(sys.stderr):
-        turns = SIDES[side](algorithm)
+        turns = {**POOL, **PEERS}[side](algorithm)
         for _ in sys.stdin:
             start = time.perf_counter()
             next(turns)
@@ -84,12 +85,32 @@ def serve(side: str, algorithm: str) -> None:
 # ---- the table
 
 
+def measure(algorithm: str, sb3_python: str | None, num_turns: int) -> dict[str, list[float]]:
+    """Seconds of each turn, by side."""
+    from torchrl_pool.bench.peer_process import PeerProcess
+
+    pythons = dict.fromkeys(POOL, sys.executable)
+    if sb3_python is not None:
+        pythons |= dict.fromkeys(PEERS_OF[algorithm], sb3_python)
+    processes = {
+        side: PeerProcess([python, "-Wignore", __file__, "--serve", side, algorithm])
+        for side, python in pythons.items()
+    }
+    taken = [
+        {side: float(process.request()) for side, process in processes.items()}
+        for _ in range(WARM_UP + num_turns)
+    ]
+    for process in processes.values():
+        process.close()
+    return {side: [turn[side] for turn in taken[WARM_UP:]] for side in processes}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--algorithms", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--turns", type=int, default=8, help="of each side, after three to warm up")
+    parser.add_argument("--turns", type=int, default=8, help=f"of each side, after {WARM_UP} to warm up")
     parser.add_argument("--sb3-python", help="an interpreter with Stable-Baselines3")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
@@ -99,39 +120,19 @@ def main() -> None:
         return
 
     from torchrl_pool.bench.document import machine_line, save
-    from torchrl_pool.bench.peer_process import PeerProcess
     from torchrl_pool.tables import print_table
 
     if parsed.sb3_python is None:
         print("Stable-Baselines3 is left out: --sb3-python names an interpreter that has it")
     results, rows = [], []
     for algorithm in parsed.algorithms:
-        sides = [side for side in SIDES if parsed.sb3_python or not is_peer(side)]
-        if algorithm == "sac":  # an update for each step of one env
-            sides = [side for side in sides if "10" not in side]
-        peers = {
-            side: PeerProcess(
-                [
-                    parsed.sb3_python if is_peer(side) else sys.executable,
-                    *["-Wignore", __file__, "--serve", side, algorithm],
-                ]
-            )
-            for side in sides
-        }
-        seconds: dict[str, list[float]] = {side: [] for side in sides}
-        for turn in range(parsed.turns + 3):
-            for side, peer in peers.items():
-                taken = float(peer.request())
-                if turn >= 3:
-                    seconds[side].append(taken)
-        for peer in peers.values():
-            peer.close()
-        best = min((statistics.median(seconds[side]) for side in sides if is_peer(side)), default=None)
-        for side, taken_by in seconds.items():
-            median = statistics.median(taken_by)
+        seconds = measure(algorithm, parsed.sb3_python, parsed.turns)
+        medians = {side: statistics.median(taken) for side, taken in seconds.items()}
+        best = min((median for side, median in medians.items() if side in PEERS), default=None)
+        for side, median in medians.items():
             share = "" if best is None else f"{median / best:.2f}"
             rows.append([f"{algorithm}, {TASKS[algorithm]}", side, f"{median:.3f}", share])
-            results.append({"algorithm": algorithm, "side": side, "seconds": taken_by})
+            results.append({"algorithm": algorithm, "side": side, "seconds": seconds[side]})
     print(f"{machine_line()}\n\nseconds of {FRAMES:,} env steps, medians of {parsed.turns} turns")
     print_table(["", "", "seconds", "of the best peer"], rows, numbers=2)
     save(parsed.json, {"frames": FRAMES, "turns": results})

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -182,33 +181,6 @@ def serve(side: str, task: str, threads: int) -> None:
 # ---- the table
 
 
-class Peer:
-    """A side's process."""
-
-    def __init__(self, python: str, side: str, task: str, threads: int) -> None:
-        command = [python, "-Wignore", __file__, "--serve", side, "--task", task, "--threads", str(threads)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-        )
-
-    def iteration(self) -> Sample:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a side ended with status {self.process.wait()}: {self.process.args}")
-        answer: Sample = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -228,23 +200,24 @@ def main() -> None:
         return
 
     from torchrl_pool.bench.document import machine_line, save
+    from torchrl_pool.bench.peer_process import PeerProcess
     from torchrl_pool.tables import print_table
 
     sides = list(parsed.sides)
     if parsed.sb3_python is None and "Stable-Baselines3" in sides:
         sides.remove("Stable-Baselines3")
         print("Stable-Baselines3 is left out: --sb3-python names an interpreter that has it")
-    peers = {
-        (side, threads): Peer(
-            parsed.sb3_python if side == "Stable-Baselines3" else sys.executable, side, parsed.task, threads
-        )
-        for side in sides
-        for threads in parsed.threads
-    }
+    serve_one = ["-Wignore", __file__, "--task", parsed.task]
+    peers = {}
+    for side in sides:
+        python = parsed.sb3_python if side == "Stable-Baselines3" else sys.executable
+        for threads in parsed.threads:
+            command = [python, *serve_one, "--serve", side, "--threads", str(threads)]
+            peers[side, threads] = PeerProcess(command)
     samples: dict[tuple[str, int], list[Sample]] = {key: [] for key in peers}
     for i in range(parsed.iterations + 2):
         for key, peer in peers.items():
-            sample = peer.iteration()
+            sample: Sample = json.loads(peer.request())
             if i >= 2:
                 samples[key].append(sample)
     for peer in peers.values():

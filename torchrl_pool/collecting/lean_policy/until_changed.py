@@ -13,7 +13,6 @@ from tensordict.nn.utils import skip_existing
 from torch import nn
 from torchrl.data import TensorSpec
 from torchrl.data.tensor_specs import Box
-from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool.collecting.lean_policy.exploration import exploration_type_here
 
@@ -23,7 +22,8 @@ T = TypeVar("T")
 class UntilChanged(Generic[T]):
     """A function of a policy, called again only where the policy has changed.
 
-    To compare what its modules hold takes a tenth of the time that it takes to look at them.
+    To compare what its modules hold takes a tenth of the time that it takes to look at them. What a policy
+    holds that is no module nobody can see: there the function is called each time.
 
     Args:
         function: of the policy, its modules' attributes, their hooks, the exploration type, and the dtypes
@@ -50,7 +50,7 @@ class _Snapshot:
         self._modules = list(policy.modules()) if isinstance(policy, nn.Module) else []
         self._forwards = self._find_forwards()
         # Whether something may change that nobody can see.
-        self._opaque = type(policy) is RandomPolicy
+        self._opaque = not isinstance(policy, nn.Module)
         self._dicts: list[tuple[dict[Any, Any], list[Any]]] = []  # and their values
         self._names: list[tuple[dict[Any, Any], list[Any]]] = []  # of some of them, which are no attributes
         self._sequences: list[tuple[Collection[Any], list[Any]]] = []  # and what is in them
@@ -73,15 +73,10 @@ class _Snapshot:
         """Whether the policy is this one, and as it was."""
         if policy is not self._policy or self._opaque or self._modes != _modes() or any(self._empty):
             return False
-        for held, before in self._dicts:
-            values = held.values()
-            if len(values) != len(before) or not all(map(operator.is_, values, before)):
-                return False
-        for several, before in self._sequences:
-            if len(several) != len(before) or not all(map(operator.is_, several, before)):
-                return False
         return (
-            all(list(held) == names for held, names in self._names)
+            all(_are_same(held.values(), before) for held, before in self._dicts)
+            and all(_are_same(several, before) for several, before in self._sequences)
+            and all(list(held) == names for held, names in self._names)
             and self._find_forwards() == self._forwards
             and list(self._find_kinds()) == self._kinds
         )
@@ -120,6 +115,10 @@ class _Snapshot:
         counted = not self._opaque
         for one, counts in self._tensors:
             yield one.dtype, one.device, one._version if counts and counted else 0
+
+
+def _are_same(objects: Collection[Any], before: list[Any]) -> bool:
+    return len(objects) == len(before) and all(map(operator.is_, objects, before))
 
 
 def _modes() -> tuple[Any, ...]:
