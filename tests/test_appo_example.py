@@ -258,7 +258,7 @@ def test_presets_make_trainings(preset, task, make):
     [
         (["--max-lag", "-1"], "--max-lag: expected at least 0, got -1"),
         (["--refreshes", "3"], "--refreshes: expected a divisor of 64 steps, got 3"),
-        (["--mutation-rate", "2"], "--mutation-rate: expected 0 to 1, got 2"),
+        (["--mutation-rate", "2"], "--mutation-rate: expected at least 0 and at most 1, got 2.0"),
         (["--population", "0"], "--population: expected at least 1, got 0"),
     ],
 )

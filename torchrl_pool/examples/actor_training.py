@@ -28,11 +28,12 @@ class ActorSettings(Settings):
         "whether actors wait for the learner, are one update behind, or do as they can",
         choices=("synchronous", "cleanba", "asynchronous"),
     )
-    actors: int = option(1, "threads that collect beside the learner, each with its share of the envs")
+    actors: int = option(
+        1, "threads that collect beside the learner, each with its share of the envs", least=1
+    )
 
     def check(self) -> None:
         super().check()
-        self.check_positive("actors")
         if self.num_envs % self.actors:
             raise ValueError(f"--num-envs: expected a multiple of {self.actors} actors, got {self.num_envs}")
         if self.actors > 1 and self.architecture == "synchronous":

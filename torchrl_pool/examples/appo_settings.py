@@ -14,23 +14,24 @@ from torchrl_pool.examples.settings import option
 class Config(ppo_settings.Config):
     """PPO's settings, and those of learning from data that is a little old."""
 
-    max_lag: int = option(1, "batches that weights may be behind what they collect for; 0: no thread")
-    refreshes: int = option(1, "times in a batch that the newest weights are taken")
+    max_lag: int = option(
+        1, "batches that weights may be behind what they collect for; 0: no thread", least=0
+    )
+    refreshes: int = option(1, "times in a batch that the newest weights are taken", least=1)
     double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
     vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
-    population: int = option(1, "policies that train together, with hyper-parameters of their own")
-    exchange_frames: int = option(500_000, "env steps of each policy between two exchanges of weights")
-    mutation_rate: float = option(0.15, "probability that an exchange changes a hyper-parameter")
+    population: int = option(1, "policies that train together, with hyper-parameters of their own", least=1)
+    exchange_frames: int = option(
+        500_000, "env steps of each policy between two exchanges of weights", least=1
+    )
+    mutation_rate: float = option(
+        0.15, "probability that an exchange changes a hyper-parameter", least=0, most=1
+    )
 
     def check(self) -> None:
         super().check()
         if self.architecture != "synchronous":
             raise ValueError("--architecture: expected none, APPO's is said by --max-lag and --refreshes")
-        self.check_positive("refreshes", "population", "exchange_frames")
-        if self.max_lag < 0:
-            raise ValueError(f"--max-lag: expected at least 0, got {self.max_lag}")
-        if not 0 <= self.mutation_rate <= 1:
-            raise ValueError(f"--mutation-rate: expected 0 to 1, got {self.mutation_rate}")
         steps = math.ceil(self.frames_per_batch / self.num_envs)
         if steps % self.refreshes:
             raise ValueError(f"--refreshes: expected a divisor of {steps} steps, got {self.refreshes}")

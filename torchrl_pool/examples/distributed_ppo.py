@@ -39,13 +39,12 @@ ONE_WORKER = {"num_cpus": 1, "num_gpus": 0, "memory": 10**8, "max_restarts": -1}
 class Config(ppo_settings.Config):
     """PPO's settings; envs and frames are those of all workers together."""
 
-    workers: int = option(2, "processes that collect, each with its part of the envs")
+    workers: int = option(2, "processes that collect, each with its part of the envs", least=1)
     address: str = option("", "of a Ray cluster; none: one is started on this machine")
-    patience: float = option(120.0, "seconds in which workers that died must be back")
+    patience: float = option(120.0, "seconds in which workers that died must be back", least=0)
 
     def check(self) -> None:
         super().check()
-        self.check_positive("workers")
         if self.num_envs % self.workers:
             raise ValueError(
                 f"{flag('num_envs')}: expected a multiple of the {self.workers} workers, got {self.num_envs}"

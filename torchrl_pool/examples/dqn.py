@@ -19,6 +19,7 @@ from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.networks import ToFloat, nature_cnn, states_of
 from torchrl_pool.examples.off_policy import OffPolicyTraining
 from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.settings import layer_sizes
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 
 
@@ -78,7 +79,7 @@ class DQNTraining(OffPolicyTraining[Config]):
 
 def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
     """From observations to numbers of actions."""
-    units = [int(one) for one in hidden.split(",")]
+    units = layer_sizes(hidden)
     if observed.dtype is torch.uint8:
         return nn.Sequential(nature_cnn(observed.shape[0], units[0]), nn.Linear(units[0], num_values))
     states = [] if observed.dtype.is_floating_point else states_of(observed)

@@ -28,7 +28,7 @@ class IMPALATraining(ActorTraining[Config]):
     Args:
         config: what it depends on.
         folder: where its curve goes.
-        compile: is refused: nothing is compiled here.
+        compile: is ignored: its update is not compiled.
     """
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:

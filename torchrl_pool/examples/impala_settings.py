@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool.examples.actor_training import ActorSettings
-from torchrl_pool.examples.settings import option
+from torchrl_pool.examples.settings import layer_sizes, option
 
 
 @dataclass(frozen=True)
@@ -19,21 +19,23 @@ class Config(ActorSettings):
         "whether actors wait for the learner, are one update behind, or do as they can",
         choices=("synchronous", "cleanba", "asynchronous"),
     )
-    num_envs: int = option(32, "simulators, of all actors together")
-    steps: int = option(20, "of each env in a batch")
-    minibatches: int = option(4, "that the envs of a batch are split into, one update each")
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other")
-    learning_rate: float = option(6e-4, "RMSprop's, at the start")
+    num_envs: int = option(32, "simulators, of all actors together", least=1)
+    steps: int = option(20, "of each env in a batch", least=1)
+    minibatches: int = option(4, "that the envs of a batch are split into, one update each", least=1)
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
+    learning_rate: float = option(6e-4, "RMSprop's, at the start", least=0)
     anneal_learning_rate: bool = option(True, "down to zero at the end")
-    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing")
-    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root")
-    gamma: float = option(0.99, "discount")
-    rho_clip: float = option(1.0, "V-trace's largest weight of an error")
-    c_clip: float = option(1.0, "V-trace's largest weight of those that follow")
+    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing", least=0, most=1)
+    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root", least=0)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    rho_clip: float = option(1.0, "V-trace's largest weight of an error", above=0)
+    c_clip: float = option(1.0, "V-trace's largest weight of those that follow", above=0)
     loss_reduction: str = option("sum", "over the steps of a minibatch", choices=("sum", "mean"))
-    value_coef: float = option(0.25, "of the squared error of values (Cleanba's vf_coef is twice that)")
-    entropy_coef: float = option(0.01, "of the policy's entropy")
-    max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not")
+    value_coef: float = option(
+        0.25, "of the squared error of values (Cleanba's vf_coef is twice that)", least=0
+    )
+    entropy_coef: float = option(0.01, "of the policy's entropy", least=0)
+    max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not", least=0)
     hidden: str = option("64,64", "units of the hidden layers of actor and critic, but for pictures")
 
     @property
@@ -41,12 +43,16 @@ class Config(ActorSettings):
         return True
 
     @property
+    def compiles(self) -> bool:
+        return False
+
+    @property
     def num_updates(self) -> int:
         return math.ceil(self.total_frames / (self.num_envs * self.steps)) * self.minibatches
 
     def check(self) -> None:
         super().check()
-        self.check_positive("steps", "minibatches", "gradient_accumulation")
+        layer_sizes(self.hidden)
         parts = self.minibatches * self.gradient_accumulation
         if self.num_envs % parts:
             raise ValueError(

@@ -21,6 +21,7 @@ from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
 
 from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.recurrent import Memory
+from torchrl_pool.examples.settings import layer_sizes
 
 
 class ToFloat(nn.Module):
@@ -144,7 +145,7 @@ def actor_and_critic(
         in_key = "observation"
         states = [] if spec.dtype.is_floating_point else states_of(spec)
         needs_cast = [ToFloat(states)] if states else []
-        sizes = [sum(states) or spec.shape[-1], *map(int, hidden.split(","))]
+        sizes = [sum(states) or spec.shape[-1], *layer_sizes(hidden)]
     if memory is not None:
         if len(sizes) > 1:
             layers = nn.Sequential(*needs_cast, *mlp(sizes, nn.Tanh, 2**0.5), nn.Tanh())

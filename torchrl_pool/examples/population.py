@@ -90,9 +90,7 @@ class Population(Training[Any]):
         self.members = []
         for i in range(count):
             own = replace(config, seed=config.seed + i * 1000, total_frames=config.total_frames // count)
-            place = folder / f"policy-{i}"
-            place.mkdir(parents=True, exist_ok=True)
-            self.members.append(member(own, place, compile=compile))
+            self.members.append(member(own, folder / f"policy-{i}", compile=compile))
         super().__init__(config, folder, count * self.members[0].frames_per_batch, compile=compile)
         for one in self.members:
             one.clock = self.clock

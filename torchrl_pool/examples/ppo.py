@@ -61,7 +61,7 @@ class PPOTraining(ActorTraining[Config]):
             self.loss,
             adam,
             max_grad_norm=config.max_grad_norm or None,
-            compile=compile and in_a_row == 1,
+            compile=compile,
             sequence_length=in_a_row,
             gradient_accumulation=config.gradient_accumulation,
         )

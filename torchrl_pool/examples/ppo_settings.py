@@ -7,42 +7,48 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchrl_pool.examples.actor_training import ActorSettings
-from torchrl_pool.examples.settings import option
+from torchrl_pool.examples.settings import layer_sizes, option
 
 
 @dataclass(frozen=True)
 class Config(ActorSettings):
     """All that a training depends on: equal configurations give equal weights."""
 
-    frames_per_batch: int = option(2048, "env steps of all envs between two rounds of updates")
-    minibatch_size: int = option(64, "env steps that an update learns from")
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other")
-    epochs: int = option(10, "times that each step is learned from")
-    learning_rate: float = option(3e-4, "Adam's, at the start")
+    frames_per_batch: int = option(2048, "env steps of all envs between two rounds of updates", least=1)
+    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
+    epochs: int = option(10, "times that each step is learned from", least=1)
+    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
     anneal_learning_rate: bool = option(False, "down to zero at the end")
-    adam_eps: float = option(1e-5, "Adam's epsilon")
-    gamma: float = option(0.99, "discount")
-    gae_lambda: float = option(0.95, "of generalised advantage estimation")
+    adam_eps: float = option(1e-5, "Adam's epsilon", least=0)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    gae_lambda: float = option(0.95, "of generalised advantage estimation", least=0, most=1)
     advantages_each_epoch: bool = option(False, "estimate advantages anew before each epoch")
     normalize_advantage: bool = option(True, "within each minibatch")
-    clip_epsilon: float = option(0.2, "how far probabilities may move from 1")
+    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
     clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)")
-    entropy_coef: float = option(0.0, "of the policy's entropy")
-    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not")
+    value_coef: float = option(
+        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
+    )
+    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
+    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
     normalize_rewards: bool = option(False, "by the deviation of discounted returns, clipped to 10")
     policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"))
     hidden: str = option("64,64", "units of the hidden layers of actor and critic")
     recurrent: str = option("none", "what actor and critic remember with", choices=("none", "lstm", "gru"))
-    hidden_size: int = option(64, "units of that memory")
+    hidden_size: int = option(64, "units of that memory", least=1)
     sequence_length: int = option(
-        0, "steps that it is learned through; the states before are data; 0: a whole batch"
+        0, "steps that it is learned through; the states before are data; 0: a whole batch", least=0
     )
 
     @property
     def clips_actions(self) -> bool:
         return self.policy == "normal"
+
+    @property
+    def compiles(self) -> bool:
+        return self.recurrent == "none"
 
     @property
     def num_updates(self) -> int:
@@ -60,9 +66,8 @@ class Config(ActorSettings):
 
     def check(self) -> None:
         super().check()
-        self.check_positive("frames_per_batch", "minibatch_size", "epochs", "hidden_size")
-        self.check_positive("gradient_accumulation")
-        if self.sequence_length < 0 or self.steps % self.steps_in_a_row:
+        layer_sizes(self.hidden)
+        if self.steps % self.steps_in_a_row:
             raise ValueError(
                 f"--sequence-length: expected a divisor of the {self.steps} steps of an env in a batch, "
                 f"got {self.sequence_length}"

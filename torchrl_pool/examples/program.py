@@ -122,6 +122,22 @@ class Training(ABC, Generic[S]):
         self.curve.close()
 
 
+def load_training(training: Training[Any], path: Path) -> None:
+    """Goes on from a checkpoint; one of other networks or envs is a ``ValueError``."""
+    try:
+        training.load_state_dict(load_checkpoint(path))
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise ValueError(f"--resume: expected settings that {path} can go on with: {error}") from error
+
+
+def count(text: str) -> int:
+    """A number of things, from the command line."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected at least 0, got {number}")
+    return number
+
+
 @dataclass(frozen=True)
 class Program:
     """A training program: ``Program(…).main()`` is ``python -m torchrl_pool.examples.NAME``.
@@ -150,20 +166,21 @@ class Program:
         """Runs the command line; returns the exit status."""
         parser = self.parser()
         options = parser.parse_args(arguments)
-        if options.seeds and options.resume:
-            parser.error("--seeds: expected one seed with --resume")
         try:
-            config = self.config_of(options)
-            config.check()
+            configs = self.configs_of(options)
+            if options.timings:
+                save_json(options.timings, {})  # now, not after hours, it is seen that it cannot be written
         except (ValueError, OSError) as error:
             parser.error(str(error))
         runs, timings = [], []
-        task = config.task.replace("/", "-")
-        for seed in options.seeds or [config.seed]:
-            folder = (
-                options.resume.parent if options.resume else options.output / f"{self.name}-{task}-{seed}"
-            )
-            training = self.train(replace(config, seed=seed), options, folder)
+        task = configs[0].task.replace("/", "-")
+        for config in configs:
+            place = options.output / f"{self.name}-{task}-{config.seed}"
+            try:
+                training = self.begin(config, options, options.resume.parent if options.resume else place)
+            except (ValueError, OSError) as error:
+                parser.error(str(error))
+            self.train(training, options)
             runs.append(training.curve.rows)
             timings.append(training.clock.timings())
             if training.was_stopped:
@@ -181,7 +198,8 @@ class Program:
 
     def parser(self) -> argparse.ArgumentParser:
         """The options: those of a run, and one for each field of the settings."""
-        presets = "\n".join(f"  {name:16}{source}" for name, (source, _) in self.presets.items())
+        width = max(map(len, self.presets)) + 2
+        presets = "\n".join(f"  {name:{width}}{source}" for name, (source, _) in self.presets.items())
         parser = argparse.ArgumentParser(
             prog=f"python -m torchrl_pool.examples.{self.name}",
             usage="%(prog)s [--task TASK] [--preset NAME] [the run] [settings]",
@@ -200,7 +218,7 @@ class Program:
         run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
         run.add_argument("--timings", type=Path, metavar="FILE.json", help="write where the time went")
         run.add_argument(
-            "--evaluate", type=int, default=10, metavar="N", help="episodes at the end; default: 10"
+            "--evaluate", type=count, default=10, metavar="N", help="episodes at the end; default: 10"
         )
         run.add_argument(
             "--until-return", type=float, default=math.inf, metavar="R", help="stop when the mean is that"
@@ -213,7 +231,7 @@ class Program:
             help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on",
         )
         run.add_argument(
-            "--torch-threads", type=int, default=0, metavar="N", help="default: 1 for small networks"
+            "--torch-threads", type=count, default=0, metavar="N", help="default: 1 for small networks"
         )
         run.add_argument("--checkpoint-seconds", type=float, default=300.0, metavar="S", help="default: 300")
         run.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -230,6 +248,18 @@ class Program:
                 settings.add_argument(flag(one.name), type=kind, metavar=metavar, choices=choices, help=help)
         return parser
 
+    def configs_of(self, options: argparse.Namespace) -> list[Any]:
+        """Settings of the trainings that are asked for, all of which can be."""
+        if options.seeds and options.resume:
+            raise ValueError("--seeds: expected one seed with --resume")
+        config = self.config_of(options)
+        configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
+        for one in configs:
+            one.check()
+        if options.compile == "yes" and not config.compiles:
+            raise ValueError("--compile: expected auto or no, there is no update here that can be compiled")
+        return configs
+
     def config_of(self, options: argparse.Namespace) -> Any:
         """What was given, then the preset, then the defaults; or a checkpoint's, with what was given."""
         given = {
@@ -238,25 +268,35 @@ class Program:
             if getattr(options, one.name) is not None
         }
         if options.resume:
-            return replace(self.config(**load_checkpoint(options.resume)["config"]), **given)
+            saved = load_checkpoint(options.resume)["config"]
+            if saved.keys() != {one.name for one in fields(self.config)}:
+                raise ValueError(f"--resume: expected a checkpoint of {self.name}, got {options.resume}")
+            return replace(self.config(**saved), **given)
         preset = options.preset
         if preset is None:
             family = task_info(given.get("task", self.config.task)).family
             preset = self.preset_for.get(family, self.preset)
         return self.config(**{**self.presets[preset][1], **given})
 
-    def train(self, config: Any, options: argparse.Namespace, folder: Path) -> Training[Any]:
-        """Trains, and leaves curve, checkpoint and what else was asked for in a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        state = load_checkpoint(options.resume) if options.resume else None
+    def begin(self, config: Any, options: argparse.Namespace, folder: Path) -> Training[Any]:
+        """Makes a training, as a checkpoint left it where there is one, and its folder."""
         is_small = task_info(config.task).family != "atari"
         torch.set_num_threads(options.torch_threads or (1 if is_small else torch.get_num_threads()))
-        pays = is_small and config.num_updates >= COMPILE_FROM
+        pays = is_small and config.compiles and config.num_updates >= COMPILE_FROM
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
         training = self.training(config, folder, compile=compile)
-        if state is not None:
-            training.load_state_dict(state)
-        save_json(folder / "config.json", asdict(config))
+        try:
+            if options.resume:
+                load_training(training, options.resume)
+            save_json(folder / "config.json", asdict(config))
+        except BaseException:
+            training.close()
+            raise
+        return training
+
+    def train(self, training: Training[Any], options: argparse.Namespace) -> None:
+        """Trains, and leaves curve, checkpoint and what else was asked for in the training's folder."""
+        folder = training.curve.folder
         checkpoint, saved = folder / "checkpoint.pt", time.monotonic()
         total = training.num_iterations * training.frames_per_batch
         try:
@@ -264,7 +304,7 @@ class Program:
                 StopRequest() as stop,
                 progress_bar(total, training.frames, not options.quiet) as bar,
             ):
-                bar.set_postfix_str("compiling the update" if compile else "first batch")
+                bar.set_postfix_str("compiling the update" if training.compile else "first batch")
                 while not (
                     training.is_over or stop.made or training.curve.mean_return >= options.until_return
                 ):
@@ -276,14 +316,13 @@ class Program:
                         saved = time.monotonic()
                 save_checkpoint(checkpoint, training.state_dict())
             training.was_stopped = stop.made
-            self.finish(training, options, folder)
+            self.finish(training, options)
         finally:
             training.close()
-        return training
 
-    def finish(self, training: Training[Any], options: argparse.Namespace, folder: Path) -> None:
+    def finish(self, training: Training[Any], options: argparse.Namespace) -> None:
         """Draws the curve, evaluates, films, and says where the time went."""
-        config = training.config
+        config, folder = training.config, training.curve.folder
         title = f"{self.title} on {config.task} (seed {config.seed})"
         plot_curves([training.curve.rows], title, folder / "curve.png")
         training.draw(folder)

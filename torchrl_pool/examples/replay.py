@@ -89,7 +89,7 @@ class Replay:
             "rows": self.rows[: len(self)].clone().to_dict() if len(self) else {},
             "written": self._written,
             "begun": None if begun is None else (list(begun.shape), begun.clone().to_dict()),
-            "priorities": None if self.priorities is None else self.priorities.values.clone(),
+            "priorities": None if self.priorities is None else self.priorities.values[: len(self)].clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -99,13 +99,16 @@ class Replay:
             return
         rows = TensorDict(state["rows"])
         if state["written"]:
+            count = len(rows.get("action"))
+            if count != self.capacity and (count < state["written"] or count > self.capacity):
+                raise ValueError(f"--buffer-size: expected {count}, as the buffer was, got {self.capacity}")
             self._write({key: rows.get(key) for key in self.stored})
             self._written = state["written"]
         if self.multi_step is not None and state["begun"] is not None:
             shape, begun = state["begun"]
             self.multi_step._buffer = TensorDict.from_dict(begun, batch_size=shape)
         if self.priorities is not None:
-            self.priorities.values.copy_(state["priorities"])
+            self.priorities.values[: len(self)] = state["priorities"]
 
 
 class Priorities:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
 
@@ -15,6 +16,7 @@ from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.off_policy import OffPolicyTraining
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.sac_settings import FOR_FAMILY, PRESETS, Config
+from torchrl_pool.examples.settings import layer_sizes
 from torchrl_pool.training import SACUpdate
 
 
@@ -35,10 +37,7 @@ class SACTraining(OffPolicyTraining[Config]):
         if not actions.dtype.is_floating_point:
             raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
         observed = pool.observation_spec_unbatched["observation"].shape[-1]
-        layers = {
-            "num_cells": [int(units) for units in config.hidden.split(",")],
-            "activation_class": nn.ReLU,
-        }
+        layers = {"num_cells": layer_sizes(config.hidden), "activation_class": nn.ReLU}
         size = actions.shape[-1]
         network = nn.Sequential(MLP(observed, 2 * size, **layers), LocAndScale())
         actor: nn.Module = ProbabilisticActor(
@@ -66,7 +65,8 @@ class SACTraining(OffPolicyTraining[Config]):
             generator=self.generator,
             compile=self.compile or "trace",
         )
-        self.random_frames = config.learning_starts
+        rounds = math.ceil(config.learning_starts / config.frames_per_round)
+        self.random_frames = rounds * config.frames_per_round
         self.actor = actor
         return actor
 

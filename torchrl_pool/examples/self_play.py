@@ -35,13 +35,12 @@ class Config(ppo_settings.Config):
     """PPO's settings, and those of choosing opponents."""
 
     task: str = option("CoinRace-v0", "a task with opponent_observation, and an action for each player")
-    opponents: int = option(20, "past versions that are kept to play against")
-    snapshot_every: int = option(4, "updates after which the learner becomes one of them")
-    test_every: int = option(10, "updates after which it plays against the fixed opponent")
+    opponents: int = option(20, "past versions that are kept to play against", least=1)
+    snapshot_every: int = option(4, "updates after which the learner becomes one of them", least=1)
+    test_every: int = option(10, "updates after which it plays against the fixed opponent", least=1)
 
     def check(self) -> None:
         super().check()
-        self.check_positive("opponents", "snapshot_every", "test_every")
         if self.architecture != "synchronous" or self.recurrent != "none" or self.normalize_observations:
             raise ValueError("self_play: expected no --architecture, --recurrent, --normalize-observations")
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import operator
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+LIMITS = {
+    "least": ("at least", operator.ge),
+    "above": ("more than", operator.gt),
+    "most": ("at most", operator.le),
+}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of a configuration with its line in ``--help``."""
+    """A field of a configuration with its line in ``--help``; more: its ``choices`` or :data:`LIMITS`."""
     return field(default=default, metadata={"help": help, **more})
 
 
@@ -16,18 +23,28 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def layer_sizes(text: str) -> list[int]:
+    """Units of each hidden layer, from a text such as ``"64,64"``."""
+    sizes = text.split(",")
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        raise ValueError(f"--hidden: expected numbers of units such as 64,64, got {text!r}")
+    return [int(size) for size in sizes]
+
+
 @dataclass(frozen=True)
 class Settings:
     """What says which envs a program trains in: equal settings give equal weights."""
 
     task: str = option("CartPole-v1", "a task's id, see python -m torchrl_pool list")
-    seed: int = option(0, "of networks, actions and simulators")
-    total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches")
-    num_envs: int = option(8, "simulators in the pool")
+    seed: int = option(0, "of networks, actions and simulators", least=0)
+    total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
+    num_envs: int = option(8, "simulators in the pool", least=1)
     normalize_observations: bool = option(False, "by their running mean and deviation, clipped to 10")
     sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
     episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
-    sticky_actions: float = option(0.0, "probability that a game repeats the last action (Atari)")
+    sticky_actions: float = option(
+        0.0, "probability that a game repeats the last action (Atari)", least=0, most=1
+    )
     all_actions: bool = option(False, "give games all 18 actions of the joystick (Atari)")
 
     @property
@@ -36,17 +53,20 @@ class Settings:
         return False
 
     @property
+    def compiles(self) -> bool:
+        """Whether there are updates that ``torch.compile`` can make faster."""
+        return True
+
+    @property
     def num_updates(self) -> int:
         """Steps of the optimiser in the whole training."""
         raise NotImplementedError
 
     def check(self) -> None:
         """Refuses settings that cannot be, before anything is built."""
-        self.check_positive("total_frames", "num_envs")
-        if self.seed < 0:
-            raise ValueError(f"--seed: expected at least 0, got {self.seed}")
-
-    def check_positive(self, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{flag(name)}: expected at least 1, got {getattr(self, name)}")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            limits = [(*LIMITS[name], one.metadata[name]) for name in LIMITS if name in one.metadata]
+            if not all(holds(value, limit) for _, holds, limit in limits):
+                expected = " and ".join(f"{words} {limit}" for words, _, limit in limits)
+                raise ValueError(f"{flag(one.name)}: expected {expected}, got {value}")

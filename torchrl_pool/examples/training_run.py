@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import os
+import pickle
 import signal
 import threading
 import time
@@ -76,11 +77,15 @@ class Clock:
 
     def summary(self) -> str:
         """Where the time went, in a line for each part."""
+        if not self.iterations:
+            return "Where the time went is not told: there was one iteration, which warms up."
         timings = self.timings()
-        count, total = max(self.iterations, 1), sum(self.seconds.values()) - self.seconds["env_step"]
+        count, total = self.iterations, sum(self.seconds.values()) - self.seconds["env_step"]
         lines = [f"Where the time of {self.iterations} iterations went (the first one apart):"]
         names = {"env_step": "  env steps", "inference": "  policy and storing", "collecting": "collecting"}
         parts = {name: timings[name] for name in ("collecting", "env_step", "inference", "training")}
+        if not timings["env_step"]:  # actors step beside the learner: what it sees is how long it waits
+            del parts["env_step"], parts["inference"]
         parts["other"] = total - timings["collecting"] - timings["training"]
         for name, seconds in parts.items():
             share = seconds / total if total else 0.0
@@ -135,10 +140,6 @@ class Curve:
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._lengths: deque[float] = deque(maxlen=WINDOW)
         self._board: Any = None
-        if importlib.util.find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder))
         if self.rows:
             self._write(self.rows, "w")
 
@@ -164,11 +165,16 @@ class Curve:
         row = {**row, "return": self.mean_return, "length": length}
         self._write([row], "a" if self.rows else "w")
         self.rows.append(row)
+        if self._board is None and importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(self.folder))
         if self._board is not None:
             for name, value in row.items():
                 self._board.add_scalar(name, value, int(row["frames"]))
 
     def _write(self, rows: Sequence[Row], mode: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
         with self._path.open(mode, newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]))
             if mode == "w":
@@ -279,11 +285,19 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise ValueError(
+            f"--resume: expected a checkpoint, got {path}, which torch.load cannot read"
+        ) from error
+    if not isinstance(state, dict) or "config" not in state:
+        raise ValueError(f"--resume: expected a checkpoint, got {path}, which holds something else")
     return state
 
 
 def save_json(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
