@@ -1,14 +1,23 @@
 """What TorchRL expects of an env, and what a pool promises besides."""
 
 import pickle
+from functools import partial
 
 import pytest
 import torch
 from collecting import normal_actor
 from comparing import assert_td_equal
 from tensordict import TensorDict
-from torchrl.collectors import Collector
-from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
+from torchrl.collectors import Collector, MultiSyncCollector
+from torchrl.envs import (
+    Compose,
+    InitTracker,
+    ParallelEnv,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+)
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MujocoPool, PoolCollector, explain, fuse
@@ -160,6 +169,20 @@ def test_transforms_and_collectors():
     for one, other in zip(*batches, strict=True):
         assert_td_equal(one.exclude("collector"), other.exclude("collector"))
     assert batches[0][-1]["step_count"].max() > 5
+
+
+def test_processes_of_torchrl():
+    makes = [partial(make, 2), partial(make, 2, seed=7)]
+    rollouts = []
+    for batched in (SerialEnv(2, makes), ParallelEnv(2, makes, mp_start_method="spawn")):
+        batched.set_seed(3)
+        rollouts.append(play(batched, 40))
+        batched.close()
+    assert rollouts[0]["next", "done"].any()
+    assert_td_equal(*rollouts)
+    collector = MultiSyncCollector(makes, None, frames_per_batch=40, total_frames=80)
+    assert [batch.shape for batch in collector] == [(2, 2, 10)] * 2
+    collector.shutdown()
 
 
 @pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum], [InitTracker]])

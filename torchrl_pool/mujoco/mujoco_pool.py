@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import mujoco  # which makes its own plugins known, that models may name
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
@@ -411,8 +412,6 @@ class MujocoPool(SingleSimulations):
         """The model as Python's ``mujoco`` has it: a copy, to look things up in."""
         model = self.__dict__.get("_mj_model")
         if model is None:
-            import mujoco
-
             with with_assets(self._physics._arguments["xml_file"], None) as source:
                 load: Callable[[str], Any] = (
                     mujoco.MjModel.from_xml_string
