@@ -63,6 +63,7 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
         ("CartPole-v1", "cleanrl-classic", ["--normalize-observations", "--normalize-rewards"]),
         ("InvertedPendulum-v5", "sb3-mujoco", []),
         ("InvertedPendulum-v5", "torchrl-mujoco", []),
+        ("InvertedPendulum-v5", "sb3-mujoco", ["--kl-target", "0.01"]),
     ],
 )
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, more):
@@ -180,6 +181,18 @@ def test_presets_make_trainings(preset, tmp_path):
     training.close()
 
 
+@pytest.mark.parametrize(
+    ("target", "rates"), [(1e-9, [3e-3, 2e-3, 3e-3 / 2.25]), (10.0, [3e-3, 4.5e-3, 6.75e-3, 1e-2, 1e-2])]
+)
+def test_the_learning_rate_follows_the_kl_divergence(target, rates, tmp_path):
+    size = {"num_envs": 4, "frames_per_batch": 128, "total_frames": 128 * len(rates)}
+    training = PPOTraining(Config(**size, learning_rate=3e-3, kl_target=target), tmp_path)
+    while not training.is_over:
+        training.iterate()
+    assert [row["learning_rate"] for row in training.curve.rows] == pytest.approx(rates)
+    training.close()
+
+
 @pytest.mark.parametrize("task", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4", "Pendulum-v1", "Humanoid-v5"])
 def test_other_spaces(task, tmp_path):
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)
@@ -230,6 +243,7 @@ def test_help_names_every_setting_and_preset(capsys):
         (["--seed", "-1"], "--seed: expected at least 0, got -1"),
         (["--task", "CartPole-v9"], "CartPole-v1"),
         (["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef"),
+        (["--kl-target", "0.01", "--anneal-learning-rate"], "--kl-target: expected 0"),
         (["--seeds", "1", "2", "--resume", "x.pt"], "--seeds"),
         (["--resume", "no/such/file.pt"], "no/such/file.pt"),
     ],

@@ -28,7 +28,8 @@ MODELS = {
       <sensor><plugin name="grid" plugin="mujoco.sensor.touch_grid" objtype="site" objname="pad">
         <config key="size" value="3 3"/><config key="fov" value="90 90"/><config key="nchannel" value="1"/>
       </plugin></sensor></mujoco>""",
-    "sdf_plugin": """<mujoco><extension><plugin plugin="mujoco.sdf.torus"><instance name="ring">
+    "sdf_plugin": """<mujoco><extension><plugin plugin="mujoco.sdf.torus">
+        <instance name="ring">
         <config key="radius1" value="0.35"/><config key="radius2" value="0.15"/></instance></plugin></extension>
       <asset><mesh name="ring"><plugin instance="ring"/></mesh></asset>
       <option sdf_iterations="10" sdf_initpoints="40"/>

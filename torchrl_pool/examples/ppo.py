@@ -28,6 +28,8 @@ from torchrl_pool.training import (
     minibatches,
 )
 
+LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learning rate to; rl_games'
+
 
 class PPOTraining(ActorTraining[Config]):
     """Collects a batch, estimates advantages, learns from minibatches of it, and again.
@@ -86,9 +88,10 @@ class PPOTraining(ActorTraining[Config]):
         with self.clock.timed("training"):
             self._prepare(batch)
             losses, columns = self._learn(batch)
+        rate = self.update.optimizer.param_groups[0]["lr"]
         with self.clock.timed("other"):
             figures = self.update.diagnostics(columns)
-        rate = self.update.optimizer.param_groups[0]["lr"]
+            self._adapt(figures["kl"])
         return {**figures, "learning_rate": rate, "lag": self.actors.last_lag, **losses}
 
     def _anneal(self) -> None:
@@ -97,6 +100,15 @@ class PPOTraining(ActorTraining[Config]):
             self.update.optimizer.param_groups[0]["lr"] = config.learning_rate * left
         if config.anneal_clip_epsilon:
             self.loss.clip_epsilon.fill_(config.clip_epsilon * left)
+
+    def _adapt(self, kl: float) -> None:
+        """Moves the learning rate where a batch took the policy too far, or not far, as rl_games does."""
+        target, group = self.config.kl_target, self.update.optimizer.param_groups[0]
+        rate = group["lr"]
+        if target and kl > 2 * target:
+            group["lr"] = max(rate / 1.5, LOWEST_RATE)
+        elif target and kl < target / 2:
+            group["lr"] = max(rate, min(rate * 1.5, HIGHEST_RATE))
 
     def _prepare(self, batch: TensorDictBase) -> None:
         """Rewards and flags as they are to be learned from."""

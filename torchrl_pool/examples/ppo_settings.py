@@ -20,6 +20,9 @@ class Config(ActorSettings):
     epochs: int = option(10, "times that each step is learned from", least=1)
     learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
     anneal_learning_rate: bool = option(False, "down to zero at the end")
+    kl_target: float = option(
+        0.0, "KL divergence that the learning rate is moved for after each batch; 0: it is not", least=0
+    )
     adam_eps: float = option(1e-5, "Adam's epsilon", least=0)
     gamma: float = option(0.99, "discount", least=0, most=1)
     gae_lambda: float = option(0.95, "of generalised advantage estimation", least=0, most=1)
@@ -77,6 +80,8 @@ class Config(ActorSettings):
                 f"--minibatch-size: expected at least one sequence of {self.steps_in_a_row} steps "
                 f"(--sequence-length), got {self.minibatch_size}"
             )
+        if self.kl_target and self.anneal_learning_rate:
+            raise ValueError("--kl-target: expected 0 with --anneal-learning-rate, got both")
         parts = self.minibatch_size // self.steps_in_a_row
         if self.gradient_accumulation > parts:
             raise ValueError(
@@ -194,6 +199,25 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
             "clip_epsilon": 0.1,
             "value_coef": 1.12,
             "max_grad_norm": 1.13,
+            "sign_rewards": True,
+            "episodic_life": True,
+        },
+    ),
+    "rl-games-pong": (
+        "EnvPool's paper, table 8 (rl_games); pictures in [0, 1], values not normalised, ReLU",
+        {
+            "task": "ALE/Pong-v5",
+            "total_frames": 8_000_000,
+            "num_envs": 64,
+            "frames_per_batch": 64 * 128,
+            "minibatch_size": 1024,
+            "epochs": 2,
+            "kl_target": 0.01,
+            "gamma": 0.999,
+            "clip_value": True,
+            "value_coef": 1.0,
+            "entropy_coef": 0.01,
+            "max_grad_norm": 1.0,
             "sign_rewards": True,
             "episodic_life": True,
         },
