@@ -30,7 +30,8 @@ MODELS = {
       </plugin></sensor></mujoco>""",
     "sdf_plugin": """<mujoco><extension><plugin plugin="mujoco.sdf.torus">
         <instance name="ring">
-        <config key="radius1" value="0.35"/><config key="radius2" value="0.15"/></instance></plugin></extension>
+        <config key="radius1" value="0.35"/><config key="radius2" value="0.15"/></instance>
+      </plugin></extension>
       <asset><mesh name="ring"><plugin instance="ring"/></mesh></asset>
       <option sdf_iterations="10" sdf_initpoints="40"/>
       <worldbody><geom type="plane" size="5 5 0.1"/>{body}<body pos="2 0 0.3"><freejoint/>
