@@ -277,13 +277,44 @@ def test_async_steps():
     assert env.async_reset_recv()["qpos"].shape == (1, 6)
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_async_steps_through_ends_of_episodes(alone):
+    env, other = make(max_episode_steps=7), make(max_episode_steps=7)
+    env.async_reset_send()
+    env.async_reset_recv(4)
+    expected = other.reset()
+    num_ends = 0
+    for _ in range(30):
+        done, following = other.step_and_maybe_reset(other.rand_action(expected))
+        received = []
+        if alone:
+            for index in range(4):
+                env.async_step_and_maybe_reset_send(expected[index].select("action"), index)
+                received.append(env.async_step_and_maybe_reset_recv(env_index=index))
+            received = [[td.unsqueeze(0) for td in pair] for pair in received]
+        else:
+            env.async_step_and_maybe_reset_send(expected.select("action"), range(4))
+            while sum(len(data) for data, _ in received) < 4:
+                received.append(env.async_step_and_maybe_reset_recv(1, max_get=3))
+        for data, root in received:
+            rows = data["env_index"]
+            assert torch.equal(root["env_index"], rows)
+            for key in ("qpos", "reward", "done", "truncated"):
+                assert torch.equal(data["next", key], done["next", key][rows]), key
+            for key in ("qpos", "qvel", "done", "terminated"):
+                assert torch.equal(root[key], following[key][rows]), key
+        num_ends += int(done["next", "done"].sum())
+        expected = following
+    assert num_ends > 8
+
+
 def test_what_async_calls_refuse():
     env = make(reset=lambda rows, rng: {"qpos:rootz": torch.full((len(rows), 1), 1.25)})
     env.reset()
     with pytest.raises(NotImplementedError, match="async_reset_send"):
         env.async_reset_send()
-    with pytest.raises(NotImplementedError, match="functions have run"):
-        env.async_step_and_maybe_reset_send()
+    with pytest.raises(NotImplementedError, match="async_step_and_maybe_reset_send"):
+        env.async_step_and_maybe_reset_send(env.rand_action(env.reset()))
 
 
 def test_life():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool.env.arguments import EnvIndex, env_indices
+from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.mujoco.snapshots import join_state, split_state
 
@@ -76,11 +76,7 @@ class SingleSimulations(EnvBase):
         Raises:
             NotImplementedError: resets are given values by ``reset`` or ``model_fields``, for whole batches.
         """
-        if self._model_values or self._gives_initial_states():
-            raise NotImplementedError(
-                "async_reset_send: episodes that a reset function or model_fields begin are for reset(); "
-                "keyframe and randomize work here too"
-            )
+        self._refuse_given_beginnings("async_reset_send")
         self._physics.async_reset_send(tensordict, env_index)
 
     def async_reset_recv(
@@ -100,14 +96,55 @@ class SingleSimulations(EnvBase):
         root = self._root(state).set("env_index", rows)
         return root if data.batch_dims else root[0]
 
-    def async_step_and_maybe_reset_send(self, *args: Any, **kwargs: Any) -> None:
-        """Refused: who ends an episode is known when its reward is, after the executor's visit."""
-        raise NotImplementedError(
-            f"async_step_and_maybe_reset_send: {type(self).__name__} knows which episodes have ended when "
-            "its functions have run; send steps, receive them, and send resets for those that are done"
-        )
+    def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+        """As :meth:`PoolEnv.async_step_and_maybe_reset_send`.
 
-    async_step_and_maybe_reset_recv = async_step_and_maybe_reset_send
+        Raises:
+            NotImplementedError: resets are given values by ``reset`` or ``model_fields``, for whole batches.
+        """
+        self._refuse_given_beginnings("async_step_and_maybe_reset_send")
+        self.async_step_send(tensordict, env_index)
+
+    def async_step_and_maybe_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """As :meth:`PoolEnv.async_step_and_maybe_reset_recv`.
+
+        Which episodes have ended is known when the functions have run: so their envs begin anew here, one
+        beside the other, and this waits for them.
+        """
+        data = self.async_step_recv(min_get, env_index, max_get=max_get, timeout=timeout)
+        root = self.step_mdp(data)
+        done = root.get("done")
+        if not done.any():
+            return data, root
+        root = root.clone()  # the step keeps what it shows
+        rows = root if root.batch_dims else root.unsqueeze(0)
+        ended = done.reshape(-1).nonzero().flatten().tolist()
+        numbers = [int(rows.get("env_index")[row]) for row in ended]
+        for number in numbers:
+            self._physics.async_reset_send(env_index=number)
+        failures: list[EnvFailure] = []
+        for row, number in zip(ended, numbers, strict=True):
+            try:
+                _write_rows(rows, torch.tensor([row]), self.async_reset_recv(env_index=number))
+            except EnvFailure as failure:
+                failures.append(failure)
+        if failures:
+            raise joined(failures)
+        return data, root
+
+    def _refuse_given_beginnings(self, method: str) -> None:
+        if self._model_values or self._gives_initial_states():
+            raise NotImplementedError(
+                f"{method}: episodes that a reset function or model_fields begin are for reset(); "
+                "keyframe and randomize work here too"
+            )
 
     def _received(self, data: TensorDictBase, state: TensorDictBase) -> tuple[torch.Tensor, TensorDictBase]:
         rows = data.get("env_index").reshape(-1)
