@@ -8,12 +8,15 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+Layout = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device]
+
 
 class TracedOnce:
-    """Makes the operations of the first call again where shapes are the same, else calls the function.
+    """Makes the operations of the first call again for tensors of the same layout, else calls the function.
 
-    Of the Python code only the arithmetic is left, that of gradients too. Shapes are compared here, so that
-    nothing else has to be looked at before each call: not a layer, not a hook.
+    Of the Python code only the arithmetic is left, that of gradients too. What compiled code takes for
+    granted of its inputs (shapes, strides, dtypes, devices) is compared here, so that nothing else has to
+    be looked at before each call: not a layer, not a hook.
 
     Args:
         function: of tensors, to tensors.
@@ -23,13 +26,13 @@ class TracedOnce:
     def __init__(self, function: Callable[..., Any], *, compile: bool) -> None:
         self._function, self._compile = function, compile
         self._traced: Callable[..., Any] | None = None
-        self._shapes: list[torch.Size] = []
+        self._layouts: list[Layout] = []
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        shapes = [one.shape for one in inputs]
+        layouts: list[Layout] = [(one.shape, one.stride(), one.dtype, one.device) for one in inputs]
         if self._traced is None:
-            self._shapes, self._traced = shapes, self._trace(*inputs)
-        return self._traced(*inputs) if shapes == self._shapes else self._function(*inputs)
+            self._layouts, self._traced = layouts, self._trace(*inputs)
+        return self._traced(*inputs) if layouts == self._layouts else self._function(*inputs)
 
     def _trace(self, *inputs: torch.Tensor) -> Callable[..., Any]:
         # Of tensors without values: nothing is drawn or changed, for the first call is yet to come.
