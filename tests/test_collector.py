@@ -191,6 +191,19 @@ def test_groups_are_not_chosen_where_there_is_no_choice(options):
     assert collector.num_groups == 1
 
 
+@pytest.mark.parametrize("exploration_type", ["random", "deterministic", "mode"])
+def test_exploration_types_have_names(exploration_type):
+    options = {"exploration_type": exploration_type}
+    batches = collect(PoolCollector, "CartPole-v1", categorical_actor, **options)
+    assert_equal_batches(batches, collect(Collector, "CartPole-v1", categorical_actor, **options))
+
+
+def test_batches_have_frames():
+    for asked in (0, -1, 1.5):
+        with pytest.raises((TypeError, ValueError), match="frames_per_batch: expected"):
+            PoolCollector(PoolEnv("CartPole-v1", 2), None, frames_per_batch=asked)
+
+
 def test_bad_numbers_of_groups_are_refused():
     for asked in ("often", 0, 1.5):
         with pytest.raises((TypeError, ValueError), match="double_buffered"):

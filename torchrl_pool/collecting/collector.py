@@ -152,7 +152,7 @@ class PoolCollector(StoringCollector):
         super().__init__(
             create_env_fn,
             policy,
-            frames_per_batch=frames_per_batch,
+            frames_per_batch=check_int("frames_per_batch", frames_per_batch, minimum=1),
             total_frames=total_frames,
             track_policy_version=track_policy_version,
             use_buffers=use_buffers,

@@ -39,8 +39,10 @@ def _set(kind: ExplorationType | None) -> None:
 
 
 @contextmanager
-def exploring(kind: ExplorationType | None) -> Iterator[None]:
+def exploring(kind: ExplorationType | str | None) -> Iterator[None]:
     """Sets the process's exploration type, which other threads may change, and this thread's."""
+    if isinstance(kind, str):
+        kind = ExplorationType.from_str(kind)
     before = getattr(_here, "kind", None)
     setting = _Setting(kind)
     _here.kind = kind
