@@ -36,6 +36,18 @@ WRONG = [
     ({"action_delay": (3, 1)}, ValueError, "action_delay"),
     ({"frame_skip": 0}, ValueError, "frame_skip"),
     ({"reward": 3}, TypeError, "reward: expected a function"),
+    (
+        {"reward": lambda n: n},
+        TypeError,
+        r"of \(state, action, next_state\), got one of \(n\)",
+    ),
+    (
+        {"terminated": lambda s, a, n: n},
+        TypeError,
+        r"terminated: .*of \(state, next_state\)",
+    ),
+    ({"reset": lambda rows: {}}, TypeError, r"reset: expected a function of \(rows, generator\)"),
+    ({"observation": lambda: 0}, TypeError, r"observe: expected a function of \(state\)"),
     ({"task": object()}, TypeError, "task: expected an object"),
     ({"dtype": torch.float16}, ValueError, "dtype"),
     ({"frameskip": 3}, TypeError, "did you mean 'frame_skip'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,6 +14,13 @@ Reward: TypeAlias = Callable[[TensorDictBase, torch.Tensor, TensorDictBase], tor
 Terminated: TypeAlias = Callable[[TensorDictBase, TensorDictBase], torch.Tensor]
 Reset: TypeAlias = Callable[[torch.Tensor, torch.Generator], Mapping[str, torch.Tensor]]
 Observe: TypeAlias = Callable[[TensorDictBase], "torch.Tensor | Mapping[str, torch.Tensor]"]
+
+ARGUMENTS = {
+    "reward": ("state", "action", "next_state"),
+    "terminated": ("state", "next_state"),
+    "reset": ("rows", "generator"),
+    "observe": ("state",),
+}
 
 
 @dataclass
@@ -30,12 +38,27 @@ class Functions:
         for name, function in given.items():
             if function is not None and not callable(function):
                 raise TypeError(f"{name}: expected a function, got {function!r}")
-        names = ("reward", "terminated", "reset", "observe")
-        if task is not None and not any(callable(getattr(task, name, None)) for name in names):
+        if task is not None and not any(callable(getattr(task, name, None)) for name in ARGUMENTS):
             raise TypeError(
-                f"task: expected an object with some of the methods {', '.join(names)}, got {task!r}"
+                f"task: expected an object with some of the methods {', '.join(ARGUMENTS)}, got {task!r}"
             )
-        return cls(**{name: given.get(name) or getattr(task, name, None) for name in names})
+        functions = {name: given.get(name) or getattr(task, name, None) for name in ARGUMENTS}
+        for name, function in functions.items():
+            if function is not None:
+                _check_arguments(name, function)
+        return cls(**functions)
+
+
+def _check_arguments(name: str, function: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some of those that C code defines have none
+        return
+    try:
+        signature.bind(*ARGUMENTS[name])
+    except TypeError as error:
+        wanted = ", ".join(ARGUMENTS[name])
+        raise TypeError(f"{name}: expected a function of ({wanted}), got one of {signature}") from error
 
 
 def reward_column(value: Any, num_rows: int) -> torch.Tensor:
