@@ -16,6 +16,16 @@ const Package numpy("numpy");
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;  // of cblas.h
 
+// Where NumPy's wheels bring theirs.
+std::filesystem::path Libraries() {
+  const std::filesystem::path package(numpy.folder());
+#ifdef __APPLE__
+  return package / ".dylibs";
+#else
+  return package.parent_path() / "numpy.libs";
+#endif
+}
+
 // The routines, under the names that NumPy's wheels give them.
 struct Blas {
   double (*dot)(std::int64_t n, const double* x, std::int64_t dx, const double* y, std::int64_t dy) = nullptr;
@@ -28,9 +38,7 @@ struct Blas {
 
   Blas() {
     std::error_code missing;
-    const std::filesystem::path libraries =
-        std::filesystem::path(numpy.folder()).parent_path() / "numpy.libs";
-    for (const auto& file : std::filesystem::directory_iterator(libraries, missing)) {
+    for (const auto& file : std::filesystem::directory_iterator(Libraries(), missing)) {
       if (file.path().filename().string().find("openblas64_") == std::string::npos) continue;
       // Never closed; NumPy itself has it open in nearly every process.
       void* const library = dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -42,7 +42,7 @@ EnvFault TheFault(Function&& function) {
     CHECK_EQ(e.faults.size(), 1u);
     return e.faults[0];
   }
-  CHECK(!"an env has failed");
+  CHECK(false && "an env has failed");
   return {};
 }
 

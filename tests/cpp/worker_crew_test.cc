@@ -1,11 +1,9 @@
 // Workers without processes: threads at the other end of the shared memory.
 #include "workers/worker_crew.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
@@ -83,14 +81,14 @@ class CountingWorker {
 class Counting {
  public:
   explicit Counting(std::vector<std::uint32_t> first_env) : num_envs(first_env.back()) {
-    const int memory = memfd_create("worker_crew_test", MFD_CLOEXEC);
-    CHECK(memory >= 0);
+    std::FILE* const file = std::tmpfile();
+    CHECK(file);
     const int num_workers = static_cast<int>(first_env.size()) - 1;
-    arena = std::make_shared<Arena>(memory, ArenaShape{first_env, {8}, {8, 4}}, true);
+    arena = std::make_shared<Arena>(fileno(file), ArenaShape{first_env, {8}, {8, 4}}, true);
     for (int worker = 0; worker < num_workers; ++worker) {
       workers.push_back(std::make_unique<CountingWorker>(arena, worker));  // so that races are seen
     }
-    close(memory);
+    std::fclose(file);
     PoolOptions options;
     options.workers.emplace();
     options.workers->arena = arena;

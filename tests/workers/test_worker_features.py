@@ -23,6 +23,7 @@ from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCou
 from torchrl_envs import TwoAgents
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse, single_envs
+from torchrl_pool.env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
 
@@ -255,6 +256,20 @@ def test_arguments_that_make_no_sense():
             PoolEnv(Sampled, 2, num_workers=0, **given_up)
     with pytest.raises(TypeError, match="obs_dtype"):
         PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
+
+
+def test_without_what_only_linux_has(make_pool, monkeypatch):
+    """There are no worker processes then, and no memory that is a file without a disk."""
+    torch.manual_seed(0)
+    expected = make_pool(seed=3).rollout(20, break_when_any_done=False)
+    monkeypatch.setattr(python_source, "HAS_PROCESSES", False)
+    monkeypatch.delattr(os, "memfd_create")
+    torch.manual_seed(0)
+    assert (make_pool(seed=3, num_workers=None).rollout(20, break_when_any_done=False) == expected).all()
+    with pytest.raises(ValueError, match="worker processes need Linux"):
+        make_pool()
+    with pytest.raises(ValueError, match="cannot be given up"):
+        make_pool(num_workers=None, respawn=True)
 
 
 class Doubles(Sampled):

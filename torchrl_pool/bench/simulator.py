@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -93,7 +92,7 @@ def _mujoco(task: str, num_envs: int, num_threads: int) -> PeerProcess:
         PEERS / "bare_mujoco.cc",
         flags=(
             f"-I{mujoco / 'include'}",
-            str(mujoco / f"libmujoco.so.{version('mujoco')}"),
+            str(next(mujoco.glob("libmujoco.*"))),
             f"-Wl,-rpath,{mujoco}",
             "-pthread",
         ),

@@ -61,7 +61,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             process may use (affinity mask, cgroup quota), and not more than ``num_envs``.
         num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
             Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
-            envs live in this process, where a debugger can look at them.
+            envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
             tensors in tensordicts without a device.

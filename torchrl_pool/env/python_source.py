@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,8 @@ from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
 
 _GYMNASIUM = "gymnasium:"
+HAS_PROCESSES = sys.platform == "linux"
+"""Whether there can be worker processes: they end with their pool, by what only Linux has."""
 
 
 def is_python(task: Any) -> bool:
@@ -55,20 +58,22 @@ class PythonSource:
         one_hot: bool,
         obs_dtype: torch.dtype | None,
     ) -> None:
-        if num_workers is not None:
-            num_workers = check_int("num_workers", num_workers, minimum=0)
+        if num_workers is None:
+            num_workers = _core.available_cpus() if HAS_PROCESSES else 0
+        num_workers = check_int("num_workers", num_workers, minimum=0)
+        if num_workers > 0 and not HAS_PROCESSES:
+            raise ValueError("num_workers: worker processes need Linux; 0 keeps the envs in this process")
         if num_workers == 0 and (respawn or step_timeout is not None):
             raise ValueError(
                 "respawn, step_timeout: envs of this process cannot be given up (num_workers is 0)"
             )
-        count = _core.available_cpus() if num_workers is None else num_workers
         native = {"step_count", "exact_reward", "episode_reward", "is_init"}
         limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else max_episode_steps
         with failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options),
                 num_envs,
-                min(count, num_envs),
+                min(num_workers, num_envs),
                 [key for key in info_keys if key not in native],
                 limit or 0,
                 respawn,

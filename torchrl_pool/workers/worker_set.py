@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -73,7 +74,7 @@ class WorkerSet:
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
-        self._memory = os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
+        self._memory = _memory_without_name()
         if self.is_local:
             self._local = Worker(self._factories, self._info_keys)
         else:
@@ -284,6 +285,14 @@ class WorkerSet:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self._end()
+
+
+def _memory_without_name() -> int:
+    """A descriptor of memory that processes can share, and that ends with them."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _pickled(value: Any) -> bytes:

@@ -1,16 +1,12 @@
 #include "workers/arena.h"
 
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <new>
 #include <utility>
 
@@ -29,18 +25,6 @@ std::uint64_t NumRequests(const ArenaShape& shape, int worker) {
 }
 
 }  // namespace
-
-void Doorbell::Wait(std::uint32_t key, std::chrono::nanoseconds timeout) {
-  const timespec time{static_cast<std::time_t>(timeout.count() / 1'000'000'000),
-                      timeout.count() % 1'000'000'000};
-  syscall(SYS_futex, &rings_, FUTEX_WAIT, key, &time, nullptr, 0);
-  CancelWait();
-}
-
-void Doorbell::Ring() {
-  rings_.fetch_add(1, std::memory_order_seq_cst);
-  if (HasSleepers()) syscall(SYS_futex, &rings_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
 
 Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(shape)) {
   const auto reserve = [this](std::size_t bytes) {

@@ -1,10 +1,5 @@
 #include "workers/worker_crew.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -15,6 +10,7 @@
 #include "perturb.h"
 #include "phases.h"
 #include "stages/one_hot.h"
+#include "workers/process.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -24,11 +20,6 @@ constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 constexpr auto kLongWait = std::chrono::microseconds(200);
 constexpr auto kForever = EventCount::Clock::time_point::max();
-
-bool HasEnded(int process, int milliseconds) {
-  pollfd entry{process, POLLIN, 0};
-  return poll(&entry, 1, milliseconds) > 0;
-}
 
 }  // namespace
 
@@ -377,7 +368,7 @@ void WorkerCrew::LookAtProcesses() {
       char text[64];
       const double seconds = std::chrono::duration<double>(*options_.step_timeout).count();
       std::snprintf(text, sizeof text, "it has not come back within %g s", seconds);
-      syscall(SYS_pidfd_send_signal, worker.process.load(), SIGKILL, nullptr, 0);
+      Kill(worker.process);
       HasEnded(worker.process, 1000);
       Bury(index, text);
     }

@@ -25,8 +25,7 @@ bool Equal(const std::uint8_t* a, const std::uint8_t* b, std::size_t width) {
 }  // namespace
 
 PooledFrame::PooledFrame(int height, int width, int channels, const Palette* palette)
-    : height_(height),
-      width_(width),
+    : width_(width),
       channels_(channels),
       palette_(palette),
       pixels_(static_cast<std::size_t>(height * width * channels + AreaResize::kPadding)),

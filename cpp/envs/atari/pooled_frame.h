@@ -49,7 +49,7 @@ class PooledFrame {
   void Colour(const std::uint8_t* screen, std::uint8_t* to) const;
   void ColourPair(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* to) const;
 
-  int height_, width_, channels_;
+  int width_, channels_;
   const Palette* palette_;
   std::vector<std::uint8_t> pixels_;  // [height, width, channels], and padding
   // The frames that pixels_ was made of, as the console's own colours. A row in which they are equal, as most

@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 import shutil
+import subprocess
 import sys
 
 version = sys.argv[1]
@@ -41,20 +42,39 @@ if installed != version:
         f"building for mujoco {version}, but mujoco {installed} is installed: install the other one, or "
         f"set the environment variable TORCHRL_POOL_MUJOCO={installed}"
     )
-# A name of the same length can be written over the old one wherever the files hold it.
-old, new = f"libmujoco.so.{version}", f"libmjpool.so.{version}"
-(output / "extensions").mkdir(exist_ok=True)
-for stale in output.glob("**/*.so*"):
-    if stale.name != new and not (mujoco / "plugin" / stale.name).exists():
-        stale.unlink()  # of another release
-for file in (mujoco / old, *(mujoco / "plugin").glob("*.so")):
+is_macos = sys.platform == "darwin"
+names = ("libmujoco.{}.dylib", "libmjpool.{}.dylib") if is_macos else ("libmujoco.so.{}", "libmjpool.so.{}")
+old, new = (name.format(version) for name in names)
+extensions = list((mujoco / "plugin").glob("*.dylib" if is_macos else "*.so"))
+
+
+def rename_in(file: pathlib.Path, target: pathlib.Path) -> None:
+    """The new name, of the same length, can be written over the old one wherever a file holds it."""
     content = file.read_bytes()
     renamed = content.replace(old.encode() + b"\0", new.encode() + b"\0")
     if renamed == content:
         sys.exit(f"{file} does not hold its own name")
-    target = output / new if file.name == old else output / "extensions" / file.name
     if not target.exists() or target.read_bytes() != renamed:
         target.write_bytes(renamed)
+
+
+def rename_in_load_commands(file: pathlib.Path, target: pathlib.Path) -> None:
+    """macOS: libraries say where those lie that they load, and are signed."""
+    shutil.copy(file, target)
+    framework = f"@rpath/mujoco.framework/Versions/A/{old}"
+    own = ["-id", f"@rpath/{new}"] if file.name == old else ["-change", framework, f"@loader_path/../{new}"]
+    subprocess.run(["install_name_tool", *own, target], check=True)
+    subprocess.run(["codesign", "--force", "--sign", "-", target], check=True)
+
+
+(output / "extensions").mkdir(exist_ok=True)
+kept = {new, *(extension.name for extension in extensions)}
+for stale in (*output.glob("libmjpool.*"), *(output / "extensions").iterdir()):
+    if stale.name not in kept:
+        stale.unlink()  # of another release
+for file in (mujoco / old, *extensions):
+    target = output / new if file.name == old else output / "extensions" / file.name
+    (rename_in_load_commands if is_macos else rename_in)(file, target)
 copy_license("mujoco", "mujoco")
 
 models = package_folder("gymnasium") / "envs" / "mujoco" / "assets"
