@@ -391,6 +391,30 @@ def test_pictures(make):
         make(render_mode="human")
 
 
+def test_frames_per_second_are_gymnasiums(make):
+    for task in ("CartPole-v1", "HalfCheetah-v5"):
+        own = gymnasium.make(task).metadata["render_fps"]
+        assert make(task, render_mode="rgb_array").metadata["render_fps"] == own
+
+    class Slow(Counter):
+        def __init__(self):
+            self.metadata = {"render_modes": ["rgb_array"], "render_fps": 3}
+
+    assert make(Slow, num_workers=0).metadata["render_fps"] == 3
+
+
+def test_seeds_that_were_given(make, make_counters):
+    envs = make()
+    envs.reset()
+    assert envs.np_random_seed == (-1, -1, -1)
+    envs.reset(seed=5)
+    envs.reset(seed=[1, None, 3], options={"reset_mask": np.array([True, True, False])})
+    assert envs.np_random_seed == (1, 6, 7)
+    with pytest.raises(AttributeError, match="np_random"):
+        _ = envs.np_random
+    assert len(make_counters().np_random) == 3
+
+
 def test_use_after_close(make):
     envs = make()
     envs.reset()
@@ -424,8 +448,18 @@ def test_an_env_that_fails_is_revived_by_a_mask(mode, make):
     failed = np.zeros(3, np.bool_)
     failed[caught.value.env_index] = True
     assert failed.tolist() == [False, True, False]
-    assert envs.reset(options={"reset_mask": failed})[0][1] == 0
+    assert envs.reset(options={"reset_mask": failed})[0].tolist() == [1, 0, 1]
     assert envs.step([1, 1, 1])[0].tolist() == [2, 1, 2]
+
+
+def test_episodes_that_begin_where_another_env_fails(make):
+    envs = make(Fails, num_workers=0, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs.set_attr("limit", [1, 9, 9])
+    envs.reset(seed=[0, 5, 7])
+    with pytest.raises(EnvFailure, match="broken"):
+        envs.step([1, 4, 1])
+    failed = np.array([False, True, False])
+    assert envs.reset(options={"reset_mask": failed})[0].tolist() == [0, 0, 8]
 
 
 # ---- under Gymnasium's wrappers

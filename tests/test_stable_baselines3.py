@@ -116,6 +116,7 @@ def test_attributes_and_methods(make):
     env.reset()
     assert env.env_method("render", indices=1)[0].shape == (500, 500, 3)
     assert env.render().shape == (1000, 1000, 3)
+    assert env.metadata["render_fps"] == gymnasium.make("Pendulum-v1").metadata["render_fps"]
 
 
 def test_envs_of_python(make):

@@ -82,12 +82,13 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         )
         self.num_envs = num_envs
         self.render_mode = render_mode
-        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
+        self.metadata = {**self._pool.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self._pool.single_observation_space
         self.single_action_space = self._pool.single_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._ended: Mask = np.zeros(num_envs, np.bool_)
+        self._seeded = [-1] * num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
 
@@ -107,7 +108,11 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_open()
         own = dict(options or {})
         mask = self._check_mask(own.pop("reset_mask")) if "reset_mask" in own else None
-        columns = self._pool.reset(self._seeds(seed), [own or None] * self.num_envs, mask)
+        seeds = self._seeds(seed)
+        columns = self._pool.reset(seeds, [own or None] * self.num_envs, mask)
+        for i, given in enumerate(seeds):
+            if given is not None and (mask is None or mask[i]):
+                self._seeded[i] = int(given)
         if mask is None:
             self._ended = np.zeros(self.num_envs, np.bool_)
         else:
@@ -128,9 +133,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
         self._check_open()
-        pool, failure, root = self._pool, None, None
+        pool, root = self._pool, None
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            columns, root = pool.step_and_reset(actions)
+            columns, root, failure = pool.step_and_reset(actions)
         else:
             ended = self._ended if self._ended.any() else None
             if ended is not None and self.autoreset_mode is AutoresetMode.DISABLED:
@@ -152,6 +157,20 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             columns[pool.truncated],
             infos,
         )
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed that each env was given last; -1: none, it began with one of the system's."""
+        return tuple(self._seeded)
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """Copies of the generators of envs of Python.
+
+        Raises:
+            AttributeError: the envs are a task's, whose generators are the simulators' own.
+        """
+        return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
         """A picture of each env, where ``render_mode`` is ``"rgb_array"``."""

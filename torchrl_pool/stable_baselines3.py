@@ -64,6 +64,7 @@ class PoolVecEnv(VecEnv):
         self._actions: Any = None
         pool = self._pool
         super().__init__(num_envs, pool.single_observation_space, pool.single_action_space)
+        self.metadata = pool.metadata  # which VecVideoRecorder asks for its frames per second
 
     def reset(self) -> Any:
         """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`."""
@@ -79,7 +80,9 @@ class PoolVecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Steps the envs, and begins new episodes where the old ones have ended."""
         pool = self._pool
-        columns, root = pool.step_and_reset(self._actions)
+        columns, root, failure = pool.step_and_reset(self._actions)
+        if failure is not None:
+            raise failure
         infos, dones = self._infos(columns), columns[pool.done]
         for info in infos:
             info["TimeLimit.truncated"] = False

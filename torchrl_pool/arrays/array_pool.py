@@ -43,6 +43,7 @@ class ArrayPool:
         single_observation_space, single_action_space: of one env.
         observed: the columns of the observations.
         infos: the columns of the infos that were asked for, by name.
+        metadata: of one env, as Gymnasium has it, with the frames per second of its tasks as registered.
         reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
             -1 where nobody has asked for it.
 
@@ -116,11 +117,23 @@ class ArrayPool:
         self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
         self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
+        self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
         self._actions = [spec for spec in first.specs if spec.role == "action"]
         self._spare: tuple[Columns, list[int]] | None = None
         self.single_observation_space, self.single_action_space = self._spaces()
         self._gather = gather_of(self.single_observation_space)
         self._scatter = scatter_of(self.single_action_space)
+
+    def _own_metadata(self) -> Mapping[str, Any]:
+        """That of one env, such as the frames per second of videos; a task's where pictures are asked for."""
+        task = self.env.task
+        if is_python(task):
+            own: Mapping[str, Any] = self.env.get_attr("metadata", 0)[0]
+            return own
+        if self.render_mode is None or not isinstance(task, str) or task not in gymnasium.registry:
+            return {}
+        with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
+            return env.metadata
 
     def _spaces(self) -> tuple[Space, Space]:
         task = self.env.task if isinstance(self.env.task, str) else ""
@@ -193,11 +206,12 @@ class ArrayPool:
                 failures.append(env_failure(error, None))
         return columns, joined(failures) if failures else None
 
-    def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None]:
+    def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None, EnvFailure | None]:
         """Steps all envs, and begins new episodes where the old ones have ended.
 
         Returns:
-            What the step gave, and what the next one follows, without rewards; ``None``: the same.
+            What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
+            without rewards, or ``None``: the same; the failure of these envs.
         """
         taken, sent = self._checked(actions)
         columns, addresses = self._empty()
@@ -207,11 +221,14 @@ class ArrayPool:
                 sent, addresses, self._root(root[1]), (taken, columns, root)
             )
         except _core.EnvFailure as error:
-            raise env_failure(error, None) from None
+            goes_on = ~columns[self.done]
+            for first, column in zip(root[0], columns, strict=True):
+                first[goes_on] = column[goes_on]
+            return columns, root[0], env_failure(error, None)
         if resets:
-            return columns, root[0]
+            return columns, root[0], None
         self._spare = root
-        return columns, None
+        return columns, None, None
 
     def picture(self, index: int) -> Array:
         """One env as it is now: uint8 ``[H, W, 3]``."""
