@@ -30,13 +30,17 @@ def run(folder, *arguments, small=True):
     assert PROGRAM.main([*(SMALL if small else ["--quiet"]), "--output", str(folder), *arguments]) == 0
 
 
+def folder_of(folder, seed=0, task="CartPole-v1"):
+    return folder / f"ppo-{task.replace(':', '-')}-{seed}"
+
+
 def weights_of(folder, seed=0, task="CartPole-v1"):
-    state = torch.load(folder / f"ppo-{task}-{seed}" / "checkpoint.pt", weights_only=True)
+    state = torch.load(folder_of(folder, seed, task) / "checkpoint.pt", weights_only=True)
     return state["update"]["parameters"]
 
 
 def curve_of(folder, seed=0, task="CartPole-v1"):
-    with (folder / f"ppo-{task}-{seed}" / "curve.csv").open() as file:
+    with (folder_of(folder, seed, task) / "curve.csv").open() as file:
         return list(csv.DictReader(file))
 
 
@@ -64,13 +68,14 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
         ("InvertedPendulum-v5", "sb3-mujoco", []),
         ("InvertedPendulum-v5", "torchrl-mujoco", []),
         ("InvertedPendulum-v5", "sb3-mujoco", ["--kl-target", "0.01"]),
+        ("gymnasium:CartPole-v1", "classic", []),
     ],
 )
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, more):
     arguments = ["--task", task, "--preset", preset, "--total-frames", "1024", "--evaluate", "0", *more]
     run(tmp_path / "whole", *arguments)
     config = PROGRAM.config_of(PROGRAM.parser().parse_args([*SMALL, *arguments]))
-    folder = tmp_path / "parts" / f"ppo-{task}-0"
+    folder = folder_of(tmp_path / "parts", 0, task)
     folder.mkdir(parents=True)
     torch.set_num_threads(1)
     first = PPOTraining(config, folder)
@@ -155,10 +160,11 @@ def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
     assert len(curve_of(tmp_path, 1)) == len(curve_of(tmp_path, 2)) == 4
 
 
-def test_a_video_shows_an_episode(tmp_path):
+@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_a_video_shows_an_episode(task, tmp_path):
     imageio = pytest.importorskip("imageio.v2")
-    training = PPOTraining(Config(num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1)
+    training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    env = training.evaluation_env(1, films=True)
     path = record_video(env, training.actor, tmp_path / "video", max_frames=6)
     assert path.suffix in (".gif", ".mp4")
     frames = imageio.mimread(path)
@@ -242,6 +248,7 @@ def test_help_names_every_setting_and_preset(capsys):
         (["--total-frames", "0"], "--total-frames: expected at least 1, got 0"),
         (["--seed", "-1"], "--seed: expected at least 0, got -1"),
         (["--task", "CartPole-v9"], "CartPole-v1"),
+        (["--task", "gymnasium:CartPole-v9"], "CartPole"),
         (["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef"),
         (["--kl-target", "0.01", "--anneal-learning-rate"], "--kl-target: expected 0"),
         (["--seeds", "1", "2", "--resume", "x.pt"], "--seeds"),

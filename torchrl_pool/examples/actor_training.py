@@ -98,9 +98,9 @@ class ActorTraining(Training[A], Generic[A]):
         self.actors.load_state_dict(state["actors"])
         super().load_state_dict(state)
 
-    def evaluation_env(self, num_envs: int) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
         self.actors.rest()
-        return super().evaluation_env(num_envs)
+        return super().evaluation_env(num_envs, films=films)
 
     def draw(self, folder: Path) -> None:
         if not self.acts_itself:

@@ -18,8 +18,18 @@ from torchrl.envs import (
 from torchrl_pool import PoolEnv, fuse, task_info
 from torchrl_pool.examples.settings import Settings
 
+GYMNASIUM = "gymnasium"
+"""The family of Gymnasium's own envs, which run in worker processes."""
 
-def make_env(settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | None = None) -> EnvBase:
+
+def family_of(task: str) -> str:
+    """A task's family. Raises ValueError: there is no such task."""
+    return GYMNASIUM if task.startswith(f"{GYMNASIUM}:") else task_info(task).family
+
+
+def make_env(
+    settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | None = None, *, films: bool = False
+) -> EnvBase:
     """The pool with its transforms, all of them in the executor.
 
     Args:
@@ -27,8 +37,9 @@ def make_env(settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | N
         num_envs: simulators.
         seed: theirs.
         frozen: the normaliser of an env to evaluate in; None: the env is one to train in.
+        films: whether its pictures are wanted.
     """
-    family = task_info(settings.task).family
+    family = family_of(settings.task)
     info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]
     options: dict[str, Any] = {}
     if family == "atari":
@@ -36,6 +47,8 @@ def make_env(settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | N
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
+    if family == GYMNASIUM and films:
+        options["render_mode"] = "rgb_array"
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )

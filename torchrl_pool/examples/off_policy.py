@@ -135,9 +135,9 @@ class OffPolicyTraining(Training[C]):
         self.losses = dict(state["losses"])
         super().load_state_dict(state)
 
-    def evaluation_env(self, num_envs: int) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
         self.actors.rest()
-        return super().evaluation_env(num_envs)
+        return super().evaluation_env(num_envs, films=films)
 
     def close(self) -> None:
         super().close()

@@ -158,10 +158,10 @@ class Population(Training[Any]):
         super().load_state_dict(state)
         self.curve.follow(self.best.curve)
 
-    def evaluation_env(self, num_envs: int) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
         for one in self.members:
             one.actors.rest()
-        env: EnvBase = self.best.evaluation_env(num_envs)
+        env: EnvBase = self.best.evaluation_env(num_envs, films=films)
         return env
 
     def close(self) -> None:

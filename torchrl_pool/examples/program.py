@@ -16,9 +16,9 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool import task_info
+from torchrl_pool import EnvFailure
 from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
-from torchrl_pool.examples.envs import make_env, normaliser_of
+from torchrl_pool.examples.envs import family_of, make_env, normaliser_of
 from torchrl_pool.examples.settings import Settings, flag
 from torchrl_pool.examples.training_run import (
     Clock,
@@ -106,12 +106,12 @@ class Training(ABC, Generic[S]):
         self.curve.load_state_dict(state["curve"])
         torch.set_rng_state(state["generator"])
 
-    def evaluation_env(self, num_envs: int) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
         """An env of its own, that normalises with today's statistics and learns nothing."""
         normaliser = normaliser_of(self.env)
         frozen = None if normaliser is None else normaliser.frozen_copy()
         settings = replace(self.config, sign_rewards=False, episodic_life=False)
-        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen)
+        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen, films=films)
         return with_what_the_policy_reads(env, self.actor)
 
     def draw(self, folder: Path) -> None:
@@ -173,12 +173,12 @@ class Program:
         except (ValueError, OSError) as error:
             parser.error(str(error))
         runs, timings = [], []
-        task = configs[0].task.replace("/", "-")
+        task = configs[0].task.replace("/", "-").replace(":", "-")
         for config in configs:
             place = options.output / f"{self.name}-{task}-{config.seed}"
             try:
                 training = self.begin(config, options, options.resume.parent if options.resume else place)
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, EnvFailure) as error:
                 parser.error(str(error))
             self.train(training, options)
             runs.append(training.curve.rows)
@@ -274,13 +274,13 @@ class Program:
             return replace(self.config(**saved), **given)
         preset = options.preset
         if preset is None:
-            family = task_info(given.get("task", self.config.task)).family
+            family = family_of(given.get("task", self.config.task))
             preset = self.preset_for.get(family, self.preset)
         return self.config(**{**self.presets[preset][1], **given})
 
     def begin(self, config: Any, options: argparse.Namespace, folder: Path) -> Training[Any]:
         """Makes a training, as a checkpoint left it where there is one, and its folder."""
-        is_small = task_info(config.task).family != "atari"
+        is_small = family_of(config.task) != "atari"
         torch.set_num_threads(options.torch_threads or (1 if is_small else torch.get_num_threads()))
         pays = is_small and config.compiles and config.num_updates >= COMPILE_FROM
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
@@ -342,7 +342,7 @@ class Program:
             save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
         if options.video:
             print("Video: ", end="", flush=True)
-            env = training.evaluation_env(1)
+            env = training.evaluation_env(1, films=True)
             print(record_video(env, training.actor, folder / "video"))
             env.close()
         print(training.clock.summary())

@@ -35,7 +35,9 @@ def layer_sizes(text: str) -> list[int]:
 class Settings:
     """What says which envs a program trains in: equal settings give equal weights."""
 
-    task: str = option("CartPole-v1", "a task's id, see python -m torchrl_pool list")
+    task: str = option(
+        "CartPole-v1", "a task's id, see python -m torchrl_pool list; gymnasium:ID makes Gymnasium's own env"
+    )
     seed: int = option(0, "of networks, actions and simulators", least=0)
     total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
     num_envs: int = option(8, "simulators in the pool", least=1)
