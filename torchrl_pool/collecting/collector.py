@@ -318,13 +318,17 @@ class PoolCollector(StoringCollector):
     def _check_groups(self) -> None:
         groups = self._groups
         whole = not self.writes_once or self._runs_rest
-        if not groups.is_decided and (whole or self.n_env < 2):
+        env = self._pool_env
+        indivisible = env.part.chain.program.indivisible if isinstance(env, FusedPool) else ""
+        if not groups.is_decided and (whole or indivisible or self.n_env < 2):
             groups.decide(1)
         if groups.number > 1 and whole:
             raise ValueError(
                 "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
                 f"got {self.env!r}"
             )
+        if groups.number > 1 and indivisible:
+            raise ValueError(f"double_buffered: expected envs that can be stepped apart, {indivisible}")
         if groups.number > self.n_env:
             raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
 

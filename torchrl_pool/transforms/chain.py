@@ -14,7 +14,7 @@ from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.transfers import down
-from torchrl_pool.transforms.program import Program, Value
+from torchrl_pool.transforms.program import Place, Program, Value
 
 
 class Chain:
@@ -83,6 +83,7 @@ class Chain:
         self.carried = program.carried
         self.inverse = program.inverse
         self.watched = program.watched
+        self._places = [one for one in program.watched if isinstance(one[0], Place)]
         self.has_phases = self.core.num_phases > 1
         self._kept_alive = program.kept_alive
 
@@ -97,6 +98,14 @@ class Chain:
         self.hidden = Hidden(hidden, env.num_envs, self.has_phases)
         # Whether values that only the executor knows are part of what the next reset looks at.
         self.hides_more = any(key is None for _, key in hidden.values())
+
+    def check_in_place(self) -> None:
+        """Raises RuntimeError: what a transform keeps is not where the executor reads and writes it."""
+        if not is_unchanged(self._places):
+            raise RuntimeError(
+                "what a transform keeps was moved while a batch was collected, as by share_memory_(): do it "
+                "between batches"
+            )
 
     def spread(self, of_entries: list[int], columns: list[int]) -> list[int]:
         """A number for each column: those of entries in the places of others."""

@@ -125,6 +125,7 @@ class ChainedPool:
         return self._pool.wait(flight)
 
     def _columns(self, out: list[int], first: int) -> list[int]:
+        self._chain.check_in_place()
         columns = [0] * self._chain.num_columns
         self._chain.hidden.out_addresses(columns, first)
         return self._chain.spread(out, columns)

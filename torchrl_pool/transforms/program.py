@@ -87,6 +87,20 @@ class Instruction:
     at_resets: bool
 
 
+class Place:
+    """Whether a tensor still lies where it lay, and asks for no gradient.
+
+    Sharing one with other processes moves it and frees the memory where it was; so does assigning ``data``.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor, self.address = tensor, tensor.data_ptr()
+
+    def get(self, name: str) -> bool:
+        del name
+        return self._tensor.data_ptr() == self.address and not self._tensor.requires_grad
+
+
 @dataclass
 class Program:
     """Everything that the native transforms of a chain have asked for so far."""
@@ -101,6 +115,7 @@ class Program:
     inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
     kept_alive: list[Any] = field(default_factory=list)
     repeat: Repeat | None = None
+    indivisible: str = ""  # why the envs cannot be stepped in groups
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
 
     @classmethod
@@ -128,6 +143,7 @@ class Program:
             list(self.inverse),
             list(self.kept_alive),
             self.repeat,
+            self.indivisible,
             self.flags,
         )
 
@@ -154,6 +170,9 @@ class Program:
         """Makes a value an entry of ``"next"`` and of the root."""
         if key in self.flags:
             raise NotNative(f"it writes {key!r}")
+        for one in self.carried:
+            if one.key == key and (one.shape[1:], one.dtype) != (value.shape, value.dtype):
+                raise NotNative(f"it gives {key!r}, which the next step goes on with, another shape or dtype")
         self.entries[key] = value
 
     def add(
@@ -220,8 +239,16 @@ class Program:
             raise NotNative(
                 f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
             )
+        return _core.stages.Parameter(self.address_of(tensor), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+
+    def address_of(self, tensor: torch.Tensor) -> int:
+        """Where a tensor of the user's lies, for as long as the program holds."""
+        if tensor.requires_grad:
+            raise NotNative("a gradient of what it keeps is asked for")
+        place = Place(tensor)
+        self.watched.append((place, "", True))
         self.kept_alive.append(tensor)
-        return _core.stages.Parameter(tensor.data_ptr(), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+        return place.address
 
     # ---- the result
 

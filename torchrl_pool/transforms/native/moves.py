@@ -29,6 +29,7 @@ _NOTHING = torch.tensor(0.0)
 
 def reshaped(transform: Transform, program: Program) -> None:
     """FlattenObservation, UnsqueezeTransform, SqueezeTransform, PermuteTransform, CenterCrop."""
+    program.watch(transform.__dict__, "first_dim", "last_dim", "_dim", "dims", "permute_dims", "w", "h")
     _note_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
@@ -109,6 +110,8 @@ def rename(transform: RenameTransform, program: Program) -> None:
         if key in program.flags:
             raise NotNative(f"it renames the flag {key!r}")
         if not transform.create_copy:
+            if any(key == one.key for one in program.carried):
+                raise NotNative(f"it renames {key!r}, which the next step goes on with")
             del program.entries[key]
             program.entries.pop(out_key, None)
         program.write(out_key, value)

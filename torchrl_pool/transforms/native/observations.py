@@ -8,7 +8,7 @@ from torchrl.envs.transforms import ClipTransform, ObservationNorm, SignTransfor
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.native.parameters import changes_inputs, keys_of, map_affine, map_clamp
+from torchrl_pool.transforms.native.parameters import Flags, changes_inputs, keys_of, map_affine, map_clamp
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
@@ -25,7 +25,7 @@ class _Kinds:
 def observation_norm(transform: ObservationNorm, program: Program) -> None:
     program.watch(transform._buffers, "loc", "scale")
     program.watch(_Kinds(transform._buffers), "loc", "scale")
-    program.watch(transform.__dict__, "standard_normal")
+    program.watch(Flags(transform), "standard_normal")
     if any(isinstance(buffer, UninitializedTensorMixin) for buffer in (transform.loc, transform.scale)):
         raise NotNative("its loc and scale are not known yet")
     _changes_actions(transform, program)

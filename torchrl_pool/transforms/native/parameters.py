@@ -31,6 +31,17 @@ def changes_inputs(transform: Transform, program: Program, actions: Iterable[Key
     program.inverse.append(transform)
 
 
+class Flags:
+    """What the flags among a transform's buffers say, which are written to where a state is loaded."""
+
+    def __init__(self, transform: Transform) -> None:
+        self._buffers = transform._buffers
+
+    def get(self, name: str) -> bool | None:
+        flag = self._buffers.get(name)
+        return None if flag is None else bool(flag)
+
+
 def check_promotion(value: Value, *parameters: torch.Tensor | None) -> None:
     """Parameters of a wider dtype would widen the result."""
     like = torch.empty(2, dtype=value.dtype)
@@ -108,8 +119,7 @@ def address_of_state(program: Program, where: Any, key: Key, shape: torch.Size, 
     if not tensor.is_cpu or not tensor.is_contiguous():
         raise NotNative(f"its {key!r} is on {tensor.device}, or not contiguous")
     program.watched.append((where, key, tensor))
-    program.kept_alive.append(tensor)
-    return tensor.data_ptr()
+    return program.address_of(tensor)
 
 
 def lock_handle(lock: Any) -> int:

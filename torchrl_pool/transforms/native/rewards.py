@@ -7,12 +7,13 @@ from torchrl.envs.transforms import BinarizeReward, RewardClipping, RewardScalin
 
 from torchrl_pool import _core
 from torchrl_pool.env.specs import Key
-from torchrl_pool.transforms.native.parameters import keys_of, map_affine, map_clamp
+from torchrl_pool.transforms.native.parameters import Flags, keys_of, map_affine, map_clamp
 from torchrl_pool.transforms.program import NotNative, Program, Value
 
 
 def reward_scaling(transform: RewardScaling, program: Program) -> None:
-    program.watch(transform._buffers, "loc", "scale", "standard_normal")
+    program.watch(transform._buffers, "loc", "scale")
+    program.watch(Flags(transform), "standard_normal")
     for key, out_key in keys_of(transform, program):
         reward = _reward(program, key)
         map_affine(

@@ -66,6 +66,8 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
     program.watch(transform.__dict__, "_loc", "_var", "_count", "lock", "decay", "eps", "frozen")
     lock = lock_handle(transform.lock)
     reduces = bool(transform.reduce_batch_dims)
+    if not reduces:
+        program.indivisible = "VecNormV2 counts the calls for all envs at once (reduce_batch_dims=False)"
     for key, out_key in pairs:
         value = program.read(key)
         shape = value.shape if reduces else torch.Size((env.num_envs, *value.shape))

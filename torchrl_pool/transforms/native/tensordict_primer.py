@@ -24,6 +24,8 @@ def tensordict_primer(transform: TensorDictPrimer, program: Program) -> None:
     check_resets(transform, program)
     for key, spec in _specs(transform, program):
         first = transform.default_value[key]
+        if type(transform.default_value) is dict:
+            program.watch(transform.default_value, key)
         if callable(first) or spec.dtype not in _NUMBERS:
             raise NotNative(f"what {key!r} begins with comes from a function, or is {spec.dtype}")
         if key in program.entries or key in program.env.full_action_spec.keys(True, True):

@@ -15,6 +15,8 @@ from torchrl_pool.transforms.program import NotNative, Program, Value
 def time_max_pool(transform: TimeMaxPool, program: Program) -> None:
     program.watch(transform.__dict__, "buffer_size")
     check_resets(transform, program)
+    if len(set(transform.in_keys)) < len(transform.in_keys):
+        raise NotNative("it keeps the values of an entry once, and takes them twice")
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
         if not value.at_resets or value.dtype is torch.bool:

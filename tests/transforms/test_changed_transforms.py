@@ -1,0 +1,163 @@
+"""Transforms that are changed, moved or shared after they were fused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pipelines import OBS, assert_same
+from torchrl.collectors import Collector
+from torchrl.data import Unbounded
+from torchrl.envs import Compose, TransformedEnv
+from torchrl.envs import transforms as t
+from torchrl.envs.transforms.transforms import VecNorm
+
+from torchrl_pool import PoolCollector, PoolEnv, fuse
+
+N = 4
+
+
+def over_pool(*transforms: t.Transform) -> TransformedEnv:
+    return TransformedEnv(PoolEnv("CartPole-v1", N, seed=0), Compose(*transforms))
+
+
+def play(env: TransformedEnv, steps: int = 20):
+    torch.manual_seed(0)
+    return env.rollout(steps, break_when_any_done=False)
+
+
+def play_twice(env: TransformedEnv, change):
+    """What follows a change between two rollouts."""
+    play(env, 5)
+    change(env.transform[0])
+    return play(env)
+
+
+def sent(transform: t.Transform) -> None:
+    """Its tensors go into shared memory, and what was theirs is freed."""
+    queue = torch.multiprocessing.SimpleQueue()
+    queue.put(transform.state_dict())
+    queue.get()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: t.VecNormV2(OBS, decay=0.9, reduce_batch_dims=True),
+        lambda: VecNorm(OBS, decay=0.9),
+        lambda: t.CatFrames(3, -1, in_keys=OBS),
+        lambda: t.TimeMaxPool(in_keys=OBS, T=3),
+        lambda: t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS),
+    ],
+)
+@pytest.mark.parametrize("move", [sent, lambda transform: transform.share_memory()])
+def test_what_a_transform_keeps_may_move(make, move):
+    """What it left would be freed memory, in which others' tensors lie: these are made, and watched."""
+
+    def change(transform):
+        move(transform)
+        others.extend(torch.full((size,), 7.0) for size in (4, 16, 48) for _ in range(200))
+
+    others: list[torch.Tensor] = []
+    expected = play_twice(over_pool(make()), change)
+    others.clear()
+    env = fuse(over_pool(make()))
+    assert_same(play_twice(env, change), expected, exact=False)
+    assert all((other == 7).all() for other in others)
+
+
+def test_data_that_is_replaced():
+    norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
+
+    def change(transform):
+        transform.loc.data = torch.full((4,), 3.0)
+
+    expected = play_twice(over_pool(norm.clone()), change)
+    assert_same(play_twice(fuse(over_pool(norm)), change), expected)
+
+
+def test_what_moves_while_a_batch_is_collected_is_refused():
+    norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
+
+    def policy(tensordict):
+        norm.loc.data = norm.loc.clone()
+        action = torch.nn.functional.one_hot(torch.zeros(tensordict.shape, dtype=torch.int64), 2)
+        return tensordict.set("action", action)
+
+    collector = PoolCollector(over_pool(norm), policy, frames_per_batch=16, total_frames=16)
+    with pytest.raises(RuntimeError, match="was moved while a batch was collected"):
+        next(iter(collector))
+    collector.shutdown()
+
+
+def test_gradients_of_parameters_are_torchrls():
+    loc = torch.zeros(4, requires_grad=True)
+    env = fuse(over_pool(t.ObservationNorm(loc, torch.ones(4), in_keys=OBS)))
+    assert env.reset()["observation"].requires_grad
+    assert env.fusion().rest
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (
+            lambda: t.ObservationNorm(0.5, 2.0, in_keys=OBS),
+            lambda norm: norm.load_state_dict(
+                t.ObservationNorm(0.5, 2.0, in_keys=OBS, standard_normal=True).state_dict()
+            ),
+        ),
+        (lambda: t.RewardScaling(0.5, 2.0), lambda scaling: scaling.standard_normal.fill_(True)),
+        (
+            lambda: t.TensorDictPrimer({"h": Unbounded((3,))}, default_value=2.0, expand_specs=True),
+            lambda primer: primer.default_value.update(h=5.0),
+        ),
+    ],
+)
+def test_what_is_written_to_counts(make, change):
+    expected = play_twice(over_pool(make()), change)
+    assert_same(play_twice(fuse(over_pool(make())), change), expected)
+
+
+CASTS = [
+    [t.StepCounter(9), t.DTypeCastTransform(torch.int64, torch.float32, in_keys=["step_count"])],
+    [t.RewardSum(), t.DTypeCastTransform(torch.float32, torch.float64, in_keys=["episode_reward"])],
+    [t.RewardSum(), t.CatFrames(2, -1, in_keys=["episode_reward"])],
+    [t.RewardSum(), t.RenameTransform(["episode_reward"], ["er"])],
+]
+
+
+@pytest.mark.parametrize("transforms", CASTS)
+def test_what_the_next_step_goes_on_with_in_another_form(transforms):
+    """The counter that a step begins with would be read as what it was cast to."""
+    expected, env = over_pool(*(one.clone() for one in transforms)), fuse(over_pool(*transforms))
+    roots = expected.reset(), env.reset()
+    for _ in range(12):
+        action = expected.rand_action(roots[0])["action"]
+        (one, root), (two, other) = (
+            e.step_and_maybe_reset(r.set("action", action.clone()))
+            for e, r in zip((expected, env), roots, strict=True)
+        )
+        roots = root, other
+        assert_same(two, one)
+
+
+@pytest.mark.parametrize("transforms", CASTS)
+def test_collectors_where_it_has_another_form(transforms):
+    batches = []
+    for collect in (Collector, PoolCollector):
+        torch.manual_seed(0)
+        env = over_pool(*(one.clone() for one in transforms))
+        collector = collect(env, None, frames_per_batch=64, total_frames=64)
+        batches += [batch.clone() for batch in collector]
+        collector.shutdown()
+    own, expected = (batch.exclude("collector") for batch in reversed(batches))
+    if "er" in expected.keys():
+        expected = expected.exclude("episode_reward")  # of the first root, which no step changes
+    assert_same(own, expected, in_order=False)
+
+
+def test_statistics_of_each_env_are_not_learned_in_groups():
+    env = over_pool(t.VecNormV2(OBS))
+    with pytest.raises(ValueError, match="counts the calls for all envs at once"):
+        PoolCollector(env, None, frames_per_batch=16, total_frames=16, double_buffered=True)
+    collector = PoolCollector(env, None, frames_per_batch=16, total_frames=16, double_buffered="auto")
+    assert len(list(collector)) == 1
