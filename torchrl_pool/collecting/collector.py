@@ -172,8 +172,18 @@ class PoolCollector(StoringCollector):
         return (
             env is not None
             and env._post_step_mdp_hooks is None
+            and not self._leaves_out_what_is_read
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
+
+    @property
+    def _leaves_out_what_is_read(self) -> bool:
+        """Whether statistics are of entries that ``compact_obs`` leaves out.
+
+        These lie in the next root alone, where an episode that begins overwrites them before they are read.
+        """
+        env, left_out = self._pool_env, getattr(self, "_compact_next_keys", ())
+        return isinstance(env, FusedPool) and any(in_next(k) in left_out for k in env.part.chain.read_later)
 
     @property
     def _runs_rest(self) -> bool:

@@ -70,6 +70,12 @@ class Chain:
         self.shown_keys = [key for key in self.root_keys if final[key].shows_others]
         # ... and here it looks at them.
         self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
+        # These are read again once all envs' rows are there.
+        self.read_later = [
+            key
+            for key, value in final.items()
+            if value.at_resets and (value.is_learned_from or value.last_phase > value.phase)
+        ]
         # What the pool writes straight to where it is seen, by its own key: under which key.
         keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
         self.as_written = {

@@ -76,6 +76,8 @@ class NativePart:
             kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")
         )
         if mask is not None and not mask.any():
+            if self.chain.has_phases:  # statistics take in the batch once more, as at every reset
+                return self._torchrl_reset(source, kwargs)
             assert known is not None
             return self.tensordict({key: known.get(key).clone() for key in self.chain.root_keys})
         return self.tensordict(self._begin(mask, given))

@@ -11,6 +11,9 @@ from torchrl_pool.transforms.chain import Chain
 from torchrl_pool.transforms.native import NATIVE
 from torchrl_pool.transforms.program import NotNative, Program
 
+# What a native form stands for, and an instance may have of its own.
+_METHODS = {"_apply_transform", "_call", "_step", "_reset", "_inv_apply_transform", "_inv_call"}
+
 
 @dataclass(frozen=True)
 class Fusion:
@@ -65,6 +68,8 @@ def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program]
         try:
             if describe is None:
                 raise NotNative(f"no native form of {type(transform).__name__} is known")
+            if own := _METHODS & transform.__dict__.keys():
+                raise NotNative(f"its {min(own)!r} is another one than its class's")
             describe(transform, program)
         except NotNative as error:
             programs[-1].watched = program.watched  # what made it so may change

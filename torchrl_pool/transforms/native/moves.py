@@ -113,7 +113,6 @@ def rename(transform: RenameTransform, program: Program) -> None:
             if any(key == one.key for one in program.carried):
                 raise NotNative(f"it renames {key!r}, which the next step goes on with")
             del program.entries[key]
-            program.entries.pop(out_key, None)
         program.write(out_key, value)
 
 
