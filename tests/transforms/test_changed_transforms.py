@@ -122,6 +122,7 @@ CASTS = [
     [t.RewardSum(), t.DTypeCastTransform(torch.float32, torch.float64, in_keys=["episode_reward"])],
     [t.RewardSum(), t.CatFrames(2, -1, in_keys=["episode_reward"])],
     [t.RewardSum(), t.RenameTransform(["episode_reward"], ["er"])],
+    [t.RewardSum(), t.CatTensors(["observation", "episode_reward"], out_key="both")],
 ]
 
 
@@ -150,7 +151,7 @@ def test_collectors_where_it_has_another_form(transforms):
         batches += [batch.clone() for batch in collector]
         collector.shutdown()
     own, expected = (batch.exclude("collector") for batch in reversed(batches))
-    if own.get("episode_reward", None) is None:  # it is renamed: theirs is the first root's
+    if own.get("episode_reward", None) is None:  # it is removed: theirs is the first root's
         expected = expected.exclude("episode_reward")
     assert_same(own, expected, in_order=False)
 

@@ -175,6 +175,14 @@ class Program:
                 raise NotNative(f"it gives {key!r}, which the next step goes on with, another shape or dtype")
         self.entries[key] = value
 
+    def remove(self, key: Key) -> None:
+        """Takes an entry away, if it is there."""
+        if key in self.flags:
+            raise NotNative(f"it removes the flag {key!r}")
+        if any(one.key == key for one in self.carried):
+            raise NotNative(f"it removes {key!r}, which the next step goes on with")
+        self.entries.pop(key, None)
+
     def add(
         self,
         make: Callable[..., Any],

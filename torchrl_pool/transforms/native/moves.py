@@ -110,9 +110,7 @@ def rename(transform: RenameTransform, program: Program) -> None:
         if key in program.flags:
             raise NotNative(f"it renames the flag {key!r}")
         if not transform.create_copy:
-            if any(key == one.key for one in program.carried):
-                raise NotNative(f"it renames {key!r}, which the next step goes on with")
-            del program.entries[key]
+            program.remove(key)
         program.write(out_key, value)
 
 
@@ -121,11 +119,7 @@ def exclude(transform: ExcludeTransform, program: Program) -> None:
     if transform.inverse:
         raise NotNative("it leaves out entries of what is handed in")
     for key in transform.excluded_keys:
-        if key in program.flags:
-            raise NotNative(f"it leaves out the flag {key!r}")
-        if any(key == one.key for one in program.carried):
-            raise NotNative(f"it leaves out {key!r}, which the next step goes on with")
-        program.entries.pop(key, None)
+        program.remove(key)
 
 
 def select(transform: SelectTransform, program: Program) -> None:
@@ -137,8 +131,8 @@ def select(transform: SelectTransform, program: Program) -> None:
     kept += parent.state_spec.keys(True, True)
     if missing := [key for key in (*rewards, *flags) if key not in kept]:
         raise NotNative(f"it leaves out {missing[0]!r}, a reward or a flag")
-    if dropped := [one.key for one in program.carried if one.key not in kept]:
-        raise NotNative(f"it leaves out {dropped[0]!r}, which the next step goes on with")
+    for key in [key for key in program.entries if key not in kept]:
+        program.remove(key)
     program.entries = {key: program.entries[key] for key in kept if key in program.entries}
 
 
@@ -235,7 +229,5 @@ def copied(program: Program, value: Value, out: Value) -> None:
 def _replace(program: Program, keys: Sequence[Key], out_key: Key, out: Value) -> None:
     program.write(out_key, out)
     for key in keys:
-        if key in program.flags:
-            raise NotNative(f"it removes the flag {key!r}")
         if key != out_key:
-            program.entries.pop(key, None)
+            program.remove(key)
