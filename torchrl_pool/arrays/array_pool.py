@@ -117,10 +117,10 @@ class ArrayPool:
         self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
         self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
-        self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
         self._actions = [spec for spec in first.specs if spec.role == "action"]
         self._spare: tuple[Columns, list[int]] | None = None
         self.single_observation_space, self.single_action_space = self._spaces()
+        self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
         self._gather = gather_of(self.single_observation_space)
         self._scatter = scatter_of(self.single_action_space)
 
