@@ -18,6 +18,30 @@ namespace {
 constexpr int kPauseRounds = 64;
 constexpr auto kShared = std::chrono::microseconds(10);  // a yield that took longer let others run
 
+// A yield that took longer than this went to somebody who does not yield in turn and keeps the processor for
+// all of his time slice, some milliseconds; a sleeper is put before him as soon as it is woken. So the thread
+// goes without yields for a while, and longer each time that it finds him still there.
+constexpr auto kStolen = std::chrono::microseconds(300);
+constexpr auto kFirstAbstinence = std::chrono::milliseconds(100),
+               kLongestAbstinence = std::chrono::milliseconds(2000);
+
+class Abstinence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  bool Holds(Clock::time_point now) const { return now < end_; }
+  void Begin(Clock::time_point now) {
+    const bool again = now - end_ < length_;
+    length_ = again ? std::min<Clock::duration>(4 * length_, kLongestAbstinence) : kFirstAbstinence;
+    end_ = now + length_;
+  }
+
+ private:
+  Clock::duration length_{};
+  Clock::time_point end_{};
+};
+thread_local Abstinence abstinence;
+
 void PauseInstruction() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -106,7 +130,10 @@ bool Backoff::Pause() {
     ++rounds_;
     start_ = last_ = now;
   }
-  const bool is_shared = now - std::exchange(last_, now) > kShared;
+  const auto yielded = now - std::exchange(last_, now);
+  if (yielded > kStolen) abstinence.Begin(now);
+  if (abstinence.Holds(now)) return false;
+  const bool is_shared = yielded > kShared;
   if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
   std::this_thread::yield();
   return true;

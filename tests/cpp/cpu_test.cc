@@ -1,8 +1,10 @@
 #include "cpu.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -154,6 +156,38 @@ TEST(BackoffEndsAfterATime) {
   CHECK(Clock::now() - start >= std::chrono::microseconds(60));
   CHECK(Clock::now() - start < std::chrono::seconds(10));
   CHECK(!backoff.Pause());
+}
+
+// Each yield to it would cost a time slice.
+TEST(DoesNotYieldAgainAndAgainToSomebodyWhoKeepsTheProcessor) {
+#ifdef __linux__
+  const int cpu = sched_getcpu();
+  std::atomic<bool> runs = false, is_over = false;
+  test::Threads threads;
+  threads.Start([&] {
+    CHECK(PinThisThread(cpu));
+    for (runs = true; !is_over;) {
+    }
+  });
+  threads.Start([&] {
+    CHECK(PinThisThread(cpu));
+    while (!runs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    constexpr int kWaits = 50;
+    const auto others_ran = [] {
+      rusage usage{};
+      CHECK_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
+      return usage.ru_nvcsw + usage.ru_nivcsw;
+    };
+    const long before = others_ran();
+    for (int i = 0; i < kWaits; ++i) {
+      for (Backoff backoff; backoff.Pause();) {
+      }
+    }
+    is_over = true;
+    CHECK(others_ran() - before < kWaits / 2);
+  });
+  threads.Join();
+#endif
 }
 
 }  // namespace
