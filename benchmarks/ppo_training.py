@@ -2,9 +2,10 @@
 
 The same task, networks and settings (2,048 frames, ten epochs of minibatches of 64) on each side: this
 package's example, compiled and not, Stable-Baselines3 with a DummyVecEnv of 8 Python envs and VecNormalize,
-and TorchRL's ``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its
-own, and their iterations take turns. ``--sb3-python`` names the interpreter of an environment that has
-Stable-Baselines3:
+PufferLib 3.0 with the same number of them, its own way to normalise and Adam, and TorchRL's
+``sota-implementations/ppo/ppo_mujoco.py`` with its one GymEnv. Each side is a process of its own, and their
+iterations take turns. ``--sb3-python`` and ``--pufferlib-python`` name interpreters of environments that have
+those:
 
     python -m venv sb3 && sb3/bin/pip install torch==2.13.0 stable-baselines3 'gymnasium[mujoco]'
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -161,10 +164,73 @@ def torchrl_side(task: str, threads: int) -> Iterator[Sample]:
         yield {"collecting": collected - start, "training": time.perf_counter() - collected}
 
 
+def pufferlib_side(task: str, threads: int, workers: int) -> Iterator[Sample]:
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(threads)
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # it leaves a link in the folder that it is imported in
+        from pufferlib import pufferl, vector
+        from pufferlib.environments.mujoco import env_creator
+        from pufferlib.pytorch import layer_init
+
+        os.chdir(here)
+
+    class Policy(nn.Module):
+        def __init__(self, features: int, actions: int) -> None:
+            super().__init__()
+            self.actor, self.critic = (
+                nn.Sequential(
+                    *(layer_init(nn.Linear(features, 64)), nn.Tanh()),
+                    *(layer_init(nn.Linear(64, 64)), nn.Tanh()),
+                    layer_init(nn.Linear(64, outputs), std=std),
+                )
+                for outputs, std in ((actions, 0.01), (1, 1.0))
+            )
+            self.log_std = nn.Parameter(torch.zeros(actions))
+
+        def forward(self, observations: Any, state: Any = None) -> Any:
+            mean = self.actor(observations)
+            return torch.distributions.Normal(mean, self.log_std.exp().expand_as(mean)), self.critic(
+                observations
+            )
+
+        forward_eval = forward
+
+    several = {"backend": vector.Multiprocessing, "num_workers": workers, "overwork": True}
+    kind = several if workers else {"backend": vector.Serial}
+    envs = vector.make(env_creator(task), num_envs=NUM_ENVS, **kind)
+    signal.signal(signal.SIGTERM, lambda *_: (envs.close(), os._exit(0)))  # its workers would go on
+    sys.argv = sys.argv[:1]  # it reads them too
+    config = pufferl.load_config("HalfCheetah-v4")["train"]  # what it has for MuJoCo
+    config |= {
+        "env": task,
+        "device": "cpu",
+        "use_rnn": False,
+        "optimizer": "adam",
+        "adam_beta1": 0.9,
+        "adam_eps": 1e-5,
+    }
+    config |= {"batch_size": FRAMES, "minibatch_size": MINIBATCH, "update_epochs": EPOCHS, "bptt_horizon": 16}
+    config |= {"checkpoint_interval": 1 << 30, "total_timesteps": 1 << 30}
+    policy = Policy(envs.single_observation_space.shape[0], envs.single_action_space.shape[0])
+    training = pufferl.PuffeRL(config, envs, policy)
+    while True:
+        start = time.perf_counter()
+        training.evaluate()
+        collected = time.perf_counter()
+        training.train()
+        yield {"collecting": collected - start, "training": time.perf_counter() - collected}
+
+
 SIDES: dict[str, Callable[[str, int], Iterator[Sample]]] = {
     "torchrl_pool, compiled": partial(pool_side, compile=True),
     "torchrl_pool": partial(pool_side, compile=False),
     "Stable-Baselines3": sb3_side,
+    "PufferLib": partial(pufferlib_side, workers=0),
+    "PufferLib, 2 workers": partial(pufferlib_side, workers=2),
     "TorchRL's ppo_mujoco": torchrl_side,
 }
 
@@ -192,6 +258,7 @@ def main() -> None:
     )
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--sb3-python", help="an interpreter with Stable-Baselines3")
+    parser.add_argument("--pufferlib-python", help="an interpreter with PufferLib")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
@@ -203,16 +270,18 @@ def main() -> None:
     from torchrl_pool.bench.peer_process import PeerProcess
     from torchrl_pool.tables import print_table
 
-    sides = list(parsed.sides)
-    if parsed.sb3_python is None and "Stable-Baselines3" in sides:
-        sides.remove("Stable-Baselines3")
-        print("Stable-Baselines3 is left out: --sb3-python names an interpreter that has it")
+    pythons = {"Stable-Baselines3": parsed.sb3_python, "PufferLib": parsed.pufferlib_python}
+    sides = []
+    for side in parsed.sides:
+        if pythons.setdefault(side.split(",")[0], sys.executable):
+            sides.append(side)
+        else:
+            print(f"{side} is left out: no interpreter was named that has it")
     serve_one = ["-Wignore", __file__, "--task", parsed.task]
     peers = {}
     for side in sides:
-        python = parsed.sb3_python if side == "Stable-Baselines3" else sys.executable
         for threads in parsed.threads:
-            command = [python, *serve_one, "--serve", side, "--threads", str(threads)]
+            command = [pythons[side.split(",")[0]], *serve_one, "--serve", side, "--threads", str(threads)]
             peers[side, threads] = PeerProcess(command)
     samples: dict[tuple[str, int], list[Sample]] = {key: [] for key in peers}
     for i in range(parsed.iterations + 2):

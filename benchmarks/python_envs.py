@@ -1,14 +1,16 @@
 """Envs of Python in worker processes: steps per second beside what one would take instead.
 
-CartPole-v1 of Gymnasium, random actions, episodes begun again. Contenders take turns. Stable-Baselines3 runs
-in a Python that has it: --stable-baselines3 PYTHON.
+CartPole-v1 of Gymnasium, random actions, episodes begun again. Contenders take turns. Stable-Baselines3 and
+PufferLib run in Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 from torchrl_pool import PoolEnv
 from torchrl_pool.bench.alternate import alternate
 from torchrl_pool.bench.document import machine_line, save
+from torchrl_pool.bench.peer_process import PeerProcess
 from torchrl_pool.bench.steppers import one_torch_thread
 from torchrl_pool.tables import print_table
 
@@ -59,43 +62,63 @@ class Gymnasium:
         self.envs.close()
 
 
-class StableBaselines3:
-    """Another interpreter, which makes as many steps as it is told in a line."""
+# What runs in interpreters of its own: `envs` of n CartPoles, and as many of their steps as a line says.
 
-    PROGRAM = """
-import sys, numpy as np, gymnasium as gym
+STABLE_BASELINES3 = """
+import signal, sys, numpy as np, gymnasium as gym
 from stable_baselines3.common.vec_env import SubprocVecEnv
-if __name__ == "__main__":
-    n = int(sys.argv[1])
-    envs = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * n, start_method="fork")
-    envs.reset()
-    actions = [np.random.randint(0, 2, n) for _ in range(16)]
+n = int(sys.argv[1])
+envs = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * n, start_method="fork")
+envs.reset()
+"""
+
+# ``overwork`` lets workers be as many as processors that share cores. An episode's end costs PufferLib one
+# more step, which counts. It leaves a link in the folder that it is imported in.
+PUFFERLIB = """
+import os, signal, sys, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    import numpy as np, gymnasium as gym, pufferlib.emulation
+    from pufferlib.vector import Multiprocessing, Serial, make
+    os.chdir("/")
+
+def cartpole(buf=None, seed=0):
+    return pufferlib.emulation.GymnasiumPufferEnv(env=gym.make("CartPole-v1"), buf=buf)
+
+n, workers = int(sys.argv[1]), int(sys.argv[2])
+kind = dict(backend=Multiprocessing, num_workers=workers, overwork=True) if workers else dict(backend=Serial)
+envs = make(cartpole, num_envs=n, **kind)
+envs.reset(seed=0)
+"""
+
+# The workers of both outlive a parent that is ended by a signal.
+SERVE = """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+try:
+    actions = [np.random.randint(0, 2, n).astype(np.int32) for _ in range(16)]
     for line in sys.stdin:
         for i in range(int(line)):
             envs.step(actions[i % 16])
         print(flush=True)
+finally:
     envs.close()
 """
 
-    def __init__(self, python: str, num_envs: int) -> None:
-        self.process = subprocess.Popen(
-            [python, "-c", self.PROGRAM, str(num_envs)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+
+class Elsewhere:
+    def __init__(self, python: str, program: str, *words: object) -> None:
+        self.peer = PeerProcess([python, "-Wignore", "-c", program + SERVE, *map(str, words)])
 
     def __call__(self, calls: int) -> None:
-        assert self.process.stdin
-        assert self.process.stdout
-        print(calls, file=self.process.stdin, flush=True)
-        self.process.stdout.readline()
+        self.peer.request(calls)
 
     def close(self) -> None:
-        self.process.communicate()
+        self.peer.close()
 
 
-def contenders(num_envs: int, workers: int, python: str | None) -> dict[str, Callable[[], Any]]:
+def contenders(
+    num_envs: int, workers: int, sb3_python: str | None, puffer_python: str | None
+) -> dict[str, Callable[[], Any]]:
     make = partial(GymEnv, TASK)
     task = f"gymnasium:{TASK}"
     few = partial(SerialEnv, num_envs // workers, make)
@@ -112,9 +135,25 @@ def contenders(num_envs: int, workers: int, python: str | None) -> dict[str, Cal
             ParallelEnv(workers, few, mp_start_method="fork")
         ),
     }
-    if python:
-        found["SubprocVecEnv"] = lambda: StableBaselines3(python, num_envs)
+    if sb3_python:
+        found["SubprocVecEnv"] = lambda: Elsewhere(sb3_python, STABLE_BASELINES3, num_envs)
+    if puffer_python:
+        found[f"PufferLib, {workers} workers"] = lambda: Elsewhere(
+            puffer_python, PUFFERLIB, num_envs, workers
+        )
+        found["PufferLib, none"] = lambda: Elsewhere(puffer_python, PUFFERLIB, num_envs, 0)
     return found
+
+
+@contextmanager
+def busy_programs(number: int) -> Iterator[None]:
+    programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
 
 
 def main() -> None:
@@ -124,15 +163,19 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--round-seconds", type=float, default=0.1)
+    parser.add_argument("--busy", type=int, default=0, help="programs beside it that never sleep")
     parser.add_argument("--stable-baselines3", metavar="PYTHON")
+    parser.add_argument("--pufferlib", metavar="PYTHON")
     parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
     one_torch_thread()
     rows, results = [], []
     for n in parsed.num_envs:
-        makers = contenders(n, parsed.workers, parsed.stable_baselines3)
+        makers = contenders(n, parsed.workers, parsed.stable_baselines3, parsed.pufferlib)
         running = {name: make() for name, make in makers.items()}
-        times = alternate(running, round_seconds=0.1, rounds=parsed.rounds)
+        with busy_programs(parsed.busy):
+            times = alternate(running, round_seconds=parsed.round_seconds, rounds=parsed.rounds)
         for contender in running.values():
             contender.close()
         ours = next(iter(times.values())).median
