@@ -19,9 +19,11 @@ constexpr int kPauseRounds = 64;
 constexpr auto kShared = std::chrono::microseconds(10);  // a yield that took longer let others run
 
 // A yield that took longer than this went to somebody who does not yield in turn and keeps the processor for
-// all of his time slice, some milliseconds; a sleeper is put before him as soon as it is woken. So the thread
-// goes without yields for a while, and longer each time that it finds him still there.
+// all of his time slice, some milliseconds; a sleeper is put before him as soon as it is woken. So after two
+// of them in a row (one may be an interrupt, or another machine on the same processor) the thread goes
+// without yields for a while, and longer each time that it finds him still there.
 constexpr auto kStolen = std::chrono::microseconds(300);
+constexpr auto kInARow = std::chrono::milliseconds(20);
 constexpr auto kFirstAbstinence = std::chrono::milliseconds(100),
                kLongestAbstinence = std::chrono::milliseconds(2000);
 
@@ -30,7 +32,8 @@ class Abstinence {
   using Clock = std::chrono::steady_clock;
 
   bool Holds(Clock::time_point now) const { return now < end_; }
-  void Begin(Clock::time_point now) {
+  void Stolen(Clock::time_point now) {
+    if (now - std::exchange(last_stolen_, now) > kInARow) return;
     const bool again = now - end_ < length_;
     length_ = again ? std::min<Clock::duration>(4 * length_, kLongestAbstinence) : kFirstAbstinence;
     end_ = now + length_;
@@ -38,7 +41,7 @@ class Abstinence {
 
  private:
   Clock::duration length_{};
-  Clock::time_point end_{};
+  Clock::time_point last_stolen_{}, end_{};
 };
 thread_local Abstinence abstinence;
 
@@ -131,7 +134,7 @@ bool Backoff::Pause() {
     start_ = last_ = now;
   }
   const auto yielded = now - std::exchange(last_, now);
-  if (yielded > kStolen) abstinence.Begin(now);
+  if (yielded > kStolen) abstinence.Stolen(now);
   if (abstinence.Holds(now)) return false;
   const bool is_shared = yielded > kShared;
   if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
