@@ -202,7 +202,14 @@ def pufferlib_side(task: str, threads: int, workers: int) -> Iterator[Sample]:
     several = {"backend": vector.Multiprocessing, "num_workers": workers, "overwork": True}
     kind = several if workers else {"backend": vector.Serial}
     envs = vector.make(env_creator(task), num_envs=NUM_ENVS, **kind)
-    signal.signal(signal.SIGTERM, lambda *_: (envs.close(), os._exit(0)))  # its workers would go on
+    spinning = [worker.pid for worker in envs.processes] if workers else []
+
+    def tell_spinning(what: signal.Signals) -> None:
+        for pid in spinning:
+            os.kill(pid, what)
+
+    # They would go on without their parent.
+    signal.signal(signal.SIGTERM, lambda *_: (tell_spinning(signal.SIGKILL), os._exit(0)))
     sys.argv = sys.argv[:1]  # it reads them too
     config = pufferl.load_config("HalfCheetah-v4")["train"]  # what it has for MuJoCo
     config |= {
@@ -218,11 +225,14 @@ def pufferlib_side(task: str, threads: int, workers: int) -> Iterator[Sample]:
     policy = Policy(envs.single_observation_space.shape[0], envs.single_action_space.shape[0])
     training = pufferl.PuffeRL(config, envs, policy)
     while True:
+        tell_spinning(signal.SIGCONT)
         start = time.perf_counter()
         training.evaluate()
         collected = time.perf_counter()
         training.train()
-        yield {"collecting": collected - start, "training": time.perf_counter() - collected}
+        end = time.perf_counter()
+        tell_spinning(signal.SIGSTOP)  # while others have their turn
+        yield {"collecting": collected - start, "training": end - collected}
 
 
 SIDES: dict[str, Callable[[str, int], Iterator[Sample]]] = {

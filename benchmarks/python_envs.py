@@ -65,11 +65,12 @@ class Gymnasium:
 # What runs in interpreters of its own: `envs` of n CartPoles, and as many of their steps as a line says.
 
 STABLE_BASELINES3 = """
-import signal, sys, numpy as np, gymnasium as gym
+import os, signal, sys, numpy as np, gymnasium as gym
 from stable_baselines3.common.vec_env import SubprocVecEnv
 n = int(sys.argv[1])
 envs = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * n, start_method="fork")
 envs.reset()
+spinning = []
 """
 
 # ``overwork`` lets workers be as many as processors that share cores. An episode's end costs PufferLib one
@@ -89,18 +90,27 @@ n, workers = int(sys.argv[1]), int(sys.argv[2])
 kind = dict(backend=Multiprocessing, num_workers=workers, overwork=True) if workers else dict(backend=Serial)
 envs = make(cartpole, num_envs=n, **kind)
 envs.reset(seed=0)
+spinning = [worker.pid for worker in envs.processes] if workers else []
 """
 
-# The workers of both outlive a parent that is ended by a signal.
+# The workers of both outlive a parent that is ended by a signal; PufferLib's spin when others have a turn.
 SERVE = """
+def tell_spinning(signal):
+    for pid in spinning:
+        os.kill(pid, signal)
+
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+tell_spinning(signal.SIGSTOP)
 try:
     actions = [np.random.randint(0, 2, n).astype(np.int32) for _ in range(16)]
     for line in sys.stdin:
+        tell_spinning(signal.SIGCONT)
         for i in range(int(line)):
             envs.step(actions[i % 16])
+        tell_spinning(signal.SIGSTOP)
         print(flush=True)
 finally:
+    tell_spinning(signal.SIGCONT)
     envs.close()
 """
 

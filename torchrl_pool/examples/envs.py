@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ from torchrl.envs import (
 
 from torchrl_pool import PoolEnv, fuse, task_info
 from torchrl_pool.examples.settings import Settings
+
+# That it may change is nothing for those who run a training to know.
+warnings.filterwarnings("ignore", "Support of VecNormV2 for containers", UserWarning)
 
 GYMNASIUM = "gymnasium"
 """The family of Gymnasium's own envs, which run in worker processes."""
