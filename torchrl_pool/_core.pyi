@@ -235,7 +235,6 @@ class WorkerPort:
         arena: Arena,
         worker: int,
         entries: Sequence[object],
-        max_episode_steps: int,
         flags_lost: bool,
     ) -> None: ...
     def wait(self) -> tuple[int, int, int, bool] | None: ...

@@ -20,6 +20,14 @@ PyObject* TypeOf(trp_status status) {
   }
 }
 
+// What is not UTF-8 is shown as U+FFFD; a last character that was cut off is left out.
+py::object Text(std::string_view bytes) {
+  Py_ssize_t used = 0;
+  auto* text =
+      PyUnicode_DecodeUTF8Stateful(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace", &used);
+  return py::reinterpret_steal<py::object>(text);
+}
+
 }  // namespace
 
 void InitErrors(py::module_& m) {
@@ -31,11 +39,13 @@ void InitErrors(py::module_& m) {
     } catch (const core::EnvFailure& e) {
       py::list faults;
       for (const auto& fault : e.faults) {
-        faults.append(py::make_tuple(fault.env_index, fault.message, fault.step, fault.hung));
+        faults.append(py::make_tuple(fault.env_index, Text(fault.message), fault.step, fault.hung));
       }
-      PyErr_SetObject(env_failure.ptr(), py::make_tuple(e.what(), faults).ptr());
+      PyErr_SetObject(env_failure.ptr(), py::make_tuple(Text(e.what()), faults).ptr());
     } catch (const core::StatusError& e) {
-      PyErr_SetString(TypeOf(e.status), e.what());
+      PyErr_SetObject(TypeOf(e.status), Text(e.what()).ptr());
+    } catch (const core::Interrupted&) {  // what Python has raised stays raised
+      if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
     } catch (const core::PoolError& e) {
       PyErr_SetString(PyExc_RuntimeError, e.what());
     }

@@ -65,11 +65,9 @@ class PoolHandle {
       options.workers = ToWorkerOptions(workers);
       options.workers->step_timeout = ToDuration(step_timeout);
     }
-    try {
+    {
       py::gil_scoped_release release;
       pool_ = Pool::Open(std::move(envs), options, Interrupted);
-    } catch (const core::Interrupted&) {
-      throw py::error_already_set();
     }
   }
 
@@ -135,14 +133,6 @@ struct Columns {
   const Chain* chain;
 
   std::size_t num_inputs() const { return chain ? chain->num_inputs() : layout.actions.size(); }
-  std::size_t input_bytes(std::size_t i) const {
-    const std::size_t own = layout.actions.size();
-    return i < own ? layout.actions[i].row_bytes : chain->carried_bytes(i - own);
-  }
-  std::size_t output_bytes(std::size_t i) const {
-    const std::size_t own = layout.outputs.size();
-    return i < own ? layout.outputs[i].row_bytes : chain->column_bytes(i - own);
-  }
   Addresses Inputs(const py::list& list) const { return FromList("actions", list, num_inputs()); }
   Addresses Outputs(const py::list& list) const {
     return FromList("out", list, chain ? chain->num_columns() : layout.outputs.size());
@@ -161,17 +151,13 @@ template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
                   const std::function<void()>& meanwhile = nullptr) {
   const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
-  try {
-    py::gil_scoped_release release;
-    Ticket& ticket = pool->Begin(op);
-    ticket.owner = shared;
-    fill(ticket);
-    if (mask != 0) pool->Select(ticket, reinterpret_cast<const std::uint8_t*>(mask));
-    pool->Submit(ticket, Pool::Await::kAtOnce, Interrupted);
-    return pool->Wait(ticket, Interrupted, meanwhile);
-  } catch (const core::Interrupted&) {
-    throw py::error_already_set();
-  }
+  py::gil_scoped_release release;
+  Ticket& ticket = pool->Begin(op);
+  ticket.owner = shared;
+  fill(ticket);
+  if (mask != 0) pool->Select(ticket, reinterpret_cast<const std::uint8_t*>(mask));
+  pool->Submit(ticket, Pool::Await::kAtOnce, Interrupted);
+  return pool->Wait(ticket, Interrupted, meanwhile);
 }
 
 void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
@@ -246,24 +232,19 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t
   auto roots = columns.Root("root", root);
   const auto from = FromList("sources", sources, num_recorded);
   const auto to = FromList("targets", targets, num_recorded);
-  // Rows are counted from env 0.
-  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] -= first * columns.input_bytes(i);
-  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] -= first * rollout.out_strides[i];
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    if (roots[i]) roots[i] -= first * columns.output_bytes(i);
-  }
   std::vector<core::RecordedColumn> recorded(num_recorded);
   for (std::size_t i = 0; i < num_recorded; ++i) {
     const std::size_t bytes = rollout.recorded_bytes[i], stride = rollout.recorded_strides[i];
     recorded[i] = {{from[i] - first * bytes, bytes}, {to[i] - first * stride, stride}, bytes};
   }
-  return [&rollout, columns, inputs = std::move(inputs), outputs = std::move(outputs),
+  return [&rollout, first, columns, inputs = std::move(inputs), outputs = std::move(outputs),
           roots = std::move(roots), recorded = std::move(recorded)](Ticket& ticket) mutable {
     columns.Extend(ticket);
     ticket.actions.SetBases(inputs);
     ticket.out.SetBases(outputs);
     ticket.out.SetStrides(rollout.out_strides);
     ticket.root.SetBases(roots);
+    for (core::Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) batch->BeginAt(first);
     ticket.recorded.swap(recorded);
     ticket.completes_root = true;
   };
@@ -289,17 +270,13 @@ void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutLayout& rollout, 
   if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
   auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets, chain);
   auto shared = Share(owner);
-  try {
-    py::gil_scoped_release release;
-    Ticket& ticket = pool->Begin(Op::kStepAndReset);
-    ticket.owner = std::move(shared);
-    fill(ticket);
-    pool->Select(ticket, core::Run{first, count});
-    pool->Submit(ticket, Pool::Await::kLater, Interrupted);
-    flight.ticket = &ticket;
-  } catch (const core::Interrupted&) {
-    throw py::error_already_set();
-  }
+  py::gil_scoped_release release;
+  Ticket& ticket = pool->Begin(Op::kStepAndReset);
+  ticket.owner = std::move(shared);
+  fill(ticket);
+  pool->Select(ticket, core::Run{first, count});
+  pool->Submit(ticket, Pool::Await::kLater, Interrupted);
+  flight.ticket = &ticket;
 }
 
 std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
@@ -308,16 +285,18 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
   try {
     py::gil_scoped_release release;
     return pool->Wait(ticket, Interrupted);
-  } catch (const core::Interrupted&) {
+  } catch (const core::EnvFailure&) {
+    throw;
+  } catch (...) {
     flight.ticket = &ticket;  // it is still in flight
-    throw py::error_already_set();
+    throw;
   }
 }
 
 core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
   core::Batch batch;
+  for (const auto& column : layout.outputs) batch.AddColumn(column.row_bytes);
   batch.SetBases(addresses);
-  for (const auto& column : layout.outputs) batch.stride.push_back(column.row_bytes);
   return batch;
 }
 
@@ -325,7 +304,10 @@ void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, p
   const core::Layout& layout = pool->layout();
   auto outputs = ToBatch(FromList("out", out, layout.outputs.size()), layout);
   auto roots = ToBatch(FromRoot("root", root, layout), layout);
-  pool->PrepareAsync(outputs, roots);
+  {
+    py::gil_scoped_release release;  // whoever holds the pool may wait for it
+    pool->PrepareAsync(outputs, roots);
+  }
   pool.Own(std::move(owner));
 }
 
@@ -333,12 +315,8 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
           bool alone) {
   const std::size_t expected = op == Op::kReset ? 0 : pool->layout().actions.size();
   const Addresses addresses = FromList("actions", actions, expected);
-  try {
-    py::gil_scoped_release release;
-    pool->Send(op, envs, addresses.data(), alone, Interrupted);
-  } catch (const core::Interrupted&) {
-    throw py::error_already_set();
-  }
+  py::gil_scoped_release release;
+  pool->Send(op, envs, addresses.data(), alone, Interrupted);
 }
 
 // Waits for results, as `wait` does, and copies their rows to the memory that Python's `allocate` gives for
@@ -350,11 +328,9 @@ bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const p
                  const WaitForResults& wait) {
   const auto limit = ToDuration(timeout);
   std::optional<core::Outbox::Received> received;
-  try {
+  {
     py::gil_scoped_release release;
     received = wait(limit);
-  } catch (const core::Interrupted&) {
-    throw py::error_already_set();
   }
   if (!received) return false;
   try {
@@ -487,14 +463,9 @@ void InitPool(py::module_& m) {
           "replace_worker",
           [](PoolHandle& pool, int worker, int process) { WorkersOf(pool).Replace(worker, process); },
           py::arg("worker"), py::arg("process"))
-      .def("close", [](PoolHandle& pool) {
-        try {
-          py::gil_scoped_release release;
-          pool->Close(Interrupted);
-        } catch (const core::Interrupted&) {
-          throw py::error_already_set();
-        }
-      });
+      .def(
+          "close", [](PoolHandle& pool) { pool->Close(Interrupted); },
+          py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace torchrl_pool::bindings

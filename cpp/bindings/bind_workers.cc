@@ -131,9 +131,8 @@ constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
 // A worker's end for Python: what an env returns goes to its rows.
 class Port {
  public:
-  Port(std::shared_ptr<Arena> arena, int worker, const std::vector<Spec>& outputs,
-       std::int64_t max_episode_steps, bool flags_lost)
-      : port_(std::move(arena), worker), max_episode_steps_(max_episode_steps), elapsed_(port_.num_envs()) {
+  Port(std::shared_ptr<Arena> arena, int worker, const std::vector<Spec>& outputs, bool flags_lost)
+      : port_(std::move(arena), worker) {
     constexpr char kKinds[] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'f'};
     for (const Spec& spec : outputs) {
       const std::size_t bytes = core::ItemSize(spec.dtype);
@@ -192,8 +191,7 @@ class Port {
         Write(fields_[rewards_[i]], port_.arena().OutputRow(rewards_[i], env), reward[py::int_(i)]);
       }
     }
-    std::int64_t& elapsed = elapsed_[env - port_.first_env()];
-    truncated |= ++elapsed >= max_episode_steps_ && max_episode_steps_ > 0;
+    truncated |= port_.arena().cell(env).is_last;
     port_.Stepped(env, NumberOf(reward), terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) port_.Finish();
@@ -207,7 +205,6 @@ class Port {
 
   // Made, or seeded: there is nothing to write.
   void WasMade(std::uint32_t env) {
-    elapsed_[env - port_.first_env()] = 0;
     port_.WasReset(env);
     port_.Finish();
   }
@@ -248,8 +245,6 @@ class Port {
   }
 
   core::WorkerPort port_;
-  const std::int64_t max_episode_steps_;  // 0: no limit
-  std::vector<std::int64_t> elapsed_;
   std::vector<Field> fields_;
   std::vector<std::size_t> leaves_, rewards_;  // which fields they are
   std::size_t flag_;                           // the field that tells what was lost, which is the last one
@@ -300,7 +295,14 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
   if (workers.attr("is_local").cast<bool>()) {
     options.serve = [serve = Method(object, "serve", interrupt)] {
       py::gil_scoped_acquire gil;
-      serve();
+      std::optional<py::error_scope> earlier;  // one is on its way, while the visit comes to its end
+      if (PyErr_Occurred()) earlier.emplace();
+      try {
+        serve();
+      } catch (const core::Interrupted&) {
+        if (earlier) PyErr_Clear();
+        throw;
+      }
     };
   }
   options.how_it_ended = [tell = Method(object, "how_it_ended", report)](int worker) -> std::string {
@@ -374,13 +376,10 @@ void InitWorkers(py::module_& m) {
       });
 
   py::class_<Port>(m, "WorkerPort", "A worker's end: what it is asked for, and where results go.")
-      .def(py::init([](std::shared_ptr<Arena> arena, int worker, const py::list& entries,
-                       std::int64_t max_episode_steps, bool flags_lost) {
-             return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)),
-                                           max_episode_steps, flags_lost);
+      .def(py::init([](std::shared_ptr<Arena> arena, int worker, const py::list& entries, bool flags_lost) {
+             return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)), flags_lost);
            }),
-           py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"),
-           py::arg("max_episode_steps"), py::arg("flags_lost"))
+           py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"), py::arg("flags_lost"))
       .def("wait", &Port::Wait)
       .def("next", &Port::Next)
       .def("seed_of", &Port::SeedOf)

@@ -1,8 +1,7 @@
 #include "bare_loop.h"
 
 #include <algorithm>
-#include <string>
-#include <thread>
+#include <future>
 #include <utility>
 
 #include "cache_line.h"
@@ -16,23 +15,9 @@ struct alignas(kCacheLine) BareLoop::Share {
     std::int64_t elapsed_steps;
   };
 
-  explicit Share(const Config& config) : task(config.task()) {
-    std::vector<std::size_t> offsets;
-    std::size_t bytes = 0;
-    for (const Spec& spec : config.specs()) {
-      if (spec.role == TRP_ACTION) continue;
-      offsets.push_back(bytes);
-      const std::size_t row = spec.size() * ItemSize(spec.dtype);
-      bytes += (row + kCacheLine - 1) / kCacheLine * kCacheLine;
-    }
-    scratch.resize(bytes + kCacheLine);
-    const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data());
-    std::byte* aligned = scratch.data() + (kCacheLine - begin % kCacheLine) % kCacheLine;
-    auto offset = offsets.begin();
-    for (const Spec& spec : config.specs()) {
-      if (spec.role == TRP_ACTION) continue;
-      outputs.push_back(spec.role == TRP_INFO ? nullptr : aligned + *offset);
-      ++offset;
+  Share(const Config& config, const Layout& layout) : task(config.task()), scratch(layout.scratch_bytes) {
+    for (const Target& target : layout.targets) {
+      outputs.push_back(target.scratch == Target::kNoScratch ? nullptr : scratch.data() + target.scratch);
     }
   }
   ~Share() {
@@ -56,27 +41,22 @@ struct alignas(kCacheLine) BareLoop::Share {
   const trp_task& task;
   std::uint32_t first_env = 0, last_env = 0;
   std::vector<Env> envs;
-  std::vector<std::byte> scratch;
+  ZeroedBytes scratch;
   std::vector<void*> outputs;  // in scratch
   trp_error error{};
   std::size_t next_action = 0;
   std::int64_t episodes = 0;  // that ended in this run
-  trp_status status = TRP_OK;
-  std::string message;
 };
 
 BareLoop::BareLoop(std::shared_ptr<const Config> config, std::uint32_t num_envs, int num_threads,
                    std::int64_t max_episode_steps)
-    : config_(std::move(config)), max_episode_steps_(max_episode_steps) {
+    : config_(std::move(config)), layout_(*config_, {}), max_episode_steps_(max_episode_steps) {
   if (num_envs < 1 || num_threads < 1) {
     throw StatusError(TRP_INVALID_ARGUMENT, "a bare loop has at least one env and one thread");
   }
-  for (const Spec& spec : config_->specs()) {
-    if (spec.role == TRP_ACTION) action_bytes_.push_back(spec.size() * ItemSize(spec.dtype));
-  }
   const std::uint64_t count = std::min(num_envs, static_cast<std::uint32_t>(num_threads));
   for (std::uint64_t i = 0; i < count; ++i) {
-    auto share = std::make_unique<Share>(*config_);
+    auto share = std::make_unique<Share>(*config_, layout_);
     share->first_env = static_cast<std::uint32_t>(num_envs * i / count);
     share->last_env = static_cast<std::uint32_t>(num_envs * (i + 1) / count);
     share->next_action = share->first_env;
@@ -91,13 +71,13 @@ BareLoop::~BareLoop() = default;
 
 std::int64_t BareLoop::Run(std::int64_t steps, const Actions& actions) {
   OnAllThreads([&](Share& share) {
-    std::vector<const void*> action(action_bytes_.size());
+    std::vector<const void*> action(layout_.actions.size());
     share.episodes = 0;
     for (std::int64_t step = 0; step < steps; ++step) {
       for (Share::Env& env : share.envs) {
         if (++share.next_action >= actions.num_rows) share.next_action = 0;
         for (std::size_t i = 0; i < action.size(); ++i) {
-          action[i] = actions.rows[i] + share.next_action * action_bytes_[i];
+          action[i] = actions.rows[i] + share.next_action * layout_.actions[i].row_bytes;
         }
         trp_step_result result{};
         share.Check(share.task.step(env.env, action.data(), share.outputs.data(), &result, &share.error));
@@ -115,24 +95,15 @@ std::int64_t BareLoop::Run(std::int64_t steps, const Actions& actions) {
   return episodes;
 }
 
-// On the calling thread and as many others as it takes; throws what the first of them threw.
+// On the calling thread and as many others as it takes; throws what the first of them threw, when all are
+// done.
 void BareLoop::OnAllThreads(const std::function<void(Share&)>& work) {
-  const auto guarded = [&](Share& share) {
-    share.status = TRP_OK;
-    try {
-      work(share);
-    } catch (const StatusError& e) {
-      share.status = e.status;
-      share.message = e.what();
-    }
-  };
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < shares_.size(); ++i) threads.emplace_back(guarded, std::ref(*shares_[i]));
-  guarded(*shares_[0]);
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& share : shares_) {
-    if (share->status != TRP_OK) throw StatusError(share->status, share->message);
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < shares_.size(); ++i) {
+    others.push_back(std::async(std::launch::async, work, std::ref(*shares_[i])));
   }
+  work(*shares_[0]);
+  for (auto& other : others) other.get();
 }
 
 }  // namespace torchrl_pool::core

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "layout.h"
 #include "plugin.h"
 
 namespace torchrl_pool::core {
@@ -39,8 +40,8 @@ class BareLoop {
   void OnAllThreads(const std::function<void(Share&)>& work);
 
   const std::shared_ptr<const Config> config_;
+  const Layout layout_;
   const std::int64_t max_episode_steps_;
-  std::vector<std::size_t> action_bytes_;  // of a row
   std::vector<std::unique_ptr<Share>> shares_;
 };
 

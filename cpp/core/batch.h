@@ -14,18 +14,26 @@ namespace torchrl_pool::core {
 // Where the columns of one batch lie. Bases may be null: nobody wants that column.
 struct Batch {
   ApartVector<std::byte*> base;
+  ApartVector<std::size_t> row_bytes;
   ApartVector<std::size_t> stride;  // bytes from a row to the next
   bool is_packed = true;            // each row follows the one before
 
-  void AddColumn(std::size_t row_bytes) {
+  void AddColumn(std::size_t bytes) {
     base.push_back(nullptr);
-    stride.push_back(row_bytes);
+    row_bytes.push_back(bytes);
+    stride.push_back(bytes);
   }
   // Copied, so that what threads read at every env stays where it lies apart.
   void SetBases(std::span<std::byte* const> addresses) { base.assign(addresses.begin(), addresses.end()); }
   void SetStrides(const std::vector<std::size_t>& bytes) {
     stride.assign(bytes.begin(), bytes.end());
     is_packed = false;
+  }
+  // Where bases are those of this row, and not of row 0.
+  void BeginAt(std::size_t row) {
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      if (base[i]) base[i] -= row * stride[i];
+    }
   }
   std::byte* Row(std::size_t column, std::size_t row) const {
     return base[column] ? base[column] + row * stride[column] : nullptr;

@@ -1,7 +1,6 @@
 #include "chain.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 
 #include "cache_line.h"
@@ -76,8 +75,9 @@ void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, Whe
   RowMemory& memory = ThisThreadsMemory();
   const std::size_t columns = num_columns(), carried = columns_.carried.size(), temps = temp_offsets_.size();
   if (memory.values.size() < columns + carried + temps) memory.values.resize(columns + carried + temps);
-  const auto most =
-      temps == 0 ? count : static_cast<std::uint32_t>(std::max<std::size_t>(1, kTempBytes / temp_bytes_));
+  const auto most = temp_bytes_ == 0
+                        ? count
+                        : static_cast<std::uint32_t>(std::max<std::size_t>(1, kTempBytes / temp_bytes_));
   for (const std::uint32_t end = first + count; first < end; first += most) {
     Rows* value = memory.values.data();
     for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, first);
@@ -102,12 +102,6 @@ void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows&
   const std::lock_guard lock(LearningMutex());
   for (const auto& stage : StagesOf(phase, when)) {
     if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
-  }
-}
-
-void Chain::Clear(const Batch& batch, std::uint32_t row) const {
-  for (std::size_t i = 0; i < columns_.columns.size(); ++i) {
-    if (std::byte* to = batch.Row(columns_.pool + i, row)) std::memset(to, 0, columns_.columns[i]);
   }
 }
 

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "rows.h"
@@ -151,18 +150,12 @@ class Chain {
   bool HasStages(std::size_t phase, When when) const { return !StagesOf(phase, when).empty(); }
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
-  std::size_t num_pool_columns() const { return columns_.pool; }
-  std::size_t column_bytes(std::size_t i) const { return columns_.columns[i]; }
-  std::size_t carried_bytes(std::size_t i) const { return columns_.carried[i]; }
 
   // Runs the stages of a phase on the rows of consecutive envs of a batch.
   void Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t first,
            std::uint32_t count) const;
   // Lets the stages of a phase that learn see these rows.
   void Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
-
-  // Zeros in the chain's columns of a row.
-  void Clear(const Batch& batch, std::uint32_t row) const;
 
  private:
   using Stages = std::vector<std::shared_ptr<ChainStage>>;

@@ -5,9 +5,10 @@
 #include <iterator>
 #include <utility>
 
+#include "chain.h"
 #include "errors.h"
 #include "perturb.h"
-#include "root.h"
+#include "phases.h"
 
 namespace torchrl_pool::core {
 namespace {

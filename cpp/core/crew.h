@@ -32,16 +32,12 @@ class Crew : public Deliverer {
   virtual void Start() = 0;  // once, at first; throws PoolError
   virtual int num_threads() const = 0;
 
-  // How to do a ticket's visits, if somebody waits for them at once or does so later.
-  virtual Plan PlanFor(const Ticket& ticket, bool at_once) const = 0;
-  // Puts the ticket in flight. Under an inline plan it then rests until it is waited for.
+  // Plans a ticket's visits, and puts it in flight. Under an inline plan it then rests until it is waited
+  // for.
   virtual void Begin(Ticket& ticket) = 0;
   // Works, where the ticket's plan says so, until the ticket has finished. Throws Interrupted.
   virtual void WaitFor(Ticket& ticket, InterruptCheck interrupted) = 0;
 
-  // Gives up visits that take longer than the step timeout, and wakes whoever has work that waits. To be
-  // called now and then by whoever waits.
-  virtual void LookAfterWork() = 0;
   // What belongs to threads that have come back after they were given up.
   virtual void FreeHung() {}
   // One of these envs, which ascend, in which a thread that was given up still is.
@@ -52,7 +48,6 @@ class Crew : public Deliverer {
   virtual void Stop() = 0;                                      // no more work is begun
   virtual bool WaitForThreads(InterruptCheck interrupted) = 0;  // but for those that hang; false: interrupted
   virtual bool Join() = 0;  // those that have ended; false: there are others, which may be in any env
-  virtual bool AnyHung() const { return false; }
 
  protected:
   Crew(EnvTable& envs, TicketBox& tickets) : envs_(envs), tickets_(tickets) {}

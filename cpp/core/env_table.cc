@@ -40,7 +40,7 @@ EnvTable::EnvTable(std::vector<EnvRequest> envs, const LayoutOptions& options)
     if (one_config_) break;
     const Config& first = *requests_[0].config;
     std::string mismatch = Mismatch(first, *env.config);
-    if (mismatch.empty() && layout_.shows_pictures && first.RenderSize() != env.config->RenderSize()) {
+    if (mismatch.empty() && options.from_pixels && first.RenderSize() != env.config->RenderSize()) {
       mismatch = std::string("the pictures of '") + first.task().id + "' and '" + env.config->task().id +
                  "' differ in size";
     }
@@ -120,7 +120,8 @@ void EnvTable::CheckActions(const Batch& actions, std::span<const std::uint32_t>
   }
 }
 
-void EnvTable::RefuseIndex(std::uint32_t env) const {
+void EnvTable::CheckIndex(std::uint64_t env) const {
+  if (env < size()) return;
   throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(env) + " is out of range for " +
                                               std::to_string(size()) + " envs");
 }

@@ -58,9 +58,7 @@ class EnvTable {
   void CheckStates(Op op, std::span<const std::uint32_t> envs) const;
   void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs) const;
 
-  void CheckIndex(std::uint32_t env) const {  // throws StatusError
-    if (env >= size()) RefuseIndex(env);
-  }
+  void CheckIndex(std::uint64_t env) const;  // throws StatusError
   EnvState state(std::uint32_t env) const { return states_[env]; }
 
   void SetState(std::span<const std::uint32_t> envs, EnvState state);
@@ -74,7 +72,6 @@ class EnvTable {
 
  private:
   [[noreturn]] void Refuse(Op op, std::uint32_t env) const;
-  [[noreturn]] void RefuseIndex(std::uint32_t env) const;
 
   const std::vector<EnvRequest> requests_;
   const Layout layout_;

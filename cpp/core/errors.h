@@ -3,9 +3,9 @@
 #define TORCHRL_POOL_CORE_ERRORS_H_
 
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,11 +26,11 @@ class StatusError : public std::runtime_error {
   const trp_status status;
 };
 
-// What of these bytes is UTF-8, with a question mark for what is not.
-std::string ToUtf8(std::string_view bytes);
-
-// The message of a plugin, which may have filled it to the brim, in the middle of a character.
-std::string MessageOf(const trp_error& error);
+// The message of a plugin, which may have filled it to the brim. As all messages: bytes that are to be UTF-8,
+// which whoever shows them makes sure of.
+inline std::string MessageOf(const trp_error& error) {
+  return {error.message, strnlen(error.message, sizeof error.message)};
+}
 
 struct EnvFault {
   static constexpr std::int64_t kInReset = 0, kInCreation = -1;

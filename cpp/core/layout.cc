@@ -1,17 +1,14 @@
 #include "layout.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 #include <utility>
 
 #include "cache_line.h"
 #include "errors.h"
-#include "stages/convert.h"
 #include "stages/episode.h"
+#include "stages/observation.h"
 #include "stages/one_hot.h"
-#include "stages/picture.h"
-#include "stages/refuse_nan.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -79,10 +76,8 @@ std::size_t Layout::AddColumn(Spec spec) {
   return outputs.size() - 1;
 }
 
-template <class Kind, class... Args>
-void Layout::AddStage(Args&&... args) {
-  auto stage = std::make_unique<Kind>(std::forward<Args>(args)...);
-  stage->state_offset = Reserve(&state_bytes, stage->state_bytes(), alignof(std::max_align_t));
+void Layout::AddStage(Stage stage) {
+  stage.state_offset = Reserve(&state_bytes, stage.state_bytes, alignof(std::max_align_t));
   stages.push_back(std::move(stage));
 }
 
@@ -108,16 +103,16 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
   if (is_observation && options.from_pixels && options.pixels_only) return;  // written, and seen by nobody
 
   if (options.refuse_nan && spec.dtype == TRP_FLOAT32) {
-    AddStage<RefuseNan<float>>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
+    AddStage(RefuseNan<float>(output, spec.name, spec.size(), spec.role == TRP_REWARD));
   } else if (options.refuse_nan && spec.dtype == TRP_FLOAT64) {
-    AddStage<RefuseNan<double>>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
+    AddStage(RefuseNan<double>(output, spec.name, spec.size(), spec.role == TRP_REWARD));
   }
   Spec seen = spec;
   if (is_observation && options.one_hot && !spec.categories.empty()) {
     seen.shape = spec.OneHotShape();
     seen.categories = spec.Choices();
     seen.one_hot = true;
-    AddStage<EncodeOneHot>(output, AddColumn(std::move(seen)), spec.name, spec.categories);
+    AddStage(EncodeOneHot(output, AddColumn(std::move(seen)), spec.name, spec.categories));
     return;
   }
   if (is_observation && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
@@ -125,9 +120,9 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
     seen.dtype = static_cast<trp_dtype>(options.float_dtype);
     const std::size_t column = AddColumn(std::move(seen));
     if (spec.dtype == TRP_FLOAT64) {
-      AddStage<Convert<double, float>>(output, column, spec.size());
+      AddStage(Convert<double, float>(output, column, spec.size()));
     } else {
-      AddStage<Convert<float, double>>(output, column, spec.size());
+      AddStage(Convert<float, double>(output, column, spec.size()));
     }
     return;
   }
@@ -153,16 +148,15 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
   }
   if (options.from_pixels) {
     const auto [height, width] = config.RenderSize();
-    AddStage<Picture>(AddColumn(
-        {kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}}));
-    shows_pictures = true;
+    AddStage(Picture(AddColumn(
+        {kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}})));
   }
   terminated = AddColumn(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
   truncated = AddColumn(Flag("truncated", "the episode was cut off", TRP_DONE));
   done = AddColumn(Flag("done", "terminated or truncated", TRP_DONE));
   if (wanted(kStepCount)) {
-    AddStage<StepCount>(
-        AddColumn({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}}));
+    AddStage(StepCount(
+        AddColumn({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}})));
   }
   std::size_t output = 0;
   for (const Spec& spec : config.specs()) {
@@ -170,22 +164,22 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     if (spec.role == TRP_REWARD && HasOneReward(config) && wanted(kExactReward)) {
       const char* help = "reward before it is rounded to float32";
       const Spec exact{kExactReward, help, TRP_INFO, TRP_FLOAT64, {1}, {}, {}, {}};
-      AddStage<ExactReward>(output, AddColumn(exact));
+      AddStage(ExactReward(output, AddColumn(exact)));
     }
     if (spec.role == TRP_REWARD && wanted(EpisodeKey(spec.name))) {
       const std::string key = EpisodeKey(spec.name);
       const char* help = "sum of rewards since the last reset";
       const std::size_t column = AddColumn({key, help, TRP_INFO, spec.dtype, spec.shape, {}, {}, {}});
       if (spec.dtype == TRP_FLOAT64) {
-        AddStage<EpisodeReward<double>>(output, column, key, spec.size());
+        AddStage(EpisodeReward<double>(output, column, key, spec.size()));
       } else {
-        AddStage<EpisodeReward<float>>(output, column, key, spec.size());
+        AddStage(EpisodeReward<float>(output, column, key, spec.size()));
       }
     }
     ++output;
   }
   if (wanted(kIsInit)) {
-    AddStage<IsInit>(AddColumn(Flag(kIsInit, "whether an episode begins here", TRP_INFO)));
+    AddStage(IsInit(AddColumn(Flag(kIsInit, "whether an episode begins here", TRP_INFO))));
   }
   if (!unknown.empty()) RefuseInfoKey(config, unknown.front());
 }

@@ -14,8 +14,6 @@
 #define TORCHRL_POOL_CORE_LAYOUT_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,19 +64,16 @@ struct Layout {
   std::vector<OutputColumn> outputs;                    // in the order in which batches list them
   std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]: columns that the executor writes
 
-  std::vector<Target> targets;                 // of the env's outputs, in its order
-  std::vector<std::unique_ptr<Stage>> stages;  // in the order in which they run
-  std::size_t scratch_bytes = 0;               // of one thread
-  std::size_t state_bytes = 0;                 // of one env, for all stages
-
-  bool shows_pictures = false;  // there is a column of the envs' pictures
+  std::vector<Target> targets;    // of the env's outputs, in its order
+  std::vector<Stage> stages;      // in the order in which they run
+  std::size_t scratch_bytes = 0;  // of one thread
+  std::size_t state_bytes = 0;    // of one env, for all stages
 
  private:
   std::size_t AddColumn(Spec spec);
   void AddAction(const Spec& spec, bool one_hot);
   void AddOutput(const Spec& spec, const LayoutOptions& options, bool is_wanted);
-  template <class Kind, class... Args>
-  void AddStage(Args&&... args);
+  void AddStage(Stage stage);
 };
 
 // The names of the executor's own info keys.

@@ -67,11 +67,7 @@ void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone) {
   Perturb();
   std::lock_guard lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
-  for (const std::uint32_t env : envs) {
-    alone_[env] = alone;
-    ready_alone_[env] = false;
-    if (alone) queue.alone.push_back(env);
-  }
+  for (const std::uint32_t env : envs) sent_[env] = {alone ? How::kAlone : How::kWithOthers, op};
   if (!alone) queue.outstanding += envs.size();
 }
 
@@ -83,16 +79,16 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
     for (EnvFault& fault : faults) {
-      const bool alone = alone_[static_cast<std::size_t>(fault.env_index)] != 0;
-      (alone ? queue.faults_alone : queue.faults).push_back(std::move(fault));
+      const bool alone = sent_[static_cast<std::size_t>(fault.env_index)].how == How::kAlone;
+      (alone ? faults_alone_ : queue.faults).push_back(std::move(fault));
     }
     for (std::size_t i = 0; i < envs.size(); ++i) {
-      const std::uint32_t env = envs[i];
-      results_[env] = results[i];
-      if (alone_[env]) {
-        ready_alone_[env] = true;
+      Sent& sent = sent_[envs[i]];
+      sent.result = results[i];
+      if (sent.how == How::kAlone) {
+        sent.how = How::kAloneAndReady;
       } else if (results[i] != Result::kFailed) {
-        queue.ready.push_back(env);
+        queue.ready.push_back(envs[i]);
       }
     }
     wake = WakesSomebody(queue);
@@ -107,7 +103,7 @@ void Outbox::PutBack(const Received& received) {
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(received.op)];
     if (received.alone) {
-      queue.alone.insert(queue.alone.end(), received.envs.begin(), received.envs.end());
+      sent_[received.envs[0]].how = How::kAloneAndReady;
     } else {
       queue.ready.insert(queue.ready.begin(), received.envs.begin(), received.envs.end());
       queue.outstanding += received.envs.size();
@@ -117,7 +113,6 @@ void Outbox::PutBack(const Received& received) {
 }
 
 bool Outbox::WakesSomebody(const Queue& queue) {
-  if (queue.waiting_alone > 0) return true;
   const auto goes_on = [&](std::size_t count) {
     return queue.ready.size() >= count || !queue.faults.empty();
   };
@@ -126,7 +121,7 @@ bool Outbox::WakesSomebody(const Queue& queue) {
 
 template <class Enough>
 bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
-                       const InterruptCheck& interrupted, const Enough& enough) {
+                       InterruptCheck interrupted, const Enough& enough) {
   // However often other threads' results wake this one, it asks in time.
   auto next_check = Clock::now() + kInterruptPeriod;
   while (true) {
@@ -145,6 +140,7 @@ bool Outbox::WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<C
     bool stop = false;
     {
       const Unlocked unlocked(lock);
+      deliverer_.LookAfterWork();
       stop = interrupted();  // may take a lock of its own, or throw
       Perturb();
     }
@@ -169,7 +165,8 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   queue.ready.erase(queue.ready.begin(), end);
   queue.outstanding -= count;
   Sort(received.envs);
-  for (const std::uint32_t env : received.envs) received.resets.push_back(results_[env] == Result::kReset);
+  for (const std::uint32_t env : received.envs)
+    received.resets.push_back(sent_[env].result == Result::kReset);
   return received;
 }
 
@@ -188,7 +185,7 @@ void Outbox::Sort(std::vector<std::uint32_t>& envs) {
 
 std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::size_t most,
                                                 std::optional<Clock::duration> timeout,
-                                                const InterruptCheck& interrupted) {
+                                                InterruptCheck interrupted) {
   const auto deadline = DeadlineOf(timeout);
   Perturb();
   std::unique_lock lock(mutex_);
@@ -222,42 +219,34 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
 
 std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
                                                      std::optional<Clock::duration> timeout,
-                                                     const InterruptCheck& interrupted) {
+                                                     InterruptCheck interrupted) {
   const auto deadline = DeadlineOf(timeout);
   Perturb();
   std::unique_lock lock(mutex_);
-  Queue& queue = queues_[static_cast<std::size_t>(op)];
-  const auto is_sent = [&] { return std::find(queue.alone.begin(), queue.alone.end(), env); };
-  if (is_sent() == queue.alone.end()) {
+  Sent& sent = sent_[env];
+  const auto is_sent = [&] { return sent.op == op && sent.how != How::kWithOthers; };
+  if (!is_sent()) {
     throw PoolError("env " + std::to_string(env) + " was not sent by itself with async_" + NameOf(op) +
                     "_send");
   }
-  ++queue.waiting_alone;
-  bool in_time = false;
-  try {
-    in_time = WaitUntil(lock, deadline, interrupted, [&] { return ready_alone_[env] != 0; });
-  } catch (...) {
-    --queue.waiting_alone;
-    throw;
+  {
+    const Awaited awaited(queues_[static_cast<std::size_t>(op)].awaited, 0);
+    const auto has = [&] { return sent.how != How::kAlone; };
+    if (!WaitUntil(lock, deadline, interrupted, has)) return std::nullopt;
   }
-  --queue.waiting_alone;
-  if (!in_time) return std::nullopt;
-  const auto sent = is_sent();
-  if (sent == queue.alone.end()) {
-    throw PoolError("another thread has received env " + std::to_string(env));
-  }
-  queue.alone.erase(sent);
+  if (!is_sent()) throw PoolError("another thread has received env " + std::to_string(env));
+  sent.how = How::kWithOthers;
   Received received;
   received.op = op;
   received.alone = true;
-  for (auto fault = queue.faults_alone.begin(); fault != queue.faults_alone.end(); ++fault) {
+  for (auto fault = faults_alone_.begin(); fault != faults_alone_.end(); ++fault) {
     if (static_cast<std::uint32_t>(fault->env_index) != env) continue;
     received.faults.push_back(std::move(*fault));
-    queue.faults_alone.erase(fault);
+    faults_alone_.erase(fault);
     return received;
   }
   received.envs.push_back(env);
-  received.resets.push_back(results_[env] == Result::kReset);
+  received.resets.push_back(sent.result == Result::kReset);
   return received;
 }
 

@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -24,6 +23,9 @@ class Deliverer {
   using Clock = std::chrono::steady_clock;
 
   virtual std::uint64_t Deliveries() const { return 0; }
+  // Gives up visits that take longer than the step timeout, and wakes whoever has work that waits. To be
+  // called now and then by whoever waits.
+  virtual void LookAfterWork() = 0;
   // Works, or lets another thread work, until more has been delivered than at the time of this number of
   // deliveries, or until the time is over. False, at once, where there are threads that work by themselves.
   virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
@@ -39,7 +41,7 @@ class Deliverer {
 class Outbox {
  public:
   // Asked now and then while waiting, without a lock held; true gives the wait up.
-  using InterruptCheck = std::function<bool()>;
+  using InterruptCheck = bool (*)();
   using Clock = std::chrono::steady_clock;
 
   struct Received {
@@ -51,11 +53,7 @@ class Outbox {
   };
 
   Outbox(std::uint32_t num_envs, Deliverer& deliverer)
-      : deliverer_(deliverer),
-        results_(num_envs),
-        alone_(num_envs),
-        ready_alone_(num_envs),
-        is_taken_((num_envs + 63) / 64) {}
+      : deliverer_(deliverer), sent_(num_envs), is_taken_((num_envs + 63) / 64) {}
 
   // Ends all waiting, now and from now on, with a PoolError.
   void Close();
@@ -76,20 +74,24 @@ class Outbox {
   // value when the time is over before. Throws PoolError where fewer than `least` are outstanding, and
   // Interrupted.
   std::optional<Received> Receive(Op op, std::size_t least, std::size_t most,
-                                  std::optional<Clock::duration> timeout, const InterruptCheck& interrupted);
+                                  std::optional<Clock::duration> timeout, InterruptCheck interrupted);
   // The same for one env that was sent by itself.
   std::optional<Received> ReceiveAlone(Op op, std::uint32_t env, std::optional<Clock::duration> timeout,
-                                       const InterruptCheck& interrupted);
+                                       InterruptCheck interrupted);
 
  private:
+  // What was sent with others.
   struct Queue {
-    std::size_t outstanding = 0;  // sent with others and not yet received
+    std::size_t outstanding = 0;  // not yet received
     std::deque<std::uint32_t> ready;
     std::vector<EnvFault> faults;
-    std::vector<std::uint32_t> alone;  // sent by themselves and not yet received
-    std::vector<EnvFault> faults_alone;
-    std::vector<std::size_t> awaited;  // by each thread that waits: how many results
-    int waiting_alone = 0;             // threads that wait for one env
+    std::vector<std::size_t> awaited;  // by each thread that waits: how many results; 0: one env's, by itself
+  };
+  enum class How : std::uint8_t { kWithOthers, kAlone, kAloneAndReady };
+  struct Sent {
+    How how = How::kWithOthers;  // received, too
+    Op op = Op::kReset;
+    Result result = Result::kOk;
   };
 
   // Whether any thread that waits can go on. Waking one for each of 32 results would cost more than they do.
@@ -98,7 +100,7 @@ class Outbox {
   // Under mutex_: waits until `enough` holds. False: the time is over.
   template <class Enough>
   bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
-                 const InterruptCheck& interrupted, const Enough& enough);
+                 InterruptCheck interrupted, const Enough& enough);
   Received Take(Op op, std::size_t count);
   void Sort(std::vector<std::uint32_t>& envs);
 
@@ -107,10 +109,9 @@ class Outbox {
   std::condition_variable delivered_;
   bool closed_ = false;
   std::array<Queue, kNumOps> queues_;
-  std::vector<Result> results_;            // per env
-  std::vector<std::uint8_t> alone_;        // per env: how it was sent
-  std::vector<std::uint8_t> ready_alone_;  // per env: sent by itself, and done
-  std::vector<std::uint64_t> is_taken_;    // scratch of Sort: a bit per env
+  std::vector<Sent> sent_;               // per env
+  std::vector<EnvFault> faults_alone_;   // of envs that were sent by themselves
+  std::vector<std::uint64_t> is_taken_;  // scratch of Sort: a bit per env
 };
 
 }  // namespace torchrl_pool::core

@@ -1,7 +1,6 @@
 #include "phases.h"
 
 #include "chain.h"
-#include "root.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -43,6 +42,26 @@ bool Enter(const Layout& layout, std::span<const std::uint32_t> all, Ticket& tic
 }
 
 }  // namespace
+
+bool CompletesRootInVisits(const Ticket& ticket) {
+  return ticket.completes_root && (!ticket.chain || ticket.chain->num_phases() == 1);
+}
+
+void CompleteRoot(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs) {
+  const bool may_reset = ticket.op == Op::kStepAndReset;
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    const Rows done = ticket.out.RowsFrom(layout.done, first);
+    for (std::size_t i = 0; i < ticket.out.base.size(); ++i) {
+      if (!ticket.root.base[i] || !ticket.out.base[i] || ticket.root.base[i] == ticket.out.base[i]) continue;
+      const Rows from = ticket.out.RowsFrom(i, first), to = ticket.root.RowsFrom(i, first);
+      if (may_reset) {
+        CopyRowsWhereNot(done, from, to, ticket.out.row_bytes[i], count);
+      } else {
+        CopyRows(from, to, ticket.out.row_bytes[i], count);
+      }
+    }
+  });
+}
 
 bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket) {
   if (ticket.phase == Phase::kRoot || !HasFurtherPhases(ticket)) return false;

@@ -16,6 +16,12 @@ bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket&
 // Does these envs' part of a phase that is not the visits.
 void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs);
 
+// Whether the root is complete once an env has been visited: no later phase of a chain writes to it.
+bool CompletesRootInVisits(const Ticket& ticket);
+// Where these envs go on with their episodes, their rows of the root are copied from `out`: everywhere, if
+// the step begins none.
+void CompleteRoot(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs);
+
 }  // namespace torchrl_pool::core
 
 #endif  // TORCHRL_POOL_CORE_PHASES_H_

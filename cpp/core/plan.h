@@ -19,10 +19,6 @@ constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps 
 struct Plan {
   int threads = 1;           // that it is worth having, the caller included if it helps
   bool caller_helps = true;  // whoever waits works too
-  bool at_once = true;       // and waits from the beginning
-
-  // The caller then does all of it, without any queue.
-  bool IsInline() const { return threads == 1 && caller_helps && at_once; }
 };
 
 }  // namespace torchrl_pool::core

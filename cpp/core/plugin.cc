@@ -15,6 +15,11 @@ namespace {
 // Of one entry of one env: far below what sizes in bytes could not count, far above what memory holds.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
+// A status of one of the plugin's functions, as an exception.
+void CheckStatus(int status, const std::string& id, const trp_error& error) {
+  if (status != TRP_OK) throw StatusError(static_cast<trp_status>(status), id + ": " + MessageOf(error));
+}
+
 // Whether a struct as large as the plugin's holds this member.
 #define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
 
@@ -59,10 +64,9 @@ void CheckTask(const std::string& path, const trp_task* task) {
   CheckOptions(task->reset_options, task->num_reset_options, id, fail);
 }
 
-// An option's value in the ABI's form, and what that points to.
+// An option's value in the ABI's form points to the value, and to what here is in another form.
 struct RawValue {
-  std::vector<std::int64_t> ints;
-  std::vector<double> floats;
+  std::int64_t truth = 0;
   std::vector<trp_entry> entries;
 };
 
@@ -75,18 +79,21 @@ trp_value ToValue(const OptionValue& value, const trp_option& option, RawValue* 
     if constexpr (std::is_same_v<T, std::monostate>) {
       out.is_none = 1;
       out.count = 0;
-    } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::int64_t>) {
-      raw->ints.assign(1, native);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      raw->truth = native;
+      out.ints = &raw->truth;
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      out.ints = &native;
     } else if constexpr (std::is_same_v<T, double>) {
-      raw->floats.assign(1, native);
+      out.floats = &native;
     } else if constexpr (std::is_same_v<T, std::string>) {
       out.string = native.c_str();
     } else {
       out.count = static_cast<std::int64_t>(native.size());
       if constexpr (std::is_same_v<T, std::vector<double>>) {
-        raw->floats = native;
+        out.floats = native.data();
       } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
-        raw->ints = native;
+        out.ints = native.data();
       } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
         for (const auto& string : native) raw->entries.push_back({string.c_str(), 0, nullptr});
       } else {
@@ -97,8 +104,6 @@ trp_value ToValue(const OptionValue& value, const trp_option& option, RawValue* 
     }
   };
   std::visit(set, value);
-  out.ints = raw->ints.data();
-  out.floats = raw->floats.data();
   out.entries = raw->entries.data();
   return out;
 }
@@ -225,10 +230,7 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
   }
   trp_error error{};
   trp_config* handle = nullptr;
-  const int status = task.open(&task, raw.data(), &handle, &error);
-  if (status != TRP_OK) {
-    throw StatusError(static_cast<trp_status>(status), std::string(task.id) + ": " + MessageOf(error));
-  }
+  CheckStatus(task.open(&task, raw.data(), &handle, &error), task.id, error);
   handle_.reset(handle);
 
   const trp_spec* spec = nullptr;
@@ -249,16 +251,11 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
       fail(name + "has unknown dtype " + std::to_string(spec->dtype));
     if (spec->ndim < 0 || spec->num_categories < 0)
       fail(name + "has a negative number of dimensions or categories");
-    for (std::int32_t i = 0; i < spec->ndim; ++i) {
-      if (spec->shape[i] < 0) fail(name + "has a negative extent");
-    }
     std::int64_t size = 1;
-    for (std::int32_t i = 0; i < spec->ndim; ++i) {
-      if (spec->shape[i] > 0 && size > kMostElements / spec->shape[i]) fail(name + "has too many elements");
-      size *= spec->shape[i];
-    }
-    for (std::int32_t i = 0; i < spec->num_categories; ++i) {
-      if (spec->categories[i] < 1) fail(name + "has a choice of nothing");
+    for (const std::int64_t extent : std::span(spec->shape, static_cast<std::size_t>(spec->ndim))) {
+      if (extent < 0) fail(name + "has a negative extent");
+      if (extent > 0 && size > kMostElements / extent) fail(name + "has too many elements");
+      size *= extent;
     }
     Spec copy{spec->name,
               spec->help ? spec->help : "",
@@ -276,24 +273,19 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
         for (double& value : *bound) value = static_cast<float>(value);
       }
     }
-    if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size())) {
-      throw StatusError(TRP_INVALID_ARGUMENT,
-                        std::string(task.id) + ": the discrete entry '" + copy.name +
-                            "' must be int64 with as many numbers of categories as elements");
-    }
+    if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size()))
+      fail("the discrete entry " + name + "must be int64 with as many numbers of categories as elements");
     if (!copy.categories.empty()) {
       const auto choices = copy.Choices();
       for (std::size_t i = 0; i < copy.categories.size(); ++i) {
+        if (copy.categories[i] < 1) fail(name + "has a choice of nothing");
         if (copy.categories[i] != choices[i % choices.size()])
           fail(name + "has numbers of categories that do not repeat along its last dimension");
       }
     }
-    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32 && copy.dtype != TRP_FLOAT64) {
-      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": rewards must be float32 or float64");
-    }
-    if (copy.role == TRP_DONE && copy.dtype != TRP_BOOL) {
-      throw StatusError(TRP_INVALID_ARGUMENT, std::string(task.id) + ": done flags must be bool");
-    }
+    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32 && copy.dtype != TRP_FLOAT64)
+      fail("rewards must be float32 or float64");
+    if (copy.role == TRP_DONE && copy.dtype != TRP_BOOL) fail("done flags must be bool");
     specs_.push_back(std::move(copy));
   }
 }
@@ -304,10 +296,7 @@ std::pair<std::int64_t, std::int64_t> Config::RenderSize() const {
   }
   std::int64_t height = 0, width = 0;
   trp_error error{};
-  const int status = task_.render_size(handle(), &height, &width, &error);
-  if (status != TRP_OK) {
-    throw StatusError(static_cast<trp_status>(status), std::string(task_.id) + ": " + MessageOf(error));
-  }
+  CheckStatus(task_.render_size(handle(), &height, &width, &error), task_.id, error);
   return {height, width};
 }
 
@@ -339,8 +328,7 @@ ResetOptions::ResetOptions(std::shared_ptr<const Config> config,
   }
   trp_error error{};
   trp_reset* handle = nullptr;
-  const int status = task.open_reset(config_->handle(), chosen.data(), &handle, &error);
-  if (status != TRP_OK) fail(static_cast<trp_status>(status), MessageOf(error));
+  CheckStatus(task.open_reset(config_->handle(), chosen.data(), &handle, &error), task.id, error);
   handle_ = {handle, task.close_reset};
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -96,11 +97,12 @@ void Pool::Select(Ticket& ticket, const std::uint8_t* mask) {
 }
 
 void Pool::Select(Ticket& ticket, Run envs) {
-  if (envs.count > envs_.size() || envs.first > envs_.size() - envs.count) {
-    const std::uint64_t last = std::uint64_t{envs.first} + envs.count - 1;
+  try {
+    const std::uint64_t end = std::uint64_t{envs.first} + envs.count;
+    if (end > envs_.size()) envs_.CheckIndex(end - 1);
+  } catch (...) {
     tickets_.Drop(ticket);
-    throw StatusError(TRP_INVALID_ARGUMENT, "env_index " + std::to_string(last) + " is out of range for " +
-                                                std::to_string(envs_.size()) + " envs");
+    throw;
   }
   ticket.envs = envs_.all().subspan(envs.first, envs.count);
 }
@@ -129,7 +131,6 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
     } else {
       for_later_.push_back(&ticket);
     }
-    ticket.plan = crew_->PlanFor(ticket, at_once);
     crew_->Begin(ticket);
   } catch (...) {
     tickets_.Drop(ticket);
@@ -144,7 +145,7 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
     waiting_.push_back(std::this_thread::get_id());
   }
   try {
-    if (meanwhile && !ticket.plan.IsInline()) meanwhile();
+    if (meanwhile && !ticket.IsInline()) meanwhile();
     crew_->WaitFor(ticket, interrupted);
   } catch (...) {
     GiveUp(ticket, at_once);
@@ -192,20 +193,25 @@ void Pool::Leave() {
 // Waits for what interrupted calls have left behind.
 std::unique_lock<std::mutex> Pool::LockSettled(InterruptCheck interrupted) {
   while (true) {
-    Ticket* ticket = nullptr;
-    {
-      auto lock = Lock();
-      if (abandoned_.empty()) return lock;
-      ticket = abandoned_.back();
-      ticket->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    auto lock = Lock();
+    if (abandoned_.empty()) return lock;
+    Ticket& ticket = *abandoned_.back();
+    ticket.users.fetch_add(1, std::memory_order_relaxed);
+    waiting_.push_back(std::this_thread::get_id());
+    lock.unlock();
+    const auto leave = [&] {
+      tickets_.Drop(ticket);
+      lock.lock();
+      Leave();
+      lock.unlock();
+    };
     try {
-      crew_->WaitFor(*ticket, interrupted);
+      crew_->WaitFor(ticket, interrupted);
     } catch (...) {
-      tickets_.Drop(*ticket);
+      leave();
       throw;
     }
-    tickets_.Drop(*ticket);
+    leave();
     SettleFinished();
   }
 }
@@ -253,6 +259,7 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
     ticket.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
     ticket.root = async_root_;
     ticket.outbox = &outbox_;
+    ticket.at_once = false;
     if (op == Op::kReset) CheckNotHung(ticket.envs);
     envs_.CheckStates(op, ticket.envs);
     for (std::size_t i = 0; op != Op::kReset && i < async_actions_.size(); ++i) {
@@ -263,7 +270,6 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
     if (op != Op::kReset) envs_.CheckActions(ticket.actions, ticket.envs);
     envs_.SetState(ticket.envs, EnvState::kInFlight);
     outbox_.Expect(op, envs, alone);
-    ticket.plan = crew_->PlanFor(ticket, false);
     crew_->Begin(ticket);
   } catch (...) {
     tickets_.Drop(ticket);
@@ -275,7 +281,7 @@ std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::siz
                                               std::optional<Outbox::Clock::duration> timeout,
                                               InterruptCheck interrupted) {
   (void)Lock();
-  return Checked(outbox_.Receive(op, least, most, timeout, LookingAfterWork(interrupted)));
+  return Checked(outbox_.Receive(op, least, most, timeout, interrupted));
 }
 
 std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
@@ -283,20 +289,13 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
                                                    InterruptCheck interrupted) {
   (void)Lock();
   envs_.CheckIndex(env);
-  return Checked(outbox_.ReceiveAlone(op, env, timeout, LookingAfterWork(interrupted)));
-}
-
-Outbox::InterruptCheck Pool::LookingAfterWork(InterruptCheck interrupted) {
-  return [this, interrupted] {
-    crew_->LookAfterWork();
-    return interrupted();
-  };
+  return Checked(outbox_.ReceiveAlone(op, env, timeout, interrupted));
 }
 
 std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
   if (!received) crew_->LookAfterWork();
   if (!received || received->faults.empty()) return received;
-  const auto lock = Lock();
+  const std::lock_guard lock(mutex_);  // closed or not: nobody else knows of these faults
   envs_.MarkFailed(received->faults);
   throw envs_.FailureOf(std::move(received->faults));
 }
@@ -419,7 +418,7 @@ bool Pool::FreeAll() {
   for (const std::uint32_t env : envs_.all()) {
     if (!crew_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
-  if (crew_->AnyHung()) return false;
+  if (crew_->FindHung(envs_.all())) return false;
   for (const auto* tickets : {&for_later_, &abandoned_}) {
     for (Ticket* ticket : *tickets) ticket->owner.reset();
   }

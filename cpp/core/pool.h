@@ -9,7 +9,6 @@
 #ifndef TORCHRL_POOL_CORE_POOL_H_
 #define TORCHRL_POOL_CORE_POOL_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -144,7 +143,6 @@ class Pool {
   void SettleFinished();
   void Leave();
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
-  Outbox::InterruptCheck LookingAfterWork(InterruptCheck interrupted);
   bool FreeAll();
 
   const unsigned fork_generation_;

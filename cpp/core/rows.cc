@@ -1,6 +1,5 @@
 #include "rows.h"
 
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 

@@ -60,7 +60,7 @@ class Reader {
 };
 
 // The words may quote what was read.
-[[noreturn]] void Refuse(const std::string& why) { throw StatusError(TRP_INVALID_ARGUMENT, ToUtf8(why)); }
+[[noreturn]] void Refuse(const std::string& why) { throw StatusError(TRP_INVALID_ARGUMENT, why); }
 
 void CheckHeader(Reader& reader, const EnvSlot& slot, std::uint32_t env_index) {
   if (reader.Text(kMagic.size()) != kMagic) {
@@ -80,8 +80,8 @@ void CheckHeader(Reader& reader, const EnvSlot& slot, std::uint32_t env_index) {
 
 std::vector<const Stage*> StagesWithState(const Layout& layout) {
   std::vector<const Stage*> stages;
-  for (const auto& stage : layout.stages) {
-    if (stage->state_bytes() > 0) stages.push_back(stage.get());
+  for (const Stage& stage : layout.stages) {
+    if (stage.state_bytes > 0) stages.push_back(&stage);
   }
   return stages;
 }
@@ -97,11 +97,10 @@ std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layo
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string name = reader.Text();
     const auto size = reader.Number<std::uint64_t>();
-    if (i >= stages.size() || stages[i]->state_name() != name || stages[i]->state_bytes() != size)
-      refuse(name);
+    if (i >= stages.size() || stages[i]->state_name != name || stages[i]->state_bytes != size) refuse(name);
     states.push_back(reader.Bytes(size));
   }
-  if (count < stages.size()) refuse(stages[count]->state_name());
+  if (count < stages.size()) refuse(stages[count]->state_name);
   return states;
 }
 
@@ -110,8 +109,7 @@ void BeginEpisode(const Layout& layout, EnvSlot& slot, std::uint32_t env_index) 
   Scratch scratch(layout);
   Ticket ticket;
   ticket.op = Op::kReset;
-  ticket.out.base.assign(layout.outputs.size(), nullptr);
-  ticket.out.stride.assign(layout.outputs.size(), 0);
+  for (const OutputColumn& column : layout.outputs) ticket.out.AddColumn(column.row_bytes);
   if (Visitor(layout, ticket, scratch).Visit(env_index, slot) == Result::kFailed) {
     ThrowUnlessOk(TRP_RUNTIME_ERROR, slot, env_index, scratch.error);
   }
@@ -138,9 +136,9 @@ std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, s
   const auto stages = StagesWithState(layout);
   writer.Number<std::uint64_t>(stages.size());
   for (const Stage* stage : stages) {
-    writer.Text(stage->state_name());
-    writer.Number<std::uint64_t>(stage->state_bytes());
-    writer.Bytes(slot.state + stage->state_offset, stage->state_bytes());
+    writer.Text(stage->state_name);
+    writer.Number<std::uint64_t>(stage->state_bytes);
+    writer.Bytes(slot.state + stage->state_offset, stage->state_bytes);
   }
   trp_error error{};
   std::size_t size = 0;

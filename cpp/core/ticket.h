@@ -81,6 +81,9 @@ struct Ticket {
   std::atomic<int> users{0};          // its submitter, and threads that hang in it
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
 
+  // Whoever waits does all of it, without any queue.
+  bool IsInline() const { return at_once && plan.caller_helps && plan.threads == 1; }
+
   [[maybe_unused]] Gap after;
 };
 

@@ -2,10 +2,8 @@
 // words are found only for what is wrong.
 #include "validate.h"
 
-#include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <sstream>
 #include <type_traits>
@@ -18,12 +16,10 @@ namespace {
 // A number in as few digits as tell it from its neighbours.
 std::string Shortest(double value, trp_dtype dtype) {
   char text[32];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    const double read = dtype == TRP_FLOAT32 ? std::strtof(text, nullptr) : std::strtod(text, nullptr);
-    if (read == value) break;
-  }
-  return text;
+  char* const end = std::end(text);
+  const auto result = dtype == TRP_FLOAT32 ? std::to_chars(text, end, static_cast<float>(value))
+                                           : std::to_chars(text, end, value);
+  return {text, result.ptr};
 }
 
 template <class Got>

@@ -165,10 +165,10 @@ void Visitor::WriteFlags(const OutputRows& rows, std::uint32_t row, bool termina
 
 bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward) {
   if (layout_.stages.empty()) return true;
-  const StageRow stage_row{*rows.batch, row,       rows.targets.at(), slot.state,     slot.elapsed_steps,
+  const StageRow stage_row{*rows.batch, row,       rows.targets.at(), slot.elapsed_steps,
                            reward,      slot.task, slot.env,          &scratch_.error};
-  for (const auto& stage : layout_.stages) {
-    if (!stage->Run(stage_row)) return false;
+  for (const Stage& stage : layout_.stages) {
+    if (!stage.run(stage_row, slot.state + stage.state_offset)) return false;
   }
   return true;
 }
@@ -180,10 +180,9 @@ Result Visitor::Fail(const Batch& batch, std::uint32_t row) {
 
 // So that nobody ever reads memory that a failed env left unwritten.
 void Visitor::Clear(const Batch& batch, std::uint32_t row) {
-  for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
-    if (std::byte* to = batch.Row(i, row)) std::memset(to, 0, layout_.outputs[i].row_bytes);
+  for (std::size_t i = 0; i < batch.base.size(); ++i) {
+    if (std::byte* to = batch.Row(i, row)) std::memset(to, 0, batch.row_bytes[i]);
   }
-  if (ticket_.chain) ticket_.chain->Clear(batch, row);
 }
 
 }  // namespace torchrl_pool::core

@@ -3,7 +3,6 @@
 #define TORCHRL_POOL_CORE_VISIT_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "cache_line.h"

@@ -317,8 +317,18 @@ TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
   CHECK(out == 0.0f);
   chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0, 1);
   CHECK(out == 3.0f);
-  chain.Clear(ticket.out, 0);
-  CHECK(in == 3.0f && out == 0.0f);
+}
+
+TEST(ValuesOfNoElementsTakeNoRoom) {
+  Chain chain(ChainColumns{1, {}, 0, {}, {0}});
+  chain.Add(0, std::make_shared<CopyStage>(0, 1, CopyShape{{}, {}, {}, 0, 0, 0}), true, true);
+  Ticket ticket;
+  std::int64_t number = 7;
+  ticket.out.AddColumn(sizeof number);
+  ticket.out.base[0] = reinterpret_cast<std::byte*>(&number);
+  chain.Extend(ticket);
+  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0, 1);
+  CHECK_EQ(number, 7);
 }
 
 TEST(ManyRowsHaveValuesOfTheirOwn) {

@@ -40,7 +40,6 @@ class SmallCrew {
     actions.BindTo(ticket.actions);
     out.BindTo(ticket.out);
     root.BindTo(ticket.root);
-    ticket.plan = crew.PlanFor(ticket, at_once);
     crew.Begin(ticket);
     return ticket;
   }
@@ -81,7 +80,6 @@ TEST(TheSecondPhaseCompletesTheRoot) {
     ticket.at_once = true;
     small.actions.BindTo(ticket.actions);
     small.out.BindTo(ticket.out);
-    ticket.plan = small.crew.PlanFor(ticket, true);
     small.crew.Begin(ticket);
     small.Finish(ticket);
     small.Run(Op::kStepAndReset);

@@ -131,6 +131,7 @@ class Tensors {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       batch.base[i] = reinterpret_cast<std::byte*>(blocks_[i].data());
       batch.stride[i] = strides_[i];
+      batch.row_bytes[i] = row_bytes_[i];
     }
   }
 
@@ -205,6 +206,7 @@ inline core::Batch MakeBatch(std::size_t columns) {
   core::Batch batch;
   batch.base.assign(columns, nullptr);
   batch.stride.assign(columns, 0);
+  batch.row_bytes.assign(columns, 0);
   return batch;
 }
 

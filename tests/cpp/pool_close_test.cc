@@ -146,6 +146,77 @@ int UseParentsPool(Client& client) {
   return 0;
 }
 
+// A closure waits for a call, a fault is received meanwhile, and the closure is given up after all.
+TEST(AFaultIsToldWhileSomebodyCloses) {
+  Client client(4, {.options = {{"gate", true}, {"fail_on_action", std::int64_t{9}}}, .num_threads = 3});
+  client.CheckedReset();
+  Pool& pool = client.pool();
+  Batch out = test::MakeBatch(pool.layout().outputs.size()), root = out;
+  client.out->BindTo(out);
+  client.root->BindTo(root);
+  pool.PrepareAsync(out, root);
+  std::atomic<bool> has_waited{false}, is_told{false};
+  static std::atomic<bool> gives_up;
+  gives_up = false;
+  test::Threads threads;
+  {
+    test::ClosedGate gate;
+    const std::int64_t action = 9;
+    const auto* base = reinterpret_cast<const std::byte*>(&action);
+    const std::uint32_t env = 3;
+    pool.Send(Op::kStep, std::span(&env, 1), &base, false, test::NeverInterrupted);
+    CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
+    threads.Start([&] {
+      CHECK_THROWS(EnvFailure, "env 3", pool.Receive(Op::kStep, 1, 0, {}, test::NeverInterrupted));
+      is_told = true;
+    });
+    for (int i = 0; i < 4; ++i) client.actions->Set<std::int64_t>("action", i, 0, 1);
+    Ticket& ticket = pool.Begin(Op::kStep);
+    client.actions->BindTo(ticket.actions);
+    client.out->BindTo(ticket.out);
+    pool.Select(ticket, Run{0, 1});
+    pool.Submit(ticket, Pool::Await::kLater, test::NeverInterrupted);
+    threads.Start([&] {
+      pool.Wait(ticket, test::NeverInterrupted, [&] {
+        while (!has_waited) std::this_thread::yield();
+      });
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    threads.Start([&] {
+      CHECK_THROWS(Interrupted, "", pool.Close([] { return gives_up.load(); }));
+      has_waited = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(test::Eventually([&] { return is_told.load(); }));
+  gives_up = true;
+  threads.Join();
+  client.CheckedReset();
+}
+
+TEST(ClosingWaitsForThoseWhoWaitForAnAbandonedCall) {
+  Client client(
+      4, {.options = {{"gate", true}}, .num_threads = 1, .step_timeout = std::chrono::milliseconds(60000)});
+  client.CheckedReset();
+  test::Threads threads;
+  {
+    test::ClosedGate gate;
+    client.interrupted = test::ClosedGate::HoldsAThread;
+    CHECK_THROWS(Interrupted, "", client.Step(SomeActions(4, 0)));
+    client.interrupted = [] { return false; };
+    threads.Start([&] {
+      try {
+        client.Step(SomeActions(4, 0));
+      } catch (const PoolError&) {  // it is closed by then, or the envs must be reset
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    threads.Start([&] { client.pool().Close(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  threads.Join();
+}
+
 TEST(AForkedChildIsRefused) {
   if (test::kThreadSanitizer) return;
   Client client(8, {.num_threads = 3});

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "check.h"
-#include "stages/convert.h"
 #include "stages/episode.h"
+#include "stages/observation.h"
 #include "stages/one_hot.h"
-#include "stages/refuse_nan.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -21,10 +20,10 @@ class OneRow {
   OneRow(std::vector<Written> written, std::size_t seen) : written(std::move(written)), seen(seen) {}
 
   bool Run(const Stage& stage, std::int64_t elapsed_steps = 1, bool is_wanted = true) {
-    const Batch batch{{is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr}, {0}};
+    const Batch batch{{is_wanted ? reinterpret_cast<std::byte*>(seen.data()) : nullptr}, {0}, {0}};
     void* outputs[] = {written.data()};
     auto* const bytes = reinterpret_cast<std::byte*>(state);
-    return stage.Run({batch, 0, outputs, bytes, elapsed_steps, reward, nullptr, nullptr, &error});
+    return stage.run({batch, 0, outputs, elapsed_steps, reward, nullptr, nullptr, &error}, bytes);
   }
 
   std::vector<Written> written;
@@ -36,7 +35,7 @@ class OneRow {
 
 TEST(ConvertsNumbers) {
   OneRow<double, float> row({0.1, -2.5}, 2);
-  const Convert<double, float> stage(0, 0, 2);
+  const Stage stage = Convert<double, float>(0, 0, 2);
   CHECK(row.Run(stage));
   CHECK_EQ(row.seen, (std::vector<float>{0.1f, -2.5f}));
   CHECK(row.Run(stage, 1, false));  // nobody wants it
@@ -44,7 +43,7 @@ TEST(ConvertsNumbers) {
 
 TEST(EncodesChoices) {
   OneRow<std::int64_t, std::int64_t> row({1, 0}, 5);
-  const EncodeOneHot stage(0, 0, "which", {3, 2});
+  const Stage stage = EncodeOneHot(0, 0, "which", {3, 2});
   CHECK(row.Run(stage));
   CHECK_EQ(row.seen, (std::vector<std::int64_t>{0, 1, 0, 1, 0}));
   for (const std::int64_t bad : {std::int64_t{3}, std::int64_t{-1}}) {
@@ -73,7 +72,7 @@ TEST(RefusesNan) {
 
 TEST(TellsRewardsAsTheyWere) {
   OneRow<float, double> row({0.1f}, 1);
-  const ExactReward stage(0, 0);
+  const Stage stage = ExactReward(0, 0);
   CHECK(row.Run(stage));
   CHECK_EQ(row.seen[0], static_cast<double>(0.1f));  // the env has told nothing more
   row.reward = 0.1;
@@ -85,7 +84,7 @@ TEST(TellsRewardsAsTheyWere) {
 
 TEST(CountsAndSums) {
   OneRow<float, float> row({0.5f, 2}, 2);
-  const EpisodeReward<float> sum(0, 0, "episode_reward", 2);
+  const Stage sum = EpisodeReward<float>(0, 0, "episode_reward", 2);
   row.state[0] = 9;  // of the last episode
   CHECK(row.Run(sum, 0));
   CHECK_EQ(row.seen, (std::vector<float>{0, 0}));

@@ -232,6 +232,59 @@ TEST(ResultsOneByOneFromSeveralThreads) {
 }
 
 // Calls of several threads for different envs, each of which may lead while the others sleep.
+void PrepareAsync(Counting& counting) {
+  Batch out, root;
+  for (const std::size_t bytes : {8, 4, 1, 1, 1}) {
+    out.AddColumn(bytes);
+    root.AddColumn(bytes);
+  }
+  const auto places = counting.Out(counting.count);
+  out.SetBases({places.data(), places.size()});
+  root.base[0] = reinterpret_cast<std::byte*>(counting.root.data());
+  counting.pool->PrepareAsync(out, root);
+}
+
+std::vector<std::uint32_t> AllOf(const Counting& counting) {
+  std::vector<std::uint32_t> envs(counting.num_envs);
+  for (std::uint32_t env = 0; env < counting.num_envs; ++env) envs[env] = env;
+  return envs;
+}
+
+TEST(ClosedWhileEnvsAreInFlight) {
+  Counting counting({0, 2});
+  counting.Run(Op::kReset);
+  PrepareAsync(counting);
+  const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
+  counting.pool->Send(Op::kStep, AllOf(counting), &actions, false, Never);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  counting.pool->Close();
+  CHECK(counting.pool->workers()->Ended().empty());
+}
+
+TEST(ClosedWhileAnotherThreadReceives) {
+  for (int round = 0; round < 100; ++round) {
+    Counting counting({0, 100});
+    counting.Run(Op::kReset);
+    PrepareAsync(counting);
+    const auto envs = AllOf(counting);
+    const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
+    std::thread receiver([&] {
+      const std::vector<const std::byte*> nowhere(5);
+      try {
+        while (true) {
+          counting.pool->Send(Op::kStep, envs, &actions, false, Never);
+          const auto received = counting.pool->Receive(Op::kStep, envs.size(), 0, {}, Never);
+          counting.pool->Take(*received, nowhere.data(), nowhere.data());
+        }
+      } catch (const PoolError&) {  // it is closed
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(round % 50 * 20));
+    counting.pool->Close();
+    receiver.join();
+  }
+}
+
 TEST(CallsOfSeveralThreads) {
   Counting counting({0, 3, 6});
   counting.Run(Op::kReset);

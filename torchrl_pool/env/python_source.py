@@ -68,14 +68,15 @@ class PythonSource:
                 "respawn, step_timeout: envs of this process cannot be given up (num_workers is 0)"
             )
         native = {"step_count", "exact_reward", "episode_reward", "is_init"}
-        limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else max_episode_steps
+        self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
+        # A limit that Gymnasium has registered gives way; -1: there is none.
+        limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
         with failures():
             self.workers = WorkerSet(
-                _factories(task, num_envs, task_options),
+                _factories(task, num_envs, task_options, limit),
                 num_envs,
                 min(num_workers, num_envs),
                 [key for key in info_keys if key not in native],
-                limit or 0,
                 respawn,
             )
         self.num_threads = self.workers.num_workers
@@ -97,7 +98,7 @@ class PythonSource:
                 self.workers.open()
             return _core.Pool(
                 configs=self.configs,
-                max_episode_steps=[0] * len(self.configs),  # which the workers keep
+                max_episode_steps=[self._limit] * len(self.configs),
                 num_threads=self.num_threads,
                 thread_affinity=[],
                 layout=layout,
@@ -151,18 +152,18 @@ def failures() -> Iterator[None]:
         raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
 
 
-def _factories(task: Any, num_envs: int, options: Mapping[str, Any]) -> Any:
+def _factories(task: Any, num_envs: int, options: Mapping[str, Any], limit: Mapping[str, int]) -> Any:
     """What makes any env, or one callable for each."""
     if isinstance(task, str) or callable(task):
-        return _factory(task, options)
+        return _factory(task, options, limit)
     if len(task) != num_envs:
         raise ValueError(f"task: expected one callable or {num_envs} of them, got {len(task)}")
-    return [_factory(one, options) for one in task]
+    return [_factory(one, options, limit) for one in task]
 
 
-def _factory(task: Any, options: Mapping[str, Any]) -> Callable[[], Any]:
+def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) -> Callable[[], Any]:
     if isinstance(task, str) and task.startswith(_GYMNASIUM):
-        return partial(make_gymnasium, task.removeprefix(_GYMNASIUM), dict(options))
+        return partial(make_gymnasium, task.removeprefix(_GYMNASIUM), {**options, **limit})
     if not callable(task):
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from tensordict import TensorDictBase
-from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
+from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from torchrl.envs import EnvBase, TransformedEnv
 
 from torchrl_pool.workers.entries import Entry, check_names, joined
@@ -124,10 +124,12 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     categories: tuple[int, ...] = ()
     if isinstance(spec, Bounded):
         low, high = (tuple(map(float, bound.flatten())) for bound in (spec.space.low, spec.space.high))
-    elif isinstance(spec, Categorical) and role != "done":
-        categories = (int(spec.space.n),) * int(np.prod(shape))
+    elif spec.dtype is not torch.int64 or isinstance(spec, Binary):
+        pass  # the executor has choices of int64 alone; the env's own spec says what others there are
     elif isinstance(spec, MultiCategorical):
         categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
+    elif isinstance(spec, Categorical):
+        categories = (int(spec.space.n),) * int(np.prod(shape))
     return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
 
 

@@ -47,14 +47,12 @@ class Attachment:
         worker: its number.
         first_env: of each worker, and the number of envs.
         entries: of the pool's envs, a flag for lost ones among them where they are replaced.
-        max_episode_steps: after which an episode is truncated; 0: never.
         replaces_lost: whether envs are made anew in the place of those that were lost with another process.
     """
 
     worker: int
     first_env: tuple[int, ...]
     entries: tuple[Entry, ...]
-    max_episode_steps: int
     replaces_lost: bool
 
 
@@ -100,7 +98,6 @@ class Worker:
             arena=arena,
             worker=attachment.worker,
             entries=list(attachment.entries),
-            max_episode_steps=attachment.max_episode_steps,
             flags_lost=attachment.replaces_lost,
         )
         num_envs = attachment.first_env[-1]
@@ -322,7 +319,8 @@ def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) ->
 def report_of(error: BaseException) -> str:
     """What happened in one line, and where."""
     lines = traceback.format_exception(error)
-    return f"{lines[-1].strip()}\n\n{''.join(lines)}".rstrip()
+    report = f"{lines[-1].strip()}\n\n{''.join(lines)}".rstrip()
+    return report.encode("utf-8", "backslashreplace").decode()  # a surrogate has no other way
 
 
 def _dumps(value: Any) -> bytes:
@@ -367,4 +365,5 @@ def _names(entries: Sequence[Entry]) -> str:
 
 
 def _kind(entry: Entry) -> str:
-    return f"the {entry.role} {entry.name!r}, {entry.dtype} {list(entry.shape)}"
+    choices = f" of {list(entry.categories)} choices" if entry.categories else ""
+    return f"the {entry.role} {entry.name!r}, {entry.dtype} {list(entry.shape)}{choices}"

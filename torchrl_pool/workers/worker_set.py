@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import tempfile
@@ -19,6 +20,7 @@ _TARGET = "torchrl_pool.workers.worker:main"
 #: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
 CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
+_SMALL = 1 << 14  # bytes that a channel takes before they are read
 
 
 class WorkerSet:
@@ -32,7 +34,6 @@ class WorkerSet:
         num_envs: number of envs, which the workers share as equally as can be.
         num_workers: number of processes; 0: none.
         info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
-        max_episode_steps: steps after which an episode is truncated; 0: never.
         respawns: whether a worker that has ended is replaced in the midst of a call.
 
     Raises:
@@ -45,20 +46,19 @@ class WorkerSet:
         num_envs: int,
         num_workers: int,
         info_keys: Sequence[str],
-        max_episode_steps: int,
         respawns: bool,
     ) -> None:
         self._factories = factories
         self._info_keys = list(info_keys)
-        self._max_episode_steps = max_episode_steps
         self.is_local = num_workers == 0
         self.respawns = respawns and not self.is_local
         count = max(num_workers, 1)
         self.first_env = [num_envs * worker // count for worker in range(count + 1)]
         self.processes: list[int] = []  # their descriptors, for the executor
         self._workers: list[WorkerProcess] = []
-        self._number = 0  # of the last question, and of the last one to each worker
-        self._numbers = [0] * count
+        self._counter = itertools.count(1)
+        self._numbers = [0] * count  # of the last question to each worker
+        self._senders: dict[int, threading.Thread] = {}  # of long ones
         self._locks = [threading.Lock() for _ in range(count)]
         self._template: Template | None = None
         self._local: Worker | None = None
@@ -119,7 +119,6 @@ class WorkerSet:
             index,
             tuple(self.first_env),
             tuple(self.entries),
-            self._max_episode_steps,
             self.respawns,
         )
 
@@ -219,12 +218,29 @@ class WorkerSet:
         return results
 
     def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
-        self._number += 1
-        self._numbers[index] = self._number
-        with contextlib.suppress(OSError):  # it has ended, as the answer tells
-            self._workers[index].channel.send_bytes(_pickled((self._number, name, arguments)))
-        if self._arena is not None:
+        number = self._numbers[index] = next(self._counter)
+        question = _pickled((number, name, arguments))
+        channel = self._workers[index].channel
+
+        def send() -> None:
+            with contextlib.suppress(OSError):  # it has ended, as the answer tells
+                channel.send_bytes(question)
+
+        earlier = self._senders.pop(index, None)
+        if earlier is not None:  # an interrupt has left it behind
+            earlier.join()
+        if self._arena is None:
+            send()
+        elif len(question) <= _SMALL:
+            send()
             self._arena.send_word(index)
+        else:  # has to be read while it is sent
+            self._senders[index] = sender = threading.Thread(target=send, daemon=True)
+            sender.start()
+            while sender.is_alive():
+                self._arena.send_word(index)
+                sender.join(0.01)
+            del self._senders[index]
 
     def _result(self, index: int, env: int) -> Any:
         worker = self._workers[index]

@@ -4,88 +4,57 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "stages/stage.h"
 
 namespace torchrl_pool::core {
 
 // int64 [1]: steps since the reset, as TorchRL's StepCounter counts them.
-class StepCount : public Stage {
- public:
-  explicit StepCount(std::size_t column) : column_(column) {}
-
-  bool Run(const StageRow& row) const override {
-    if (std::byte* to = row.Column(column_)) std::memcpy(to, &row.elapsed_steps, sizeof row.elapsed_steps);
+inline Stage StepCount(std::size_t column) {
+  return {[=](const StageRow& row, std::byte*) {
+    if (std::byte* to = row.Column(column)) std::memcpy(to, &row.elapsed_steps, sizeof row.elapsed_steps);
     return true;
-  }
-
- private:
-  const std::size_t column_;
-};
+  }};
+}
 
 // bool [1]: whether this is a first observation, as TorchRL's InitTracker.
-class IsInit : public Stage {
- public:
-  explicit IsInit(std::size_t column) : column_(column) {}
-
-  bool Run(const StageRow& row) const override {
-    if (std::byte* to = row.Column(column_)) *to = std::byte{row.is_first()};
+inline Stage IsInit(std::size_t column) {
+  return {[=](const StageRow& row, std::byte*) {
+    if (std::byte* to = row.Column(column)) *to = std::byte{row.is_first()};
     return true;
-  }
-
- private:
-  const std::size_t column_;
-};
+  }};
+}
 
 // Of the reward's dtype and shape: its running sum since the reset, as TorchRL's RewardSum adds it up.
 template <class T>
-class EpisodeReward : public Stage {
- public:
-  EpisodeReward(std::size_t output, std::size_t column, std::string name, std::size_t size)
-      : output_(output), column_(column), name_(std::move(name)), size_(size) {}
-
-  bool Run(const StageRow& row) const override {
-    auto* sums = reinterpret_cast<T*>(row.state + state_offset);
+Stage EpisodeReward(std::size_t output, std::size_t column, const std::string& name, std::size_t size) {
+  const auto run = [=](const StageRow& row, std::byte* state) {
+    auto* sums = reinterpret_cast<T*>(state);
     if (row.is_first()) {
-      std::fill_n(sums, size_, T{0});
+      std::fill_n(sums, size, T{0});
     } else {
-      const auto* rewards = static_cast<const T*>(row.written[output_]);
-      for (std::size_t i = 0; i < size_; ++i) sums[i] += rewards[i];
+      const auto* rewards = static_cast<const T*>(row.written[output]);
+      for (std::size_t i = 0; i < size; ++i) sums[i] += rewards[i];
     }
-    if (std::byte* to = row.Column(column_)) std::memcpy(to, sums, state_bytes());
+    if (std::byte* to = row.Column(column)) std::memcpy(to, sums, size * sizeof(T));
     return true;
-  }
-
-  std::size_t state_bytes() const override { return size_ * sizeof(T); }
-  std::string state_name() const override { return name_; }
-
- private:
-  const std::size_t output_, column_;
-  const std::string name_;
-  const std::size_t size_;
-};
+  };
+  return {run, size * sizeof(T), name};
+}
 
 // float64 [1]: the reward of the step before it was rounded to the reward's own dtype; 0 after a reset.
-class ExactReward : public Stage {
- public:
-  ExactReward(std::size_t output, std::size_t column) : output_(output), column_(column) {}
-
-  bool Run(const StageRow& row) const override {
-    std::byte* const to = row.Column(column_);
+inline Stage ExactReward(std::size_t output, std::size_t column) {
+  return {[=](const StageRow& row, std::byte*) {
+    std::byte* const to = row.Column(column);
     if (!to) return true;
     double reward = row.is_first() ? 0.0 : row.reward;
-    if (std::isnan(reward)) reward = *static_cast<const float*>(row.written[output_]);
+    if (std::isnan(reward)) reward = *static_cast<const float*>(row.written[output]);
     std::memcpy(to, &reward, sizeof reward);
     return true;
-  }
-
- private:
-  const std::size_t output_, column_;
-};
+  }};
+}
 
 }  // namespace torchrl_pool::core
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "stages/stage.h"
@@ -14,37 +13,25 @@
 namespace torchrl_pool::core {
 
 // categories: of each element, in the order in which their vectors lie one after the other.
-class EncodeOneHot : public Stage {
- public:
-  EncodeOneHot(std::size_t output, std::size_t column, std::string name, std::vector<std::int64_t> categories)
-      : output_(output),
-        column_(column),
-        name_(std::move(name)),
-        categories_(std::move(categories)),
-        width_(std::accumulate(categories_.begin(), categories_.end(), std::int64_t{0})) {}
-
-  bool Run(const StageRow& row) const override {
-    auto* to = reinterpret_cast<std::int64_t*>(row.Column(column_));
+inline Stage EncodeOneHot(std::size_t output, std::size_t column, const std::string& name,
+                          const std::vector<std::int64_t>& categories) {
+  const auto width = std::accumulate(categories.begin(), categories.end(), std::int64_t{0});
+  return {[=](const StageRow& row, std::byte*) {
+    auto* to = reinterpret_cast<std::int64_t*>(row.Column(column));
     if (!to) return true;
-    std::memset(to, 0, static_cast<std::size_t>(width_) * sizeof *to);
-    const auto* category = static_cast<const std::int64_t*>(row.written[output_]);
-    for (const std::int64_t count : categories_) {
+    std::memset(to, 0, static_cast<std::size_t>(width) * sizeof *to);
+    const auto* category = static_cast<const std::int64_t*>(row.written[output]);
+    for (const std::int64_t count : categories) {
       if (*category < 0 || *category >= count) {
         return row.Fail("the env wrote %lld to '%s', expected one of 0 to %lld",
-                        static_cast<long long>(*category), name_.c_str(), static_cast<long long>(count - 1));
+                        static_cast<long long>(*category), name.c_str(), static_cast<long long>(count - 1));
       }
       to[*category++] = 1;
       to += count;
     }
     return true;
-  }
-
- private:
-  const std::size_t output_, column_;
-  const std::string name_;
-  const std::vector<std::int64_t> categories_;
-  const std::int64_t width_;
-};
+  }};
+}
 
 // Of several hot entries the first one counts, as torch's argmax has it. Rows have been checked before: each
 // vector has a hot one. Which one it is no processor foresees: so there is no branch on it.

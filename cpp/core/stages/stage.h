@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 #include "batch.h"
@@ -18,7 +19,6 @@ struct StageRow {
   const Batch& batch;
   std::uint32_t number;        // of the env's row in it
   void* const* written;        // where the env has written each of its outputs; null: it has not
-  std::byte* state;            // the env's bytes of all stages
   std::int64_t elapsed_steps;  // of the episode; 0: a reset has just begun it
   double reward;               // before it was rounded, where the env has told it; else NaN
   const trp_task* task;
@@ -39,17 +39,14 @@ struct StageRow {
 };
 
 // No threads here: different envs' rows may be run at the same time, one env's never are.
-class Stage {
- public:
-  virtual ~Stage() = default;
-
-  // False: the env has failed, and the row's error says why.
-  virtual bool Run(const StageRow& row) const = 0;
+struct Stage {
+  // False: the env has failed, and the row's error says why. `state`: the stage's, of this env.
+  std::function<bool(const StageRow& row, std::byte* state)> run;
 
   // What it keeps about each env from one visit to the next: zeros at first, part of a saved state under this
   // name.
-  virtual std::size_t state_bytes() const { return 0; }
-  virtual std::string state_name() const { return {}; }
+  std::size_t state_bytes = 0;
+  std::string state_name = {};
 
   std::size_t state_offset = 0;  // the program's choice
 };

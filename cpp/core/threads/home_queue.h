@@ -25,9 +25,9 @@ struct Chunk {
 
 // A bounded ring. All methods are safe from any thread.
 //
-// An env is in at most one chunk at a time and no chunk is empty, so a ring with a slot per env never
-// overflows. head_ and tail_ only grow, which is what makes Pop's compare-and-swap safe: an entry can be
-// overwritten only after head_ has passed it, and then the swap of whoever read it fails.
+// An env is in at most one chunk at a time and no chunk is empty, so a ring with a slot per env of its home
+// never overflows. head_ and tail_ only grow, which is what makes Pop's compare-and-swap safe: an entry can
+// be overwritten only after head_ has passed it, and then the swap of whoever read it fails.
 class HomeQueue {
  public:
   explicit HomeQueue(std::uint32_t num_envs)

@@ -146,11 +146,6 @@ std::optional<std::uint32_t> ThreadCrew::FindHung(std::span<const std::uint32_t>
   return std::nullopt;
 }
 
-bool ThreadCrew::AnyHung() const {
-  std::lock_guard lock(mutex_);
-  return !hung_.empty();
-}
-
 // ---- the end ------------------------------------------------------------------------------------
 
 void ThreadCrew::Stop() {
@@ -158,23 +153,16 @@ void ThreadCrew::Stop() {
   for (const auto& worker : workers_) worker->parked.Notify();
 }
 
-bool ThreadCrew::AllEnded() const {
-  std::lock_guard lock(mutex_);
-  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-    return !worker->thread || worker->thread->ended.load(std::memory_order_acquire);
-  });
-}
-
 bool ThreadCrew::WaitForThreads(InterruptCheck interrupted) {
   while (true) {
     const std::uint32_t key = ended_.PrepareWait();
-    if (AllEnded()) {
+    if (Join()) {
       ended_.CancelWait();
       return true;
     }
     ended_.Wait(key, kInterruptPeriod);
     GiveUpHung();
-    if (interrupted()) return AllEnded();
+    if (interrupted()) return Join();
   }
 }
 

@@ -2,8 +2,6 @@
 #include "threads/thread_crew.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "cpu.h"
 #include "errors.h"
@@ -32,7 +30,9 @@ ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& 
                                      static_cast<int>(std::min<std::uint32_t>(envs.size(), kMaxThreads)))),
       cost_(homes_.size(), AvailableCpus()),
       helper_scratch_(envs.layout()) {
-  for (int home = 0; home < num_threads(); ++home) workers_.push_back(std::make_unique<Worker>(envs.size()));
+  for (int home = 0; home < num_threads(); ++home) {
+    workers_.push_back(std::make_unique<Worker>(homes_.First(home + 1) - homes_.First(home)));
+  }
   // A first guess, for what is no more than copying: some bytes in a nanosecond.
   std::size_t row_bytes = 0;
   for (const OutputColumn& column : envs.layout().outputs) row_bytes += column.row_bytes;
@@ -42,19 +42,15 @@ ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& 
 
 // ---- publishing ---------------------------------------------------------------------------------
 
-Plan ThreadCrew::PlanFor(const Ticket& ticket, bool at_once) const {
-  Plan plan = cost_.PlanFor(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()));
-  plan.at_once = at_once;
-  if (options_.step_timeout) plan.caller_helps = false;  // nobody could give up what it does
-  return plan;
-}
-
 void ThreadCrew::Begin(Ticket& ticket) {
-  ticket.remaining.store(static_cast<std::uint32_t>(ticket.envs.size()), std::memory_order_relaxed);
-  if (ticket.envs.empty()) {
+  const auto count = static_cast<std::uint32_t>(ticket.envs.size());
+  ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count);
+  if (options_.step_timeout) ticket.plan.caller_helps = false;  // nobody could give up what it does
+  ticket.remaining.store(count, std::memory_order_relaxed);
+  if (count == 0) {
     ticket.finished.store(true, std::memory_order_relaxed);
-  } else if (!ticket.plan.IsInline()) {
-    if (ticket.plan.at_once) cost_.CallBegins(Clock::now());
+  } else if (!ticket.IsInline()) {
+    if (ticket.at_once) cost_.CallBegins(Clock::now());
     Publish(ticket, 0, ticket.plan);
   }
 }
@@ -66,7 +62,7 @@ void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
   const std::span<const std::uint32_t> envs = ticket.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
   // The last chunk may be done before this returns, and the ticket with it: nothing of it is read after that.
-  const bool stays_home = ticket.op == Op::kCreate;
+  const bool stays_home = ticket.op == Op::kCreate, is_helped = plan.caller_helps && ticket.at_once;
   const int first_home = homes_.Of(envs[first]), last_home = homes_.Of(envs[count - 1]);
   bool is_behind = false;
   for (std::uint32_t begin = first; begin < count;) {
@@ -81,7 +77,6 @@ void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
     queue.Push({&ticket, begin, end - begin, stays_home}, chunk_size);
     begin = end;
   }
-  const bool is_helped = plan.caller_helps && plan.at_once;
   WakeSpan span;
   span.first_home = first_home;
   span.num_homes = std::max(plan.threads, last_home - first_home + 1);
@@ -169,14 +164,13 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
 }
 
 bool ThreadCrew::RunPhases(Ticket& ticket) {
-  if (ticket.phase == Ticket::Phase::kVisits && ticket.plan.at_once && !ticket.plan.IsInline()) {
+  if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once && !ticket.IsInline()) {
     cost_.VisitsEnded(Clock::now());
   }
   while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
     Plan plan = cost_.PlanFor(WorkOf(ticket), count);
     plan.caller_helps = ticket.plan.caller_helps;
-    plan.at_once = ticket.plan.at_once;
     if (plan.threads > 1) {
       ticket.remaining.store(count, std::memory_order_relaxed);
       Publish(ticket, 0, plan);
@@ -194,12 +188,12 @@ void ThreadCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
   const bool works = ticket.plan.caller_helps && helper_mutex_.try_lock();
   const std::unique_lock lock =
       works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
-  if (ticket.plan.IsInline()) {
+  if (ticket.IsInline()) {
     if (works) {
       RunInline(ticket, interrupted);
       if (ticket.finished.load(std::memory_order_acquire)) return;  // without any other thread
     } else {
-      ticket.plan.at_once = false;
+      ticket.plan.caller_helps = false;
       Publish(ticket, 0, ticket.plan);
     }
   }
@@ -219,7 +213,7 @@ void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
     const auto now = Clock::now();
     if (now - start > kLongInline) {
       ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first);
-      if (!ticket.plan.IsInline()) return Publish(ticket, first, ticket.plan);
+      if (!ticket.IsInline()) return Publish(ticket, first, ticket.plan);
     }
     stop = IsTimeToAsk(now) && interrupted();
     if (stop) ticket.cancelled.store(true, std::memory_order_relaxed);  // the rest is skipped

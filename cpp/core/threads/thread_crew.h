@@ -47,7 +47,6 @@ class ThreadCrew final : public Crew {
 
   void Start() override;
   int num_threads() const override { return homes_.size(); }
-  Plan PlanFor(const Ticket& ticket, bool at_once) const override;
   void Begin(Ticket& ticket) override;
   void WaitFor(Ticket& ticket, InterruptCheck interrupted) override;
   void LookAfterWork() override;
@@ -56,7 +55,6 @@ class ThreadCrew final : public Crew {
   void Stop() override;
   bool WaitForThreads(InterruptCheck interrupted) override;
   bool Join() override;
-  bool AnyHung() const override;
 
  private:
   enum class Ran { kNothing, kChunk, kGivenUp };
@@ -89,7 +87,6 @@ class ThreadCrew final : public Crew {
   void WakeAnother(int home);
   void WakeForWaitingWork();
 
-  bool AllEnded() const;
   bool StartThread(int home);  // under mutex_
   void ThreadMain(int home, Thread& thread);
   bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);

@@ -54,7 +54,7 @@ struct Affine {
   }
 };
 
-// ClipTransform, RewardClipping. nan stays nan.
+// ClipTransform, RewardClipping. nan stays nan, and bounds that are nan make it so.
 template <class T>
 struct Clamp {
   Parameter low, high;
@@ -62,8 +62,8 @@ struct Clamp {
   auto InRow() const {
     return [has_low = low.exists(), has_high = high.exists(), low = ParameterInRow<T>(low),
             high = ParameterInRow<T>(high)](T x, std::size_t i) -> T {
-      if (has_low && x < low.At(i)) x = low.At(i);
-      if (has_high && x > high.At(i)) x = high.At(i);
+      if (has_low && (x < low.At(i) || low.At(i) != low.At(i))) x = low.At(i);
+      if (has_high && (x > high.At(i) || high.At(i) != high.At(i))) x = high.At(i);
       return x;
     };
   }

@@ -72,7 +72,7 @@ std::atomic<std::uint64_t>& Arena::request(int worker, std::uint64_t number) con
 
 std::string Arena::MessageOf(std::uint32_t env) const {
   const auto* text = reinterpret_cast<const char*>(memory_ + messages_ + env * kMessageBytes);
-  return ToUtf8({text, std::min<std::size_t>(cell(env).message_bytes, kMessageBytes)});
+  return {text, std::min<std::size_t>(cell(env).message_bytes, kMessageBytes)};
 }
 
 void Arena::SetMessage(std::uint32_t env, std::string_view message) const {

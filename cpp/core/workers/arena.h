@@ -58,6 +58,7 @@ struct alignas(kCacheLine) EnvCell {
   State step = kNone;  // of the rows of a step
   State root = kNone;  // of the rows of a reset
   bool terminated = false, truncated = false;
+  bool is_last = false;         // asked for: the step that is the last one of its episode, however it goes
   double reward = 0;            // of a step, where there is one for the whole env; else NaN
   std::uint32_t num_words = 0;  // of the seed; 0: none
   std::uint32_t words[kMaxWords] = {};

@@ -41,16 +41,12 @@ WorkerCrew::WorkerCrew(EnvTable& envs, TicketBox& tickets, WorkerOptions options
   }
 }
 
-// Its work is elsewhere already: whoever waits has time.
-Plan WorkerCrew::PlanFor(const Ticket&, bool at_once) const {
-  return {.threads = num_threads() + 1, .caller_helps = true, .at_once = at_once};
-}
-
 // ---- asking -------------------------------------------------------------------------------------
 
 void WorkerCrew::Begin(Ticket& ticket) {
   const std::span<const std::uint32_t> envs = ticket.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
+  ticket.plan.threads = num_threads() + 1;  // its work is elsewhere: whoever waits has time
   ticket.remaining.store(count, std::memory_order_relaxed);
   if (count == 0) return ticket.finished.store(true, std::memory_order_relaxed);
   const auto& wanted = ticket.out.base;
@@ -67,7 +63,9 @@ void WorkerCrew::Begin(Ticket& ticket) {
     while (begin + size < count && envs[begin + size] == env + size && env + size < limit) ++size;
     for (std::uint32_t i = begin; i < begin + size; ++i) {
       EnvCell& cell = arena_.cell(envs[i]);
+      const EnvSlot& slot = envs_.slot(envs[i]);
       cell.step = cell.root = EnvCell::kNone;
+      cell.is_last = slot.max_episode_steps > 0 && slot.elapsed_steps + 1 >= slot.max_episode_steps;
       cell.num_words = 0;
       remotes_[envs[i]].last = ticket.op;
       if (ticket.op == Op::kReset && !ticket.entropy.empty()) {
@@ -134,6 +132,7 @@ void WorkerCrew::Post(int index, const Request& request) {
 // all, a few envs before the last one that it waits for are left for later: who looks after each of them
 // takes a processor from the workers.
 bool WorkerCrew::Pump(bool visits_all) {
+  if (is_over_) return false;
   if (options_.serve) options_.serve();
   if (std::exchange(was_interrupted_, false)) throw Interrupted();
   bool any = false;
@@ -152,7 +151,7 @@ bool WorkerCrew::IsWorthVisiting(int index) {
 bool WorkerCrew::PumpWorker(int index) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   const std::uint64_t finished = arena_.mailbox(index).finished.load(std::memory_order_acquire);
-  if (worker.seen == finished) return false;
+  if (worker.seen == finished || is_over_) return false;
   while (worker.seen < finished) {
     Run run;
     {
@@ -188,8 +187,10 @@ void WorkerCrew::Visit(Ticket& ticket, std::span<const std::uint32_t> envs) {
   } else {
     VisitEnvs(ticket, envs, scratch_, nullptr);
   }
+  for (const std::uint32_t env : envs) arena_.cell(env).step = arena_.cell(env).root = EnvCell::kNone;
   for (EnvFault& fault : scratch_.faults) {  // in full: a task's error has little room
-    fault.message = arena_.MessageOf(static_cast<std::uint32_t>(fault.env_index));
+    std::string whole = arena_.MessageOf(static_cast<std::uint32_t>(fault.env_index));
+    if (whole.starts_with(fault.message)) fault.message = std::move(whole);  // else it is a stage's
   }
   Deliver(ticket, envs, scratch_.results, scratch_.faults);
 }
@@ -256,6 +257,7 @@ void WorkerCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
     } else {
       const std::uint32_t key = relay_.PrepareWait();
       if (is_over()) return relay_.CancelWait();
+      arena_.bell().Ring();  // whoever leads looks after this one's envs too
       relay_.Wait(key, kInterruptPeriod);
       if (!is_over() && interrupted()) throw Interrupted();
     }
@@ -293,7 +295,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticke
     bool any = Pump(for_each);
     if (!any && (last_wait > kLongWait || !backoff.Pause())) {
       if (Clock::now() >= until) return;
-      Sleep(until, for_each);
+      Sleep(until, for_each || relay_.HasSleepers());
       any = Pump(true);  // others may wait for what this one does not
     }
     const auto now = Clock::now();
@@ -306,6 +308,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticke
     if (interrupted()) throw Interrupted();
     LookAtProcesses();
   }
+  if (std::exchange(was_interrupted_, false)) throw Interrupted();
 }
 
 // Of each worker's envs of the ticket the last one is worth being woken for.
@@ -337,6 +340,23 @@ void WorkerCrew::Sleep(Clock::time_point until, bool for_each) {
   const auto period = std::chrono::nanoseconds(kInterruptPeriod);
   const auto left = until == kForever ? period : std::chrono::nanoseconds(until - Clock::now());
   bell.Wait(key, std::clamp(left, std::chrono::nanoseconds(0), period));
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+bool WorkerCrew::Join() {
+  if (!leading_.try_lock()) return false;
+  is_over_ = true;
+  leading_.unlock();
+  return true;
+}
+
+bool WorkerCrew::WaitForThreads(InterruptCheck interrupted) {
+  while (!Join()) {
+    relay_.Wait(relay_.PrepareWait(), std::chrono::milliseconds(1));
+    if (interrupted()) return Join();
+  }
+  return true;
 }
 
 // ---- workers that end ---------------------------------------------------------------------------

@@ -43,15 +43,14 @@ class WorkerCrew final : public Crew {
 
   void Start() override {}
   int num_threads() const override { return static_cast<int>(workers_.size()); }
-  Plan PlanFor(const Ticket& ticket, bool at_once) const override;
   void Begin(Ticket& ticket) override;
   void WaitFor(Ticket& ticket, InterruptCheck interrupted) override;
   std::uint64_t Deliveries() const override { return deliveries_.load(std::memory_order_acquire); }
   bool WorkUntil(std::uint64_t deliveries, Clock::time_point until) override;
   void LookAfterWork() override;
   void Stop() override {}
-  bool WaitForThreads(InterruptCheck) override { return true; }
-  bool Join() override { return true; }
+  bool WaitForThreads(InterruptCheck interrupted) override;
+  bool Join() override;
 
   // The workers that have ended, which no env can use.
   std::vector<int> Ended();
@@ -110,6 +109,7 @@ class WorkerCrew final : public Crew {
   Scratch scratch_;               // the leader's
   Clock::time_point last_asked_{};
   bool was_interrupted_ = false;
+  bool is_over_ = false;                         // nothing is visited any more
   std::array<Clock::duration, 2> last_waits_{};  // for the last env of a worker, for any env
   std::atomic<std::uint64_t> deliveries_{0};     // so far, by leaders
   EventCount relay_;                             // something was delivered, or the leader leaves

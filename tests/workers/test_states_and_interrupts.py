@@ -1,0 +1,266 @@
+"""Envs of Python that are saved, set back, failed and interrupted where it is awkward."""
+
+import os
+import sys
+import threading
+import time
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torchrl.envs import (
+    ActionDiscretizer,
+    GymEnv,
+    InitTracker,
+    SerialEnv,
+    StepCounter,
+    TicTacToeEnv,
+    TransformedEnv,
+)
+
+from torchrl_pool import EnvFailure, PoolEnv, fuse
+
+
+class Steps(gym.Env):
+    """Counts its steps and resets; raises what it is told to."""
+
+    observation_space = gym.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    action_space = gym.spaces.Discrete(2)
+    steps = resets = 0
+    raises = None  # where, what
+    saving_takes = 0.0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.resets = 0, self.resets + 1
+        self._raise_in("reset")
+        return np.zeros(1), {}
+
+    def step(self, action):
+        self.steps += 1
+        self._raise_in("step")
+        return np.full(1, float(self.steps)), 1.0, False, False, {}
+
+    def get_state(self):
+        time.sleep(self.saving_takes)
+        return self.steps
+
+    def set_state(self, state):
+        self.steps = state
+
+    def _raise_in(self, method):
+        if self.raises and self.raises[0] == method:
+            error, self.raises = self.raises[1], None
+            raise error
+
+
+@pytest.fixture(params=[0, 2])
+def make_pool(request):
+    pools = []
+
+    def make(num_envs=2, **options):
+        pools.append(PoolEnv(Steps, num_envs, num_workers=request.param, **options))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def step(pool):
+    return pool.step(pool.rand_action())["next"]
+
+
+def test_a_limit_counts_from_where_a_state_was_saved(make_pool):
+    pool = make_pool(max_episode_steps=10)
+    pool.reset()
+    step(pool)
+    step(pool)
+    states = pool.get_state()
+    for _ in range(6):
+        step(pool)
+    pool.set_state(states)
+    truncated = [step(pool)["truncated"].flatten().tolist() for _ in range(8)]
+    assert truncated == [[False, False]] * 7 + [[True, True]]
+
+
+def test_limits_begin_anew_with_each_episode(make_pool):
+    pool = make_pool(max_episode_steps=3)
+    data = pool.rollout(7, break_when_any_done=False)
+    assert data["next", "truncated"][0].flatten().tolist() == [False, False, True] * 2 + [False]
+    assert data["next", "observation"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
+
+
+def test_a_state_revives_an_env_that_has_failed(make_pool):
+    pool = make_pool()
+    pool.reset()
+    step(pool)
+    states = pool.get_state()
+    pool.set_attr("raises", [("step", ValueError("ill"))], env_index=[1])
+    with pytest.raises(EnvFailure):
+        step(pool)
+    pool.set_state(states[1], env_index=1)
+    assert step(pool)["observation"].flatten().tolist() == [3, 2]
+    assert pool.get_attr("resets") == [1, 2]
+
+
+def test_a_state_for_an_env_that_was_never_reset(make_pool):
+    pool, fresh = make_pool(), make_pool()
+    pool.reset()
+    step(pool)
+    fresh.set_state(pool.get_state())
+    assert fresh.get_attr("resets") == [1, 1]
+    assert step(fresh)["observation"].flatten().tolist() == [2, 2]
+
+
+def test_sending_while_a_state_is_saved(make_pool):
+    """Python's own lock is not held where the pool's is waited for."""
+    pool = make_pool()
+    pool.reset()
+    pool.set_attr("saving_takes", 0.5)
+    saver = threading.Thread(target=pool.get_state, args=(0,))
+    saver.start()
+    time.sleep(0.1)
+    pool.async_reset_send(env_index=[1])
+    assert pool.async_reset_recv(1)["env_index"].tolist() == [1]
+    saver.join()
+
+
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_an_interrupt_in_a_reset_that_a_transform_asks_for(interrupted):
+    pool = PoolEnv(Steps, 2, num_workers=0)
+    env = fuse(TransformedEnv(pool, StepCounter(max_steps=2)))
+    root = env.reset()
+    _, root = env.step_and_maybe_reset(env.rand_action(root))
+    pool.set_attr("raises", [("reset", KeyboardInterrupt())], env_index=[interrupted])
+    with pytest.raises(KeyboardInterrupt):
+        env.step_and_maybe_reset(env.rand_action(root))
+    assert env.reset()["step_count"].tolist() == [[0], [0]]
+    assert env.rollout(3, break_when_any_done=False).shape == torch.Size([2, 3])
+
+
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+def test_a_message_that_is_cut_ends_between_characters(character):
+    """Wherever its end may lie among the bytes of a character."""
+
+    def sick(shift):
+        env = Steps()
+        env.raises = ("reset", ValueError("x" * shift + character * 20000))
+        return env
+
+    pool = PoolEnv([partial(sick, shift) for shift in range(4)], 4, num_workers=1)
+    with pytest.raises(EnvFailure) as raised:
+        pool.reset()
+    assert raised.value.env_index == [0, 1, 2, 3]
+    for message in raised.value.messages:
+        assert character * 1000 in message
+        assert "\ufffd" not in message.lstrip("\ufffd")
+    pool.close()
+
+
+# ---- questions and answers
+
+
+def test_arguments_larger_than_a_channel_holds(make_pool):
+    pool = make_pool()
+    pool.reset()
+    time.sleep(0.3)  # the workers sleep
+    block = np.arange(1 << 20)
+    for _ in range(3):
+        pool.set_attr("block", block)
+    assert all(np.array_equal(one, block) for one in pool.get_attr("block"))
+    assert step(pool)["observation"].flatten().tolist() == [1, 1]
+
+
+def test_questions_of_several_threads():
+    pool = PoolEnv(Steps, 4, num_workers=2)
+    pool.reset()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [
+            threading.Thread(target=lambda: [pool.get_attr("resets") for _ in range(300)], daemon=True)
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+    finally:
+        sys.setswitchinterval(interval)
+    pool.close()
+
+
+# ---- what a failure says
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_texts_that_utf_8_cannot_hold(num_workers):
+    env = Steps()
+    env.raises = ("reset", ValueError("cannot read " + os.fsdecode(b"caf\xe9.xml")))
+    pool = PoolEnv(lambda: env, 1, num_workers=num_workers)
+    with pytest.raises(EnvFailure, match="cannot read caf"):
+        pool.reset()
+    assert pool.reset().shape == torch.Size([1])
+
+
+class Wrong(Steps):
+    """Writes what its space does not hold."""
+
+    observation_space = gym.spaces.Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 3, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_what_the_executor_finds_wrong_is_said(num_workers):
+    pool = PoolEnv(Wrong, 1, num_workers=num_workers)
+    pool.reset()
+    with pytest.raises(EnvFailure, match="wrote 3 to 'observation'"):
+        step(pool)
+
+
+# ---- spaces and limits
+
+
+def test_actions_of_different_numbers_of_choices_are_no_pool():
+    class Wider(Steps):
+        action_space = gym.spaces.Discrete(4)
+
+    with pytest.raises(EnvFailure, match=r"env 0 has the action 'action', int64 \[\] of \[2\] choices"):
+        PoolEnv([Steps, Wider], 2, num_workers=1).reset()
+
+
+@pytest.mark.parametrize(("limit", "ends"), [(600, [600]), (None, []), (150, [150, 300, 450, 600])])
+def test_a_limit_takes_the_place_of_the_registered_one(limit, ends):
+    pool = PoolEnv("gymnasium:MountainCar-v0", 1, num_workers=0, max_episode_steps=limit)
+    data = pool.rollout(601, break_when_any_done=False)
+    assert (data["next", "done"][0].flatten().nonzero() + 1).flatten().tolist() == ends
+
+
+SPECS = {
+    "is_init": lambda: TransformedEnv(GymEnv("CartPole-v1"), InitTracker()),
+    "choices": lambda: TransformedEnv(GymEnv("Pendulum-v1"), ActionDiscretizer(num_intervals=5)),
+    "tic-tac-toe": TicTacToeEnv,
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_torchrls_discrete_specs(name):
+    ours, theirs = PoolEnv(SPECS[name], 2, num_workers=1), SerialEnv(2, SPECS[name])
+    data = []
+    for env in (ours, theirs):
+        env.set_seed(0)
+        torch.manual_seed(0)
+        data.append(env.rollout(12, break_when_any_done=False))
+    for key in data[1].keys(True, True):
+        assert torch.equal(data[0][key], data[1][key]), key
+    ours.close()
