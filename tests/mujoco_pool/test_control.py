@@ -30,6 +30,7 @@ LAWS = [
         "bend": "(action > 0) + (action <= 0.5) * body_mass:box",
     },
     {"lift": "xpos:lower[0] - (1 - (2 - action)) - 3 * action / 2 / kp"},
+    {"lift": "where(action == 0.5, action, -1) + (ctrl != 0.5)", "bend": "(action == action) * 0.3"},
     {"lift": "tanh(sensordata:felt[2] / 50)"},  # of the simulation step before
 ]
 GAINS = {"kp": 3.7, "kd": [0.3, 0.11]}

@@ -52,6 +52,16 @@ WRONG = [
     ({"dtype": torch.float16}, ValueError, "dtype"),
     ({"frameskip": 3}, TypeError, "did you mean 'frame_skip'"),
     ({"obs_dtype": torch.float32}, TypeError, "obs_dtype"),
+    ({"xml": " "}, ValueError, "xml: expected the path"),
+    ({"action_delay": 2}, ValueError, "expected 2 elements in a list, got 2"),
+    ({"control": "where(action == 0, 1, qpo)"}, ValueError, "'qpo'"),
+    ({"control": "where(action != 0, 1, qpo)"}, ValueError, "'qpo'"),
+    ({"control": "k", "gains": {"k": None}}, TypeError, "gains: 'k': expected a number"),
+    ({"control": "k", "gains": {"k": "12"}}, TypeError, "gains: 'k': expected a number"),
+    ({"control": "k", "gains": {"k": {"lift": 1.0}}}, TypeError, "gains: 'k': expected a number"),
+    ({"control": "k", "gains": {"k": float("nan")}}, ValueError, "gains: 'k': expected finite"),
+    ({"model_fields": {"body_mass": 1.0}}, TypeError, "model_fields: 'body_mass': expected a torch.Tensor"),
+    ({"model_fields": "body_mass"}, TypeError, "model_fields: expected a sequence"),
 ]
 
 

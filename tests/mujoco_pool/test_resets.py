@@ -1,12 +1,14 @@
 """Where episodes begin, and which model and actuators they have."""
 
 import math
+import struct
 
 import mujoco
 import numpy as np
 import pytest
 import torch
 from models import ARM, Reference, assert_equal
+from tensordict import TensorDict
 
 from torchrl_pool import MujocoPool
 
@@ -178,3 +180,88 @@ def test_pushes():
     assert (begins.sum(1) >= 60 // 5 - 2).all()
     assert (begins.sum(1) <= 60 // 3).all()
     assert len(size[pushed].unique()) > 8
+
+
+@pytest.mark.parametrize("given", ["gains", "model_fields"])
+def test_random_changes_start_from_each_envs_own_numbers(given):
+    """And what ``reset`` returns comes last."""
+    base, line = torch.tensor([1.0, 2.0, 4.0]), "*= uniform(2, 3)"
+
+    def played(values, **options):
+        if given == "gains":
+            own = {"gains": {"k": values}, "randomize": (f"numeric_data:k {line}",)}
+            env = make(control="k * 0.01", seed=0, observation=("ctrl",), **own, **options)
+        else:
+            own = {"model_fields": {"body_mass:lower": values}, "randomize": (f"body_mass:lower {line}",)}
+            law = "body_mass:lower * 0.01"
+            env = make(control=law, seed=0, observation=("ctrl",), **own, **options)
+        root = env.reset()
+        return env.step(env.rand_action(root))["next", "ctrl"][:, 0] * 100
+
+    ones = played(torch.ones(3))
+    assert ((ones > 2) & (ones < 3)).all()
+    torch.testing.assert_close(played(base), ones * base, check_dtype=False)
+    if given == "model_fields":
+        last = played(base, reset=lambda rows, rng: {"body_mass:lower": torch.full((len(rows), 1), 0.5)})
+        torch.testing.assert_close(last, torch.full((3,), 0.5), check_dtype=False)
+
+
+def test_a_reset_of_no_env():
+    env = make(model_fields={"body_mass:lower": torch.ones(3)})
+    root = env.reset()
+    again = env.reset(root.clone().set("_reset", torch.zeros(3, 1, dtype=torch.bool)))
+    assert torch.equal(again["qpos"], root["qpos"])
+
+
+SLEEPERS = """<mujoco><option><flag sleep="enable"/></option><worldbody><geom type="plane" size="5 5 .1"/>
+<body pos="0 0 .1"><freejoint/><geom type="box" size=".1 .1 .1" mass="2"/></body>
+<body pos="0.5 0 .1"><freejoint/><geom type="box" size=".1 .1 .1" mass="2"/></body>
+<body pos="2 0 1"><joint name="j" axis="0 1 0"/><geom size=".1" pos="0 0 -.4"/></body>
+</worldbody><actuator><motor joint="j"/></actuator></mujoco>"""
+
+
+def sleepers():
+    observation = ("qpos", "qvel", "body_awake")
+    return MujocoPool(SLEEPERS, 1, frame_skip=20, dtype=torch.float64, observation=observation)
+
+
+def test_bodies_that_sleep_do_so_in_restored_states():
+    one, other = sleepers(), sleepers()
+    action = TensorDict({"action": torch.zeros(1, 1)}, [1])
+    for env in (one, other):
+        env.reset()
+    for _ in range(60):
+        last = one.step(action.clone())["next"]
+    assert 0 in last["body_awake"]
+    other.set_state(one.get_state())
+    for _ in range(5):
+        expected, own = one.step(action.clone())["next"], other.step(action.clone())["next"]
+        for key in ("qpos", "qvel", "body_awake"):
+            assert torch.equal(own[key], expected[key]), key
+
+
+def test_states_of_sleepers_that_cannot_be():
+    """Each number changed by itself: refused, or an env that goes on."""
+    env = sleepers()
+    env.reset()
+    (state,) = env._physics.get_state()
+    action = TensorDict({"action": torch.zeros(1, 1)}, [1])
+    refused = 0
+    for place in range(0, len(state) - 8, 8):
+        for number in (2.0, 1e9, -7.0):
+            changed = state[:place] + struct.pack("<d", number) + state[place + 8 :]
+            try:
+                env._physics.set_state(changed)
+                env.step(action.clone())
+            except (ValueError, RuntimeError):
+                refused += 1
+                env.reset()
+    assert refused > 20
+
+
+def test_what_was_begun_in_inference_mode_goes_on_outside_of_it():
+    env = make()
+    with torch.inference_mode():
+        env.reset()
+    env.async_step_send(TensorDict({"action": torch.zeros(3, 2)}, [3]), [0, 1, 2])
+    assert env.async_step_recv(3).shape == (3,)

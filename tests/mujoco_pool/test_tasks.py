@@ -1,11 +1,13 @@
 """Tasks that others have written: Gymnasium's Ant rebuilt, and TorchRL's own classes under another base."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 import torch
 import torchrl.envs.custom.mujoco as torchrl_mujoco
 from comparing import same
+from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MujocoTask, PoolEnv
@@ -110,6 +112,111 @@ def test_hooks():
 def test_pictures_beside_what_a_method_observes(pixels_only, entries):
     env = Slow(from_pixels=True, pixels_only=pixels_only)
     assert set(env.observation_spec.keys()) == entries
+
+
+HOPPER = str(Path(torchrl_mujoco.__file__).parent / "assets" / "hopper.xml")
+
+
+def goal(base):
+    """A task with a goal of each episode, which its observations show."""
+
+    class Goal(base):
+        XML_PATH = None
+
+        def __init__(self, **options):
+            self.XML_PATH = HOPPER
+            super().__init__(**options)
+            self.goals, self.started = 0, 0.0
+
+        def _patch_xml(self, xml):
+            return xml
+
+        def _sample_initial_state(self, n, tensordict=None):
+            qpos, qvel = super()._sample_initial_state(n, tensordict)
+            if tensordict is not None and "start" in tensordict:
+                qpos = torch.cat([tensordict["start"].to(qpos.dtype), qpos[:, 1:]], 1)
+            return qpos, qvel
+
+        def _on_reset_all(self, tensordict=None):
+            self.goals += 1
+
+        def _on_reset_mask(self, mask, tensordict=None):
+            self.goals += 100 * int(mask.sum())
+
+        def _make_obs(self, state):
+            return super()._make_obs(state) * 0 + self.goals
+
+        def _compute_reward(self, state, action, next_state):
+            return torch.full_like(next_state["qpos"][..., :1], self.goals)
+
+        def _compute_done(self, state, next_state):
+            return next_state["qpos"][..., :1] > 99
+
+    return Goal
+
+
+def test_a_class_whose_goals_change_with_its_episodes():
+    """Its model is named by the instance, its XML as it is, and its constructor not over with super's."""
+    data = []
+    for base, options in ((torchrl_mujoco.MujocoEnv, {}), (MujocoTask, {})):
+        env = goal(base)(num_envs=1, backend="mujoco", seed=0, max_episode_steps=3, **options)
+        assert (env.max_episode_steps, env.from_pixels) == (3, False)
+        data.append(env.rollout(8, break_when_any_done=False))
+    expected, own = data
+    assert own["observation"][0, :, 0].tolist() == [1, 1, 1, 101, 101, 101, 201, 201]
+    for key in ("observation", ("next", "observation"), ("next", "reward")):
+        assert torch.equal(own[key], expected[key]), key
+
+
+def test_what_a_reset_is_given_arrives():
+    env = goal(MujocoTask)(seed=0)
+    assert env.reset(TensorDict({"start": torch.tensor([[7.0]])}, [1])).shape == (1,)
+    assert env._backend.qpos[0, 0] == 7
+
+
+def test_async_resets_call_the_hooks():
+    class Counted(Slow):
+        begun = 0
+
+        def _on_reset_all(self, tensordict=None):
+            self.begun += self.num_envs
+
+        def _on_reset_mask(self, mask, tensordict=None):
+            self.begun += int(mask.sum())
+
+        _sample_initial_state = MujocoTask._sample_initial_state
+
+    env = Counted(num_envs=3)
+    env.async_reset_send(env_index=[0, 2])
+    env.async_reset_recv(2)
+    assert env.begun == 2
+    env.async_reset_send(env_index=[1])
+    env.async_reset_recv(1)
+    assert env.begun == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "hook"),
+    [("reward", "_compute_reward"), ("terminated", "_compute_done"), ("reset", "_sample_initial_state")],
+)
+def test_functions_that_nobody_would_call_are_refused(option, hook):
+    with pytest.raises(TypeError, match=f"{option}: Slow has a {hook} of its own"):
+        Slow(**{option: lambda *arguments: None})
+
+
+def test_random_changes_are_drawn_beside_the_noise():
+    class Noisy(Slow):
+        RESET_NOISE_SCALE = 0.1
+        _sample_initial_state = MujocoTask._sample_initial_state
+
+    env = Noisy(num_envs=2, seed=0, randomize=["body_mass:torso *= uniform(0.8, 1.2)"])
+    noise = env.reset()["observation"] - env._backend.qpos0
+    assert ((noise.abs() <= 0.1) & (noise != 0)).all()
+
+
+def test_another_backend_is_refused():
+    with pytest.raises(ValueError, match="backend: expected 'mujoco'"):
+        Slow(backend="mjx")
 
 
 def test_a_class_without_a_model():

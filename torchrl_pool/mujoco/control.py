@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -34,5 +37,21 @@ def split_gains(
                 )
             own[f"numeric_data:{name}"] = value.reshape(num_envs, -1)
             value = value.reshape(num_envs, -1)[0].tolist()
-        fixed[name] = [float(value)] if isinstance(value, (int, float)) else [float(one) for one in value]
+        fixed[name] = _numbers(name, value)
     return fixed, own
+
+
+def _numbers(name: str, value: Any) -> list[float]:
+    try:
+        is_list = not isinstance(value, (str, bytes, Mapping))
+        numbers = [float(one) for one in np.atleast_1d(value)] if is_list else []
+    except (TypeError, ValueError):
+        numbers = []
+    if not numbers:
+        raise TypeError(
+            f"gains: {name!r}: expected a number, a list with one for each actuator, or a tensor with each "
+            f"env's, got {value!r}"
+        )
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"gains: {name!r}: expected finite numbers, got {value!r}")
+    return numbers

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDictBase
 
-Reward: TypeAlias = Callable[[TensorDictBase, torch.Tensor, TensorDictBase], torch.Tensor]
+Reward: TypeAlias = Callable[
+    [TensorDictBase, torch.Tensor, TensorDictBase], "torch.Tensor | Mapping[str, torch.Tensor]"
+]
 Terminated: TypeAlias = Callable[[TensorDictBase, TensorDictBase], torch.Tensor]
 Reset: TypeAlias = Callable[[torch.Tensor, torch.Generator], Mapping[str, torch.Tensor]]
 Observe: TypeAlias = Callable[[TensorDictBase], "torch.Tensor | Mapping[str, torch.Tensor]"]
+
+_NOT_OBSERVED = ("action", "reward", "done", "terminated", "truncated", "pixels", "next")
 
 ARGUMENTS = {
     "reward": ("state", "action", "next_state"),
@@ -61,21 +65,29 @@ def _check_arguments(name: str, function: Callable[..., Any]) -> None:
         raise TypeError(f"{name}: expected a function of ({wanted}), got one of {signature}") from error
 
 
-def reward_column(value: Any, num_rows: int) -> torch.Tensor:
-    """A reward as a column ``[num_rows, 1]``.
+def reward_and_terms(
+    value: Any, num_rows: int, keys: Sequence[str]
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """A reward as a column ``[num_rows, 1]``; and, by these keys, what it is made of (``[num_rows]``).
 
     Raises:
-        TypeError: it is no tensor of a floating-point dtype.
-        ValueError: it has another shape.
+        TypeError: it is neither a tensor of a floating-point dtype nor a mapping of such.
+        ValueError: it has another shape, or no such terms.
     """
-    column = _column("reward", value, num_rows)
-    if not column.is_floating_point():
-        raise TypeError(f"reward: expected a floating-point dtype, got {column.dtype}")
-    return column
+    terms = dict(value.items()) if isinstance(value, (Mapping, TensorDictBase)) else {"reward": value}
+    if missing := [key for key in ("reward", *keys) if key not in terms]:
+        present = ", ".join(map(repr, terms))
+        raise ValueError(f"reward: expected a mapping with {missing[0]!r}, got one with {present}")
+    columns = {key: _column(key, terms[key], num_rows) for key in ("reward", *keys)}
+    for key, column in columns.items():
+        if not column.is_floating_point():
+            raise TypeError(f"{key}: expected a floating-point dtype, got {column.dtype}")
+    reward = columns.pop("reward")
+    return reward, {key: column.squeeze(-1) for key, column in columns.items()}
 
 
 def flag_column(value: Any, num_rows: int) -> torch.Tensor:
-    """A flag as a column ``[num_rows, 1]``. Raises as :func:`reward_column`."""
+    """A flag as a column ``[num_rows, 1]``. Raises as :func:`reward_and_terms`."""
     column = _column("terminated", value, num_rows)
     if column.dtype is not torch.bool:
         raise TypeError(f"terminated: expected dtype torch.bool, got {column.dtype}")
@@ -104,16 +116,18 @@ def observed(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
     if not isinstance(entries, (Mapping, TensorDictBase)):
         raise TypeError(f"observe: expected a tensor or a mapping of tensors, got {type(value).__name__}")
     checked = dict(entries.items())
+    if taken := [name for name in checked if name in _NOT_OBSERVED]:
+        raise ValueError(f"observe: an observation cannot be called {taken[0]!r}")
     _check_rows("observe", checked, num_rows)
     return checked
 
 
-def initial_values(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
-    """What ``reset`` returns. Raises as :func:`observed`."""
+def initial_values(value: Any, num_rows: int, source: str = "reset") -> dict[str, torch.Tensor]:
+    """What ``reset`` returns, or another source gives. Raises as :func:`observed`."""
     if not isinstance(value, (Mapping, TensorDictBase)):
-        raise TypeError(f"reset: expected a mapping such as {{'qpos': …}}, got {type(value).__name__}")
+        raise TypeError(f"{source}: expected a mapping such as {{'qpos': …}}, got {type(value).__name__}")
     checked = dict(value.items())
-    _check_rows("reset", checked, num_rows)
+    _check_rows(source, checked, num_rows)
     return checked
 
 

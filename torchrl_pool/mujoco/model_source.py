@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import mujoco  # which makes its own plugins known, that models may name
+
+from torchrl_pool import _core
 
 _TEXT = "model.xml"
+_GYMNASIUMS = Path(_core.__file__).parent / "plugins" / "mujoco" / "assets"  # models, by their names
 
 
 def is_text(xml: str | os.PathLike[str]) -> bool:
@@ -22,25 +27,48 @@ def model_option(xml: str | os.PathLike[str]) -> str:
         raise TypeError(f"xml: expected the path of a model or its text, got {type(xml).__name__}")
     if is_text(xml):
         return str(xml)
+    if not str(xml).strip():
+        raise ValueError("xml: expected the path of a model or its text, got nothing")
     path = Path(xml).expanduser()
     is_name = path.name == str(path) and not path.exists()
     return path.name if is_name else str(path.absolute())
 
 
-@contextlib.contextmanager
-def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> Iterator[str]:
-    """The same for as long as it takes to compile the model, whose files may come from memory."""
-    if not assets:
-        yield model_option(xml)
-        return
-    if not is_text(xml):
-        raise TypeError("assets: for a model that is given as text; a file finds its own beside it")
-    with TemporaryDirectory() as folder:
-        root = Path(folder).resolve()
-        for name, content in {**assets, _TEXT: str(xml).encode()}.items():
+class ModelInFolder(str):
+    """The path of a model whose files come from memory: there as long as this is, and made anew by copies."""
+
+    _folder: TemporaryDirectory[str]
+    _source: tuple[str, dict[str, bytes]]
+
+    def __new__(cls, xml: str, assets: Mapping[str, bytes]) -> ModelInFolder:
+        folder = TemporaryDirectory()
+        root = Path(folder.name).resolve()
+        for name, content in {**assets, _TEXT: xml.encode()}.items():
             file = (root / name).resolve()
             if not file.is_relative_to(root):
                 raise ValueError(f"assets: {name!r} leads out of the model's folder")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        yield str(root / _TEXT)
+        path = super().__new__(cls, root / _TEXT)
+        path._folder, path._source = folder, (xml, dict(assets))
+        return path
+
+    def __reduce__(self) -> Any:
+        return ModelInFolder, self._source
+
+
+def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> str:
+    """The same for a model whose files may come from memory."""
+    if not assets:
+        return model_option(xml)
+    if not is_text(xml):
+        raise TypeError("assets: for a model that is given as text; a file finds its own beside it")
+    return ModelInFolder(str(xml), assets)
+
+
+def python_model(option: str) -> mujoco.MjModel:
+    """What :func:`model_option` names, as Python's ``mujoco`` has it."""
+    if is_text(option):
+        return mujoco.MjModel.from_xml_string(option)
+    path = Path(option)
+    return mujoco.MjModel.from_xml_path(str(path if path.is_absolute() else _GYMNASIUMS / path))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-import mujoco  # which makes its own plugins known, that models may name
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
 from torchrl_pool.env.arguments import check_mask
-from torchrl_pool.env.errors import EnvFailure
+from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.tensors import unsafe_tensordict
@@ -27,9 +26,9 @@ from torchrl_pool.mujoco.functions import (
     flag_column,
     initial_values,
     observed,
-    reward_column,
+    reward_and_terms,
 )
-from torchrl_pool.mujoco.model_source import with_assets
+from torchrl_pool.mujoco.model_source import python_model, with_assets
 from torchrl_pool.mujoco.single_simulations import SingleSimulations
 
 PHYSICS = "MJCF-v0"
@@ -41,15 +40,15 @@ class MujocoPool(SingleSimulations):
 
     The physics steps in threads; then the task's functions run once for all envs::
 
-        reward(state, action, next_state)  ->  [N] or [N, 1], floating-point
+        reward(state, action, next_state)  ->  [N] or [N, 1], floating-point; or {"reward": …, "a term": …}
         terminated(state, next_state)      ->  [N] or [N, 1], bool
         reset(rows, rng)                   ->  {"qpos": [k, nq], "qvel": [k, nv], …} for the envs `rows` ([k])
         observe(state)                     ->  [N, …], the entry "observation", or several by their names
 
     ``state`` and ``next_state`` are tensordicts ``[N]`` with the arrays of ``mjData`` that ``observation``
-    and ``fields`` name, before and after the step, in MuJoCo's own dtypes. An array is named as it is in
-    ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), or with the things that it is wanted of
-    (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
+    and ``fields`` name, before and after the step, in MuJoCo's own dtypes; and ``"step_count"``. An array is
+    named as it is in ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), or with the things that it is
+    wanted of (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
 
     Args:
         xml: the path of a model, its XML text, or the name of one of Gymnasium's models (``"ant.xml"``).
@@ -59,6 +58,7 @@ class MujocoPool(SingleSimulations):
         frame_skip: simulation steps per step.
         observation: the arrays that are entries of the observation, or an ``observe`` function.
         fields: further arrays, for the functions alone.
+        info_keys: the terms of the reward that are entries, ``[num_envs]``; zeros where an episode begins.
         reward: see above. Default: none (0).
         terminated: see above. Default: only ``max_episode_steps`` ends an episode.
         reset: see above. Default: episodes begin at ``keyframe``.
@@ -105,6 +105,13 @@ class MujocoPool(SingleSimulations):
 
     _supports_set_state = True
     _has_frame_skip = True  # or TorchRL would add a transform for it
+    # The methods that stand for functions which are not given.
+    _HOOKS: ClassVar[Mapping[str, str]] = {
+        "reward": "_compute_reward",
+        "terminated": "_compute_done",
+        "observe": "_make_obs",
+        "reset": "_initial_state",
+    }
 
     def __init__(
         self,
@@ -114,6 +121,7 @@ class MujocoPool(SingleSimulations):
         frame_skip: int = 1,
         observation: Sequence[str] | Observe = ("qpos", "qvel"),
         fields: Sequence[str] = (),
+        info_keys: Sequence[str] = (),
         reward: Reward | None = None,
         terminated: Terminated | None = None,
         reset: Reset | None = None,
@@ -134,45 +142,49 @@ class MujocoPool(SingleSimulations):
     ) -> None:
         if dtype not in (torch.float32, torch.float64):
             raise ValueError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
-        if refused := [name for name in ("obs_dtype", "info_keys", "xml_file") if name in options]:
+        if refused := [name for name in ("obs_dtype", "xml_file") if name in options]:
             raise TypeError(f"{', '.join(refused)}: not for {type(self).__name__}; see dtype, fields and xml")
         observe = observation if callable(observation) else None
         functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
+        self._check_hooks(functions)
         entries = () if callable(observation) else _names("observation", observation)
         wanted = list(dict.fromkeys([*entries, *_names("fields", fields)]))
+        terms = _names("info_keys", info_keys)
+        if taken := [name for name in terms if name in (*wanted, "reward", "step_count", *_FLAGS)]:
+            raise ValueError(f"info_keys: a term of the reward cannot be called {taken[0]!r}")
         if pixels_only and from_pixels:
             entries = ()
         fixed, own = split_gains(gains or {}, num_envs)
-        values = {**(model_fields if isinstance(model_fields, Mapping) else {}), **own}
-        with with_assets(xml, assets) as model:
-            physics = PoolEnv(
-                PHYSICS,
-                num_envs,
-                xml_file=model,
-                frame_skip=frame_skip,
-                observation=wanted or ["qpos", "qvel"],
-                keyframe=keyframe,
-                randomize=_names("randomize", randomize),
-                model_fields=_names("model_fields", [*model_fields, *own]),
-                control=control_lines(control),
-                gains=fixed,
-                max_episode_steps=max_episode_steps,
-                device=device,
-                from_pixels=from_pixels,
-                pixels_only=False,
-                **options,
-            )
+        given = model_fields if isinstance(model_fields, Mapping) else {}
+        model_values = initial_values({**given, **own}, num_envs, "model_fields")
+        physics = PoolEnv(
+            PHYSICS,
+            num_envs,
+            xml_file=with_assets(xml, assets),
+            frame_skip=frame_skip,
+            observation=wanted or ["qpos", "qvel"],
+            info_keys=["step_count"],
+            keyframe=keyframe,
+            randomize=_names("randomize", randomize),
+            model_fields=[*_names("model_fields", [*model_fields] if given else model_fields or []), *own],
+            control=control_lines(control),
+            gains=fixed,
+            max_episode_steps=max_episode_steps,
+            device=device,
+            from_pixels=from_pixels,
+            pixels_only=False,
+            **options,
+        )
         super().__init__(device=device, batch_size=[num_envs])
         self.num_envs = num_envs
         self.frame_skip = frame_skip
         self.dtype = dtype
         self.rng = torch.Generator()
-        self._xml, self._assets = xml, assets
         self._physics = physics
         self._functions = functions
-        self._model_values = {name: v.cpu() for name, v in initial_values(values, num_envs).items()}
+        self._model_values = {name: value.cpu() for name, value in model_values.items()}
         self._state: TensorDict | None = None
-        self._entries = tuple(entries)
+        self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
         observes = functions.observe is not None or type(self)._make_obs is not MujocoPool._make_obs
         self._observes = observes and not (from_pixels and pixels_only)
@@ -185,7 +197,7 @@ class MujocoPool(SingleSimulations):
 
     def _compute_reward(
         self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase
-    ) -> torch.Tensor:
+    ) -> torch.Tensor | Mapping[str, torch.Tensor]:
         if self._functions.reward is None:
             return torch.zeros(action.shape[0], device=action.device)
         return self._functions.reward(state, action, next_state)
@@ -211,6 +223,20 @@ class MujocoPool(SingleSimulations):
     def _gives_initial_states(self) -> bool:
         return self._functions.reset is not None
 
+    def _begun(self, rows: torch.Tensor) -> None:
+        """Called where episodes of these envs have begun, before anybody has seen how."""
+
+    def _check_hooks(self, functions: Functions) -> None:
+        """Refuses functions that nobody would call.
+
+        Raises:
+            TypeError: the class has a method of its own in the place of one.
+        """
+        for name, hook in self._HOOKS.items():
+            own = getattr(type(self), hook) is not getattr(MujocoPool, hook, None)
+            if own and getattr(functions, name) is not None:
+                raise TypeError(f"{name}: {type(self).__name__} has a {hook} of its own, which stands for it")
+
     # ---- specs
 
     def _make_specs(self) -> None:
@@ -218,19 +244,19 @@ class MujocoPool(SingleSimulations):
         shape = (self.num_envs, 1)
         self.reward_spec = Unbounded(shape=shape, dtype=self.dtype, device=self.device)
         self.full_done_spec = self._physics.full_done_spec.clone()
-        state = self._physics.full_observation_spec.zero()
-        observation = Composite(shape=(self.num_envs,), device=self.device)
-        for key, value in self._observation(state).items():
-            bounded = key == "pixels"
-            observation[key] = (
-                self._physics.full_observation_spec["pixels"].clone()
-                if bounded
-                else Unbounded(shape=value.shape, dtype=value.dtype, device=self.device)
-            )
-        self.observation_spec = observation
+        self.observation_spec = observation = self._observation_spec()
         in_root = [*observation.keys(True, True), *_FLAGS]
-        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"])
+        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys)
         self._nested = any(isinstance(key, tuple) for key in in_root)
+
+    def _observation_spec(self) -> Composite:
+        observation = Composite(shape=(self.num_envs,), device=self.device)
+        state = self._blank_state()
+        for key, value in self._observation(state).items():
+            observation[key] = Unbounded(shape=value.shape, dtype=value.dtype, device=self.device)
+        if self._pixels:
+            observation["pixels"] = self._physics.full_observation_spec["pixels"].clone()
+        return observation
 
     # ---- steps
 
@@ -260,41 +286,103 @@ class MujocoPool(SingleSimulations):
         if preset is not None:
             following.update(preset.exclude(*values))
         tensordict._set_str("next", following, validated=True, inplace=False, non_blocking=False)
-        root = self._next_root.continued(entries, values)
+        root = self._next_root.following(entries, values)
         done = values["done"]
         if done.any():
             begun = self._reset(self._tensordict({**root, "_reset": done}))
-            root = {**self._next_root.carried(entries, None if done.all() else done), **begun}
+            root = self._next_root.following(entries, dict(begun.items()), None if done.all() else done)
         return tensordict, self._tensordict(root)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         state = self._running()
-        action = tensordict.get("action")
+        action = tensordict.get("action", None)
+        if action is None:
+            present = list(tensordict.keys())
+            raise KeyError(f"expected an entry 'action' in the tensordict, got {present}")
         mask = tensordict.get("_step", None)
         given = {"action": self._prepare_ctrl(action)}
         if mask is not None:
             given.update(state.items(), _step=mask)
+        failure = None
         try:
             next_state = self._physics._step(self._tensordict(given))
-        except EnvFailure as failure:
-            raise self._failure(failure, state, action) from None
+        except EnvFailure as error:
+            if error.tensordict is None:
+                raise
+            failure, next_state = error, error.tensordict
+        stepped = None if mask is None else mask.reshape(-1)
         self.__dict__["_state"] = next_state  # past what modules do at each assignment
-        result = self._results(state, action, next_state)
-        return result if mask is None else self._kept(result, tensordict, mask)
+        try:
+            result = self._results(state, action, next_state, stepped=stepped, failure=failure)
+        except EnvFailure as error:
+            if stepped is not None and error.tensordict is not None:
+                error.tensordict = self._kept(error.tensordict, tensordict, stepped)
+            raise
+        return result if stepped is None else self._kept(result, tensordict, stepped)
 
-    def _results(self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> TensorDict:
+    def _results(
+        self,
+        state: TensorDictBase,
+        action: torch.Tensor,
+        next_state: TensorDictBase,
+        *,
+        rows: torch.Tensor | None = None,
+        stepped: torch.Tensor | None = None,
+        failure: EnvFailure | None = None,
+    ) -> TensorDict:
+        """What follows from a step, and terms of the reward in ``next_state``.
+
+        Args:
+            state: before it.
+            action: what was done.
+            next_state: after it.
+            rows: which envs these are; None: all.
+            stepped: those that have moved; None: all.
+            failure: what the physics says of some of them, whose rows hold zeros.
+
+        Raises:
+            EnvFailure: that, or a reward is not finite. Its ``tensordict`` has what the others' step gave.
+        """
         count = action.shape[0]
-        reward = reward_column(self._compute_reward(state, action, next_state), count)
+        try:
+            reward, terms = reward_and_terms(
+                self._compute_reward(state, action, next_state), count, self._terms
+            )
+            terminated = self._own(flag_column(self._compute_done(state, next_state), count))
+            for key in self._terms:
+                term = self._own(terms[key], self.dtype)
+                next_state.set(key, term if stepped is None else torch.where(stepped, term, state.get(key)))
+            values = self._observation(next_state)
+        except Exception as error:
+            if failure is None:
+                raise
+            failure.tensordict = None
+            raise failure from error  # zeros may not be what a function expects
         reward = self._own(reward, self.dtype)
-        terminated = flag_column(self._compute_done(state, next_state), count)
-        terminated = self._own(terminated)
         truncated = self._own(next_state.get("truncated"))
-        values = self._observation(next_state)
         values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)
         result = self._tensordict(values, count)
-        if not math.isfinite(reward.sum().item()):
-            _refuse_rewards(reward, result)
-        return result
+        if failure is None and math.isfinite(reward.sum().item()):
+            return result
+        unfit = ~reward.reshape(-1).isfinite()
+        if stepped is not None:
+            unfit &= stepped
+        envs = torch.arange(count) if rows is None else rows
+        failures = [] if failure is None else [failure]
+        for row in unfit.cpu().nonzero().flatten().tolist():
+            env = int(envs[row])
+            if failure is None or env not in failure.env_index:
+                message = f"the reward is {reward[row].item()}"
+                step = int(next_state.get("step_count")[row])
+                failures.append(EnvFailure(f"env {env} failed: {message}", [env], [message], [step]))
+        if not failures:
+            return result  # great ones, whose sum is not finite
+        failed = joined(failures)
+        for row, env in enumerate(envs.tolist()):
+            if env in failed.env_index:
+                result[row].zero_()
+        failed.tensordict = result
+        raise failed from None
 
     def _own(self, value: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         """A copy, which belongs to the caller: the state stays ours."""
@@ -309,35 +397,20 @@ class MujocoPool(SingleSimulations):
         entries = {name: state.get(name) for name in self._entries}
         if self._observes:
             entries.update(observed(self._make_obs(state), state.batch_size[0]))
-        if self._pixels:
+        if self._pixels and "pixels" in state:
             entries["pixels"] = state.get("pixels")
+        entries.update((name, state.get(name)) for name in self._terms)
         return {
             name: self._own(value, self.dtype if value.is_floating_point() else None)
             for name, value in entries.items()
         }
 
-    def _kept(self, result: TensorDict, root: TensorDictBase, mask: torch.Tensor) -> TensorDict:
+    def _kept(self, result: TensorDict, root: TensorDictBase, stepped: torch.Tensor) -> TensorDict:
         """Rows that did not step show what their root shows, and earn nothing."""
-        stepped = mask.reshape(-1)
         for key, value in result.items():
             old = torch.zeros_like(value) if key == "reward" else root.get(key, value)
             result.set(key, torch.where(stepped.reshape(-1, *[1] * (value.ndim - 1)), value, old))
         return result
-
-    def _failure(self, failure: EnvFailure, state: TensorDictBase, action: torch.Tensor) -> EnvFailure:
-        """A failure of the physics, with what the others' step has given."""
-        if failure.tensordict is None:
-            return failure
-        self._state = failure.tensordict
-        try:
-            result = self._results(state, action, self._state)
-        except EnvFailure as unfit:  # zeros may not be what a function expects
-            assert unfit.tensordict is not None  # noqa: PT017
-            result = unfit.tensordict
-        for index in failure.env_index:
-            result[index].zero_()
-        failure.tensordict = result
-        return failure
 
     # ---- resets
 
@@ -348,34 +421,43 @@ class MujocoPool(SingleSimulations):
             given["_reset"] = mask = check_mask("_reset", mask, self.num_envs)
         seed = kwargs.get("seed")
         if seed is not None:
-            self.rng.manual_seed(seed[0] if isinstance(seed, Sequence) else seed)
+            self.rng.manual_seed(int(seed[0] if isinstance(seed, Sequence) else seed))
         restored = tensordict if kwargs.pop("set_state", False) else None
-        if restored is not None or self._model_values or self._gives_initial_states():
-            rows = torch.arange(self.num_envs) if mask is None else mask.nonzero().flatten()
-            if values := self._initial_values(rows, restored):
+        rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
+        if len(rows) and (restored is not None or self._model_values or self._gives_initial_states()):
+            values = self._initial_values(rows, restored)
+            if self._model_values or values:
                 if kwargs.get("options") is not None:
                     raise TypeError(
                         "options: this env's resets are given values by its functions or model_fields"
                     )
-                kwargs["options"] = _per_env(values, rows.tolist(), self.num_envs)
+                start = {name: value[rows] for name, value in self._model_values.items()}
+                kwargs["options"] = _per_env(start, values, rows.tolist(), self.num_envs)
         try:
-            self._state = self._physics._reset(self._tensordict(given), **kwargs)
+            state = self._physics._reset(self._tensordict(given), **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
-                self._state = failure.tensordict
-                failure.tensordict = self._root(self._state)
+                self._begin(failure.tensordict, rows)
+                failure.tensordict = self._root(failure.tensordict)
             raise
-        return self._root(self._state)
+        self._begin(state, rows)
+        return self._root(state)
+
+    def _begin(self, state: TensorDict, rows: torch.Tensor) -> None:
+        """Takes over the state of all envs, of which these begin an episode."""
+        latest = self._blank_state() if self._state is None else self._state
+        for key in self._terms:
+            term = latest.get(key)
+            state.set(key, term.index_fill(0, rows.to(term.device), 0))
+        self._state = state
+        self._begun(rows)
 
     def _initial_values(self, rows: torch.Tensor, restored: TensorDictBase | None) -> dict[str, torch.Tensor]:
-        """What these envs begin with, or go on from, beyond ``keyframe`` and ``randomize``."""
-        values = {name: value[rows] for name, value in self._model_values.items()}
+        """What these envs begin with, or go on from, after what ``randomize`` has drawn."""
         if restored is not None:
             inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
-            values.update({name: restored[name][rows] for name in inputs if name in restored})
-        elif len(rows) and self._gives_initial_states():
-            values.update(initial_values(self._initial_state(rows), len(rows)))
-        return values
+            return {name: restored[name].cpu()[rows] for name in inputs if name in restored}
+        return initial_values(self._initial_state(rows), len(rows)) if self._gives_initial_states() else {}
 
     def _root(self, state: TensorDictBase) -> TensorDict:
         values = self._observation(state)
@@ -386,7 +468,7 @@ class MujocoPool(SingleSimulations):
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
-            self.rng.manual_seed(seed)
+            self.rng.manual_seed(int(seed))
         return self._physics.set_seed(seed, static_seed=static_seed)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -412,13 +494,7 @@ class MujocoPool(SingleSimulations):
         """The model as Python's ``mujoco`` has it: a copy, to look things up in."""
         model = self.__dict__.get("_mj_model")
         if model is None:
-            with with_assets(self._physics._arguments["xml_file"], None) as source:
-                load: Callable[[str], Any] = (
-                    mujoco.MjModel.from_xml_string
-                    if source.lstrip().startswith("<")
-                    else mujoco.MjModel.from_xml_path
-                )
-                model = self.__dict__["_mj_model"] = load(source)
+            model = self.__dict__["_mj_model"] = python_model(self._physics._arguments["xml_file"])
         return model
 
     def __repr__(self) -> str:
@@ -436,20 +512,17 @@ def _names(argument: str, names: Any) -> list[str]:
 
 
 def _per_env(
-    values: Mapping[str, torch.Tensor], rows: Sequence[int], num_envs: int
+    start: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor], rows: Sequence[int], num_envs: int
 ) -> list[dict[str, Any] | None]:
     """One mapping of reset options per env, with its row of each tensor."""
     options: list[dict[str, Any] | None] = [None] * num_envs
-    lists = {name: value.reshape(len(rows), -1).tolist() for name, value in values.items()}
+    lists = [
+        {name: value.reshape(len(rows), -1).tolist() for name, value in one.items()}
+        for one in (start, values)
+    ]
     for position, row in enumerate(rows):
-        options[row] = {"set": {name: numbers[position] for name, numbers in lists.items()}}
+        options[row] = {
+            kind: {name: numbers[position] for name, numbers in one.items()}
+            for kind, one in zip(("start", "set"), lists, strict=True)
+        }
     return options
-
-
-def _refuse_rewards(reward: torch.Tensor, result: TensorDict) -> None:
-    bad = (~reward.isfinite()).reshape(-1).nonzero().flatten().tolist()
-    if not bad:
-        return  # great ones, whose sum is not finite
-    messages = [f"the reward is {reward[index].item()}" for index in bad]
-    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-    raise EnvFailure(f"env {bad[0]} failed: {messages[0]}{more}", bad, messages, tensordict=result)

@@ -6,6 +6,7 @@ import inspect
 import re
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ import torchrl.envs
 from tensordict import TensorDictBase
 from torchrl.data import Composite, Unbounded
 
+from torchrl_pool.mujoco.model_source import is_text
 from torchrl_pool.mujoco.mujoco_pool import MujocoPool
 
 
@@ -35,11 +37,12 @@ class MujocoTask(MujocoPool):
         patch_xml: whether ``_patch_xml`` changes it. Without, a model finds its meshes beside it.
         num_envs: number of simulations.
         frame_skip: simulation steps per step. Default: the class's ``FRAME_SKIP``.
-        reset_noise_scale: how far from the initial state an episode begins at most, drawn for each number.
-            Default: the class's ``RESET_NOISE_SCALE``.
+        reset_noise_scale: how far from the initial state an episode begins at most, drawn for each number,
+            before what ``randomize`` draws. Default: the class's ``RESET_NOISE_SCALE``.
+        backend: ``"mujoco"``, which is what this is.
         render_width: width of pictures, in pixels.
         render_height: height of pictures, in pixels.
-        camera_id: the model's camera that takes them; -1: the free one.
+        camera_id: the model's camera that takes them; -1: the free one. Default: 0 where it has one.
         **options: those of :class:`MujocoPool`.
 
     Examples:
@@ -62,6 +65,7 @@ class MujocoTask(MujocoPool):
     RESET_NOISE_SCALE: ClassVar[float] = 0.01
     SKIP_QPOS: ClassVar[int] = 0
     FIELDS: ClassVar[tuple[str, ...]] = ("qpos", "qvel", "time")
+    _HOOKS: ClassVar[Mapping[str, str]] = {**MujocoPool._HOOKS, "reset": "_sample_initial_state"}
 
     def __init__(
         self,
@@ -71,20 +75,39 @@ class MujocoTask(MujocoPool):
         num_envs: int = 1,
         frame_skip: int | None = None,
         reset_noise_scale: float | None = None,
+        backend: str = "mujoco",
         render_width: int = 64,
         render_height: int = 64,
-        camera_id: int = 0,
+        camera_id: int | None = None,
         pixels_only: bool = False,
         **options: Any,
     ) -> None:
+        if backend != "mujoco":
+            raise ValueError(
+                f"backend: expected 'mujoco', which runs in the executor's threads, got {backend!r}"
+            )
         scale = self.RESET_NOISE_SCALE if reset_noise_scale is None else reset_noise_scale
         self.__dict__["reset_noise_scale"] = float(scale)
         self.__dict__["_backend"] = Backend(self)
         noise = [f"{name} += uniform({-scale!r}, {scale!r})" for name in ("qpos", "qvel")]
-        options.setdefault("randomize", noise if scale and not self._gives_initial_states() else ())
+        if not scale or self._gives_initial_states():
+            noise = []
+        options["randomize"] = [*noise, *options.get("randomize", ())]
         options.setdefault("observation", ())
+        self.__dict__.update(
+            backend_name=backend,
+            max_episode_steps=options.setdefault("max_episode_steps", 1000),
+            from_pixels=bool(options.get("from_pixels")),
+            pixels_only=pixels_only,
+            render_width=render_width,
+            render_height=render_height,
+        )
+        xml = self._load_xml(xml_path, patch_xml)
+        if camera_id is None:
+            text = str(xml) if is_text(xml) else Path(xml).read_text()
+            camera_id = 0 if "<camera" in text else -1
         super().__init__(
-            self._load_xml(xml_path, patch_xml),
+            xml,
             num_envs,
             frame_skip=self.FRAME_SKIP if frame_skip is None else frame_skip,
             fields=[*self.FIELDS, *options.pop("fields", ())],
@@ -95,17 +118,15 @@ class MujocoTask(MujocoPool):
             **options,
         )
 
-    @classmethod
-    def _load_xml(cls, xml_path: str | Path | None, patch_xml: bool) -> str | Path:
+    def _load_xml(self, xml_path: str | Path | None, patch_xml: bool) -> str | Path:
+        name = type(self).__name__
         source: str | Path | None = xml_path
-        if source is None and cls.XML_PATH is not None:
-            source = cls._find(Path(cls.XML_PATH))
+        if source is None and self.XML_PATH is not None:
+            source = self._find(Path(self.XML_PATH))
         if source is None:
-            source = cls.XML_URL
+            source = self.XML_URL
         if source is None:
-            raise ValueError(
-                f"{cls.__name__} has no model: give xml_path, or the class an XML_PATH or XML_URL"
-            )
+            raise ValueError(f"{name} has no model: give xml_path, or the class an XML_PATH or XML_URL")
         text = str(source)
         if text.startswith(("http://", "https://")):
             with urllib.request.urlopen(text) as response:
@@ -113,11 +134,11 @@ class MujocoTask(MujocoPool):
         elif not text.lstrip().startswith("<"):
             path = Path(source).expanduser()
             if not path.is_file():
-                raise FileNotFoundError(f"{cls.__name__}: there is no model {str(source)!r}")
+                raise FileNotFoundError(f"{name}: there is no model {str(source)!r}")
             if not patch_xml:
                 return path
             text = path.read_text()
-        return cls._patch_xml(text) if patch_xml else text
+        return self._patch_xml(text) if patch_xml else text
 
     @classmethod
     def _find(cls, path: Path) -> Path | None:
@@ -181,25 +202,39 @@ class MujocoTask(MujocoPool):
         return type(self)._sample_initial_state is not MujocoTask._sample_initial_state
 
     def _initial_state(self, rows: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        qpos, qvel = self._sample_initial_state(self.num_envs, None)
+        qpos, qvel = self._sample_initial_state(self.num_envs, self.__dict__.get("_reset_source"))
         return {"qpos": qpos.cpu()[rows], "qvel": qvel.cpu()[rows]}
 
-    def _make_specs(self) -> None:
-        super()._make_specs()
-        if type(self)._make_obs_spec is not MujocoTask._make_obs_spec:
+    def _begun(self, rows: torch.Tensor) -> None:
+        source = self.__dict__.get("_reset_source")
+        if len(rows) == self.num_envs and (source is None or "_reset" not in source):
+            self._on_reset_all(source)
+            return
+        mask = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)
+        self._on_reset_mask(mask.index_fill(0, rows.to(mask.device), True), source)
+
+    def _observation_spec(self) -> Composite:
+        """What the class says, or what its observations are, where these can be made already."""
+        if type(self)._make_obs_spec is MujocoTask._make_obs_spec:
+            with suppress(AttributeError):  # of what the class's constructor goes on to make
+                return super()._observation_spec()
+        spec = Composite(shape=(self.num_envs,), device=self.device)
+        if self._observes:
             spec = self._make_obs_spec()
-            if "pixels" in self.observation_spec:
-                spec["pixels"] = self.observation_spec["pixels"]
-            self.observation_spec = spec
+        if self._pixels:
+            spec["pixels"] = self._physics.full_observation_spec["pixels"].clone()
+        for key in (*self._entries, *self._terms):
+            value = self._blank_state()[key]
+            dtype = self.dtype if value.is_floating_point() else value.dtype
+            spec[key] = Unbounded(shape=value.shape, dtype=dtype, device=self.device)
+        return spec
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        root = super()._reset(tensordict, **kwargs)
-        if mask is None:
-            self._on_reset_all(tensordict)
-        else:
-            self._on_reset_mask(mask.reshape(-1), tensordict)
-        return root
+        self.__dict__["_reset_source"] = tensordict
+        try:
+            return super()._reset(tensordict, **kwargs)
+        finally:
+            self.__dict__["_reset_source"] = None
 
     def _state_td(self) -> TensorDictBase:
         return self._running().select(*self.FIELDS)

@@ -19,7 +19,9 @@ class SingleSimulations(EnvBase):
     """The methods of :class:`~torchrl_pool.MujocoPool` that take an ``env_index``."""
 
     num_envs: int
+    dtype: torch.dtype
     _physics: PoolEnv
+    _terms: tuple[str, ...]  # of the reward, which are entries
     _state: TensorDict | None  # what all envs are in now, of which functions see rows
     _model_values: dict[str, torch.Tensor]
 
@@ -32,8 +34,19 @@ class SingleSimulations(EnvBase):
         """Whether functions say where episodes begin."""
 
     @abstractmethod
-    def _results(self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> TensorDict:
+    def _results(
+        self,
+        state: TensorDictBase,
+        action: torch.Tensor,
+        next_state: TensorDictBase,
+        *,
+        rows: torch.Tensor | None = None,
+    ) -> TensorDict:
         """What follows from a step."""
+
+    @abstractmethod
+    def _begun(self, rows: torch.Tensor) -> None:
+        """Called where episodes of these envs have begun."""
 
     @abstractmethod
     def _root(self, state: TensorDictBase) -> TensorDict:
@@ -65,10 +78,15 @@ class SingleSimulations(EnvBase):
         state = self._running()
         before = state[rows]
         action = data.get("action").reshape(len(rows), -1)
-        _write_rows(state, rows, next_state)
-        result = self._results(before, action, next_state)
-        data.set("next", result if data.batch_dims else result[0])
-        return data
+        try:
+            result = self._results(before, action, next_state, rows=rows)
+        except EnvFailure as failure:
+            if (result := failure.tensordict) is not None:
+                failure.tensordict = data.set("next", result if data.batch_dims else result[0])
+            raise
+        finally:
+            _write_rows(state, rows, next_state)
+        return data.set("next", result if data.batch_dims else result[0])
 
     def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
         """As :meth:`PoolEnv.async_reset_send`.
@@ -92,7 +110,9 @@ class SingleSimulations(EnvBase):
         rows, state = self._received(data, data)
         if self._state is None:
             self._state = self._blank_state()
+        state = state.update({key: torch.zeros_like(self._state.get(key)[rows]) for key in self._terms})
         _write_rows(self._state, rows, state)
+        self._begun(rows)
         root = self._root(state).set("env_index", rows)
         return root if data.batch_dims else root[0]
 
@@ -152,6 +172,8 @@ class SingleSimulations(EnvBase):
 
     def _blank_state(self) -> TensorDict:
         blank: TensorDict = self._physics.full_observation_spec.zero()
+        for key in self._terms:
+            blank.set(key, torch.zeros(self.num_envs, dtype=self.dtype, device=self.device))
         return blank.update(self._physics.full_done_spec.zero())
 
     def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
@@ -187,7 +209,10 @@ class SingleSimulations(EnvBase):
 
 
 def _write_rows(state: TensorDictBase, rows: torch.Tensor, values: TensorDictBase) -> None:
-    for key, value in state.items():
+    for key, value in list(state.items()):
         new = values.get(key, None)
-        if new is not None:
-            value[rows] = new
+        if new is None:
+            continue
+        if value.is_inference() and not torch.is_inference_mode_enabled():
+            value = state.set(key, value.clone()).get(key)
+        value[rows] = new

@@ -70,7 +70,9 @@ class OptionInfo:
             )
         elements = converted if isinstance(converted, list) else [converted]
         if self.fixed_count >= 0 and len(elements) != self.fixed_count:
-            raise ValueError(f"option {self.name!r}: expected {self.fixed_count} elements, got {value!r}")
+            raise ValueError(
+                f"option {self.name!r}: expected {self.fixed_count} elements in a list, got {value!r}"
+            )
         for element in elements:
             if isinstance(element, (int, float)) and not self.minimum <= element <= self.maximum:
                 raise ValueError(

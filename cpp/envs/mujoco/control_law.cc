@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "torchrl_pool/error.h"
 
@@ -29,11 +30,13 @@ int FindActuator(const mjModel& model, const std::string& name) {
   return FindThing(model, name, mjOBJ_ACTUATOR, name);
 }
 
-// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone.
+// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare.
 std::size_t Assignment(const std::string& line) {
   const std::size_t place = line.find('=');
+  if (place == std::string::npos) return place;
   const bool compares =
-      place != std::string::npos && place > 0 && (line[place - 1] == '<' || line[place - 1] == '>');
+      line.substr(place + 1, 1) == "=" ||
+      (place > 0 && std::string_view("<>!").find(line[place - 1]) != std::string_view::npos);
   return compares ? std::string::npos : place;
 }
 

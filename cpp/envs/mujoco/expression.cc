@@ -28,7 +28,9 @@ class ExpressionParser {
     std::size_t arguments;
     Expression::Function function;
   };
-  static constexpr Operator kTests[] = {{"<=", 2, [](const double* x) -> double { return x[0] <= x[1]; }},
+  static constexpr Operator kTests[] = {{"==", 2, [](const double* x) -> double { return x[0] == x[1]; }},
+                                        {"!=", 2, [](const double* x) -> double { return x[0] != x[1]; }},
+                                        {"<=", 2, [](const double* x) -> double { return x[0] <= x[1]; }},
                                         {">=", 2, [](const double* x) -> double { return x[0] >= x[1]; }},
                                         {"<", 2, [](const double* x) -> double { return x[0] < x[1]; }},
                                         {">", 2, [](const double* x) -> double { return x[0] > x[1]; }}};

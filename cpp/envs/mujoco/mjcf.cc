@@ -113,7 +113,7 @@ class Mjcf {
 
   // Values for one reset, of inputs of mjData and of the model's fields that may change.
   struct ResetOptions {
-    FloatListMap set;
+    FloatListMap start, set;
 
     struct DataValues {
       DataField field;
@@ -123,45 +123,56 @@ class Mjcf {
       ModelField field;
       std::vector<double> values;
     };
-    std::vector<DataValues> data;
-    std::vector<ModelValues> model;
+    std::vector<ModelValues> start_model;  // before random changes
+    std::vector<DataValues> data;          // after them
+    std::vector<ModelValues> model;        // likewise
 
     explicit ResetOptions(const Options& options) : options_(&options) {}
 
     template <class Visitor>
     void Visit(Visitor& visit) {
+      visit("start", start,
+            "values of mjModel by name, which random changes start from, such as {'body_mass': […]}");
       visit("set", set, "values by name, such as {'qpos': […], 'mocap_pos:target': […], 'body_mass': […]}");
     }
     void Open() {
+      for (const auto& [name, values] : start) AddModel("start", name, values, &start_model);
       for (const auto& [name, values] : set) {
-        for (const double value : values) {
-          if (!std::isfinite(value)) throw InvalidArgument("set: '" + name + "' holds NaN or infinity");
+        if (!IsInput(name.substr(0, name.find(':')))) {
+          AddModel("set", name, values, &model);
+          continue;
         }
-        if (IsInput(name.substr(0, name.find(':')))) {
-          data.push_back({DataField(*options_->model, name), values});
-          CheckSize(data.back().field, values);
-        } else {
-          model.push_back({FindChanged(name), values});
-          CheckSize(model.back().field, values);
-        }
+        data.push_back({DataField(*options_->model, name), values});
+        Check("set", data.back().field, values);
       }
     }
 
    private:
+    void AddModel(const std::string& option, const std::string& name, const std::vector<double>& values,
+                  std::vector<ModelValues>* to) const {
+      to->push_back({FindChanged(option, name), values});
+      Check(option, to->back().field, values);
+    }
     template <class F>
-    static void CheckSize(const F& field, const std::vector<double>& values) {
+    static void Check(const std::string& option, const F& field, const std::vector<double>& values) {
+      for (const double value : values) {
+        if (!std::isfinite(value)) {
+          throw InvalidArgument(option + ": '" + field.name() + "' holds NaN or infinity");
+        }
+      }
       if (field.size() == values.size()) return;
-      throw InvalidArgument("set: '" + field.name() + "' has " + std::to_string(field.size()) +
+      throw InvalidArgument(option + ": '" + field.name() + "' has " + std::to_string(field.size()) +
                             " elements, got " + std::to_string(values.size()));
     }
-    const ModelField& FindChanged(const std::string& name) const {
+    const ModelField& FindChanged(const std::string& option, const std::string& name) const {
       std::vector<std::string> names;
       for (const ModelField& field : options_->changed) {
         if (field.name() == name) return field;
         names.push_back(field.name());
       }
-      throw InvalidArgument("set: a reset cannot set '" + name + "'" + Suggestion(name, names) +
-                            "; it can set " + Inputs() + ", and what model_fields names");
+      throw InvalidArgument(option + ": a reset cannot set '" + name + "'" + Suggestion(name, names) +
+                            "; it can set " + (option == "set" ? Inputs() + ", and " : "") +
+                            "what model_fields names");
     }
 
     const Options* options_;
@@ -258,6 +269,7 @@ class Mjcf {
       field.Get(*options_.model, values.data());
       field.Set(own, values.data());
     }
+    for (const auto& [field, values] : chosen.start_model) field.Set(own, values.data());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       if (const auto& field = options_.draws[i].model())
         ChangeField(*field, own, options_.draws[i], numbers[i]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "sleep.h"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::mujoco {
@@ -60,19 +61,22 @@ void Simulation::Step(std::span<const float> control, std::int64_t num_steps) {
 std::vector<double> Simulation::Save() const {
   std::vector<double> state(static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION)));
   mj_getState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  SaveSleep(*model_, *data_, &state);
   return state;
 }
 
 void Simulation::Restore(const std::vector<double>& state) {
-  if (state.size() != static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION))) {
-    throw InvalidArgument("the saved state is of another model");
-  }
+  const auto size = static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION));
+  if (state.size() != size + SleepSize(*model_)) throw InvalidArgument("the saved state is of another model");
+  const std::span<const double> sleep = std::span(state).subspan(size);
+  CheckSleep(*model_, sleep);
   Restart([&] {
     mj_resetData(&model(), data_.get());
     mj_setState(&model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
     mj_forward(&model(), data_.get());
     // Once more: mj_forward has written a warm start for the solver that the original has not seen.
     mj_setState(&model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+    RestoreSleep(*model_, sleep, data_.get());  // mj_setState has woken all
   });
 }
 

@@ -57,8 +57,8 @@ class Simulation {
   }
 
  private:
-  // What the next steps depend on (mjSTATE_INTEGRATION), so that they equal the original's in every bit.
-  // Quantities that MuJoCo derives from it are computed anew.
+  // What the next steps depend on (mjSTATE_INTEGRATION, and who sleeps), so that they equal the original's in
+  // every bit. Quantities that MuJoCo derives from it are computed anew.
   std::vector<double> Save() const;
   void Restore(const std::vector<double>& state);
 
