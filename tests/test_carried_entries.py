@@ -7,9 +7,18 @@ from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tens
 from tensordict.tensorclass import NonTensorStack
 from torchrl._utils import seed_generator
 from torchrl.collectors import Collector
-from torchrl.envs import AsyncEnvPool, GymEnv, SerialEnv
+from torchrl.envs import (
+    AsyncEnvPool,
+    Compose,
+    GymEnv,
+    InitTracker,
+    RewardSum,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+)
 
-from torchrl_pool import PoolCollector, PoolEnv, SingleEnv
+from torchrl_pool import PoolCollector, PoolEnv, SingleEnv, fuse
 
 N = 3
 CALLS = ("step", "step_and_maybe_reset", "reset")
@@ -122,6 +131,36 @@ def test_entries_of_the_root_become_what_serial_env_makes_of_them(kind):
         return seen
 
     assert run(pool_env()) == run(serial_env())
+
+
+def fused_env():
+    return fuse(counting_env(pool_env()))
+
+
+def counting_env(env):
+    return TransformedEnv(env, Compose(InitTracker(), StepCounter(5), RewardSum()))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(pool_env, serial_env), (fused_env, lambda: counting_env(serial_env()))],
+    ids=["bare", "fused"],
+)
+@pytest.mark.parametrize("whole", [True, False], ids=["whole roots", "roots of actions"])
+def test_keys_of_the_next_root_are_in_torchrls_order(ours, theirs, whole):
+    def run(env):
+        env.set_seed(3)
+        root, orders = env.reset(), []
+        root["entry"] = ones(2)
+        for _ in range(12):
+            root = fall_right(root)
+            if not whole:
+                root = root.select("action", "step_count", "episode_reward", strict=False)
+            _, root = env.step_and_maybe_reset(root)
+            orders.append(list(root.keys()))
+        return orders
+
+    assert run(ours()) == run(theirs())
 
 
 @pytest.mark.parametrize("collector", [Collector, PoolCollector])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import pytest
 import torch
 from pipelines import OBS, assert_same
@@ -115,6 +117,58 @@ def test_gradients_of_parameters_are_torchrls():
 def test_what_is_written_to_counts(make, change):
     expected = play_twice(over_pool(make()), change)
     assert_same(play_twice(fuse(over_pool(make())), change), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (lambda: t.ClipTransform(OBS, low=-0.1, high=0.1), lambda keys: keys.append("reward")),
+        (lambda: t.SignTransform(OBS), lambda keys: keys.__setitem__(0, "reward")),
+        (lambda: t.SignTransform([*OBS, "reward"]), lambda keys: keys.pop(0)),
+    ],
+)
+def test_keys_that_change_in_their_list_count(make, change):
+    def change_both(transform):
+        for keys in (transform.in_keys, transform.out_keys):
+            change(keys)
+
+    expected = play_twice(over_pool(make()), change_both)
+    assert_same(play_twice(fuse(over_pool(make())), change_both), expected)
+
+
+@pytest.mark.parametrize("bounds", [{"low": nan, "high": 1.0}, {"low": -0.1, "high": nan}, {"low": -0.1}])
+def test_bounds_that_are_not_numbers(bounds):
+    def change(transform):
+        if "high" not in bounds:
+            transform.low.fill_(nan)
+
+    expected = play_twice(over_pool(t.ClipTransform(OBS, **bounds)), change)
+    observation = play_twice(fuse(over_pool(t.ClipTransform(OBS, **bounds))), change)["observation"]
+    assert observation.isnan().any()
+    torch.testing.assert_close(observation, expected["observation"], rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
+@pytest.mark.parametrize("norm", [VecNorm, t.VecNormV2])
+@pytest.mark.parametrize("before", [torch.float32, torch.float64])
+def test_the_default_dtype_counts(task, norm, before):
+    """In which TorchRL computes a part of what it normalises by."""
+
+    def run(wrap):
+        torch.set_default_dtype(before)
+        try:
+            env = wrap(TransformedEnv(PoolEnv(task, N, seed=0), norm(OBS, decay=0.9)))
+            first = play(env, 5)
+            torch.set_default_dtype(torch.float64)
+            return torch.cat([first, play(env, 5)], 1)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    ours, expected = run(fuse)["observation"], run(lambda env: env)["observation"]
+    assert ours.dtype is expected.dtype
+    # Sums are added up in another order; what the wrong dtype gives differs by 1e-5 of float64's values.
+    tolerance = 1e-5 if ours.dtype is torch.float32 else 1e-12
+    torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
 
 
 CASTS = [

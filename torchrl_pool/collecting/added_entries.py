@@ -90,7 +90,7 @@ class Primed(AddedEntry):
     def __init__(self, transform: TensorDictPrimer, key: str) -> None:
         self.key = key
         self._transform = transform
-        self._constant: torch.Tensor | None = None
+        self._constant: tuple[Any, Any, torch.Tensor] | None = None  # of which spec and value
 
     def complete_next(self, carrier: TensorDictBase) -> None:
         following = carrier.get("next", None)
@@ -116,9 +116,9 @@ class Primed(AddedEntry):
         if callable(value):
             made: torch.Tensor = value()
             return made
-        if self._constant is None:
-            self._constant = torch.full(spec.shape, value, dtype=spec.dtype, device=spec.device)
-        return self._constant
+        if self._constant is None or self._constant[0] is not spec or self._constant[1] is not value:
+            self._constant = spec, value, torch.full(spec.shape, value, dtype=spec.dtype, device=spec.device)
+        return self._constant[2]
 
 
 def added_entries(env: EnvBase, tracker: Any = None) -> tuple[PoolEnv, Sequence[AddedEntry]] | None:

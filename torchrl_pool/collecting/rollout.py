@@ -92,8 +92,10 @@ class Rollout:
         self._not_carried = frozenset() if lean is None else lean.overwrites
         # A policy that gets the whole root may read the trajectories' ids.
         self._ids_at_each_step = lean is None or _IDS in lean.in_keys
-        # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many.
-        self._ends = [in_next(key) for key in collector.env.done_keys if isinstance(key, tuple)]
+        # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many. The pool's own
+        # ones tell no more than "done", unless a transform has changed them.
+        own = () if self._is_within else ("done", "terminated", "truncated")
+        self._ends = [in_next(key) for key in collector.env.done_keys if key not in own]
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
@@ -304,17 +306,16 @@ class Rollout:
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
             begins = self._where_the_root_is(done)
-        root: dict[Key, Any] = env._next_root.carried(entries, begins if resets < group.num_envs else None)
+        written = env._on_device(group.next_root)
+        root = env._next_root.following(entries, written, begins if resets < group.num_envs else None)
         if self._alone:
             env._allocator.latest = group.next_root
         following, version = entries.get("next"), group.versions[-1]
         for entry in self._added:
             value = entry.next_root(following, begins, group.envs, version)
             root[entry.key] = self._where_the_root_is(value)
-        written = env._on_device(group.next_root)
         if not env._on_cpu:
             group.origins = {id(value): (value, group.next_root[key]) for key, value in written.items()}
-        root.update(written)
         carrier = env._unsafe(root, num_rows=group.num_envs)
         if collector._carrier_has_no_device:
             carrier._device = None

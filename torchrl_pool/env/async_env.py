@@ -372,7 +372,7 @@ def _assemble(
         return data, None
     if first is not None:
         on_device = env._on_device(first)
-    following = env._next_root.continued(root, on_device)
+    following = env._next_root.following(root, on_device)
     following["env_index"] = number
     next_root = env._unsafe(following, num_rows=count)
     if env._post_step_mdp_hooks is not None:

@@ -18,11 +18,15 @@ class NextRoot:
         written: what the env writes in each step.
         in_root: those of them that it writes into roots.
         actions: what it reads.
+        flags: the entries that tell whether an episode is over.
     """
 
-    def __init__(self, written: Sequence[Key], in_root: Sequence[Key], actions: Sequence[Key]) -> None:
-        self._not_carried = frozenset(("next", "_reset", "_step", *written))
-        self._in_root = list(in_root)
+    def __init__(
+        self, written: Sequence[Key], in_root: Sequence[Key], actions: Sequence[Key], flags: Sequence[Key]
+    ) -> None:
+        self._keep_place = frozenset(in_root) - frozenset(flags)
+        self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
+        self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
         self._actions = frozenset(actions)
         # Tensordicts of which the env writes or reads a part: the rest of them is carried, entry by entry.
         self._shared = {key[0] for key in (*written, *actions) if isinstance(key, tuple)}
@@ -36,32 +40,31 @@ class NextRoot:
             shared += [value for value in one.values() if is_tensor_collection(value)]
         return True
 
-    def continued(self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor]) -> dict[Key, Any]:
-        """Where no episode has ended: what a step has written, by key, and what the root holds besides."""
-        continued = self.carried(root, None)
-        for key in self._in_root:
-            continued[key] = values[key]
-        return continued
+    def following(
+        self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor], done: torch.Tensor | None = None
+    ) -> dict[Key, Any]:
+        """The next root: what is written to it, and what the last one holds besides, in TorchRL's order.
 
-    def carried(self, root: Mapping[Key, Any], done: torch.Tensor | None) -> dict[Key, Any]:
-        """The entries that no reset writes.
-
-        ``done`` (bool, ``[N]`` or ``[N, 1]``) names the rows that begin an episode while others do not:
-        TorchRL leaves zeros there. But actions stay, since the policy overwrites them.
+        Args:
+            root: the last one, ``"next"`` aside or not.
+            values: what is written to the next one, and perhaps more.
+            done: the rows that begin an episode while others do not (bool, ``[N]`` or ``[N, 1]``). TorchRL
+                leaves zeros there in all that no reset writes. But actions stay, since the policy overwrites
+                them.
         """
-        not_carried = self._not_carried
-        carried: dict[Key, Any] = {
-            key: value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            for key, value in (self._entry_by_entry(root) if self._shared else root).items()
-            if key not in not_carried
-        }
-        if done is None or len(carried) <= len(self._actions):
-            return carried
-        goes_on = ~done.reshape(-1)
-        for key, value in carried.items():
-            if key not in self._actions:
-                carried[key] = _cleared(value, goes_on)
-        return carried
+        goes_on = None if done is None else ~done.reshape(-1)
+        following: dict[Key, Any] = {}
+        for key, value in (self._entry_by_entry(root) if self._shared else root).items():
+            if key in self._dropped:
+                continue
+            if key in self._keep_place:
+                following[key] = values[key]
+                continue
+            own = value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
+            following[key] = own if goes_on is None or key in self._actions else _cleared(own, goes_on)
+        for key in self._in_root:
+            following[key] = values[key]
+        return following
 
     def _entry_by_entry(self, root: Mapping[Key, Any]) -> dict[Key, Any]:
         entries: dict[Key, Any] = {}
@@ -72,6 +75,10 @@ class NextRoot:
             else:
                 entries[key] = value
         return entries
+
+
+def _depth_and_name(key: Key) -> tuple[int, str]:
+    return (0, key) if isinstance(key, str) else (len(key) - 1, ".".join(key))
 
 
 def _cleared(value: Any, goes_on: torch.Tensor) -> Any:

@@ -233,7 +233,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         actions = [key for key, _, _ in self._action_layout]
         self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
         in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
-        self._next_root = NextRoot(keys, in_root, actions)
+        self._next_root = NextRoot(keys, in_root, actions, self.done_keys)
         self._use_device()
         self._be_traceable()
 
@@ -390,14 +390,14 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         next_td = ready[0] if ready else self._unsafe(next_values, names)
         if resets:
             self._allocator.latest = spare[0]
-            root = self._next_root.carried(entries, next_values["done"] if resets < self.num_envs else None)
-            root.update(self._on_device(spare[0]))
+            done = next_values["done"] if resets < self.num_envs else None
+            root = self._next_root.following(entries, self._on_device(spare[0]), done)
             next_root = self._unsafe(root, names)
         else:
             self._allocator.latest = tensors
             self._allocator.give_back_root(spare)
             next_root = (
-                ready[1] if ready else self._unsafe(self._next_root.continued(entries, next_values), names)
+                ready[1] if ready else self._unsafe(self._next_root.following(entries, next_values), names)
             )
         preset = entries.get("next")
         if preset is not None:
@@ -418,7 +418,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
 
         Adds to ``ready`` the ``"next"`` entry, and the root that follows if no episode ends.
         """
-        ready += self._unsafe(values, names), self._unsafe(self._next_root.continued(entries, values), names)
+        ready += self._unsafe(values, names), self._unsafe(self._next_root.following(entries, values), names)
         self._allocator.prepare_step()
 
     def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:

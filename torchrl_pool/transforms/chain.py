@@ -36,8 +36,7 @@ class Chain:
         columns: list[Value] = []
         temps: list[Value] = []
         for value in _written(program):
-            crosses = value.is_learned_from or value.last_phase > value.phase
-            (columns if id(value) in shown or crosses else temps).append(value)
+            (columns if id(value) in shown or value.is_read_later else temps).append(value)
         carried = program.carried_values
         pool_values = Program.of(env).entries  # only for the number of bytes of those that are hidden
         index = {id(value): num_pool + i for i, value in enumerate([*columns, *carried, *temps])}
@@ -71,11 +70,7 @@ class Chain:
         # ... and here it looks at them.
         self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
         # These are read again once all envs' rows are there.
-        self.read_later = [
-            key
-            for key, value in final.items()
-            if value.at_resets and (value.is_learned_from or value.last_phase > value.phase)
-        ]
+        self.read_later = [key for key, value in final.items() if value.at_resets and value.is_read_later]
         # What the pool writes straight to where it is seen, by its own key: under which key.
         keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
         self.as_written = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import EnvBase, Transform, TransformedEnv
+from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_mask
@@ -30,15 +30,16 @@ from torchrl_pool.transforms.traced_part import Traced, TracedPart, traced_part
 class NativePart:
     """The pool and the native part of its transforms, as one thing that steps."""
 
-    def __init__(self, env: PoolEnv, fusion: Fusion, action_keys: list[Key]) -> None:
+    def __init__(self, env: PoolEnv, fusion: Fusion, action_keys: list[Key], done_keys: list[Key]) -> None:
         self.env, self.chain = env, (chain := fusion.chain)
         self.transforms, self.rest = fusion.native, fusion.rest
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys)
+        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys, done_keys)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
+        self._pools_latest = env._allocator.latest  # as long as nobody has used the pool by itself
         self.into: StepIntoBatch | None = None  # where the next step writes to, too
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
@@ -65,6 +66,7 @@ class NativePart:
             **kwargs: what the pool's reset takes.
         """
         env = self.env
+        self.follow_pool()
         mask = None if source is None else source.get("_reset", None)
         if mask is not None:
             mask = check_mask("_reset", mask, env.num_envs)
@@ -184,15 +186,14 @@ class NativePart:
         if resets:
             chain.hidden.latest = chain.hidden.root
             allocator.latest = spare[0]
-            root = self.next_root.carried(entries, next_values["done"] if resets < env.num_envs else None)
-            root.update(env._on_device(spare[0]))
-            next_root = self.unsafe(root, names)
+            done = next_values["done"] if resets < env.num_envs else None
+            next_root = self.unsafe(self.next_root.following(entries, env._on_device(spare[0]), done), names)
         else:
             chain.hidden.latest = chain.hidden.out
             allocator.latest = tensors
             allocator.give_back_root(spare)
             next_root = (
-                ready[1] if ready else self.unsafe(self.next_root.continued(entries, next_values), names)
+                ready[1] if ready else self.unsafe(self.next_root.following(entries, next_values), names)
             )
         preset = entries.get("next")
         if preset is not None:
@@ -207,7 +208,7 @@ class NativePart:
         values: dict[Key, torch.Tensor],
         names: list[str] | None,
     ) -> None:
-        ready += self.unsafe(values, names), self.unsafe(self.next_root.continued(entries, values), names)
+        ready += self.unsafe(values, names), self.unsafe(self.next_root.following(entries, values), names)
         self.allocator.prepare_step()
 
     # ---- what TorchRL's own code has to find when it goes on from here, and the other way round
@@ -228,14 +229,20 @@ class NativePart:
 
     def hand_over(self) -> None:
         """Tells the pool its latest observations, which a call for some of its envs falls back on."""
+        self.follow_pool()
         latest = self.allocator.latest
         shown = {key: latest[own] for key, own in self.chain.as_written.items() if own in latest}
         hidden = {key: value.clone() for key, value in self.chain.hidden.by_key().items()}
-        self.env._allocator.latest = {**shown, **hidden}
+        self._pools_latest = self.env._allocator.latest = {**shown, **hidden}
+
+    def follow_pool(self) -> None:
+        """Takes over where the pool has been used by itself: by a transform behind, through its parent."""
+        if self.env._allocator.latest is not self._pools_latest:
+            self.take_over()
 
     def take_over(self) -> None:
         """Takes over the pool's latest observations."""
-        latest = self.env._allocator.latest
+        latest = self._pools_latest = self.env._allocator.latest
         self.chain.hidden.take_over(latest)
         as_written = self.chain.as_written.items()
         self.allocator.latest = {own: latest[key] for key, own in as_written if key in latest}
@@ -272,7 +279,7 @@ class FusedEnv(TracedResets, TransformedEnv):
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
             old: NativePart | None = self.__dict__["_part"]
-            part = NativePart(self.base_env, fusion, self.action_keys)
+            part = NativePart(self.base_env, fusion, self.action_keys, self.done_keys)
             if old is not None:
                 old.hand_over()
                 part.take_over()
@@ -299,7 +306,7 @@ class FusedEnv(TracedResets, TransformedEnv):
 
     def __reduce__(self) -> Any:
         # Transforms point back at their env: copies of them, with the same tensors, do not.
-        return _rebuild, (self.base_env, self.transform.clone())
+        return _rebuild, (self.base_env, _apart(self.transform))
 
     # ---- steps
 
@@ -377,8 +384,17 @@ class FusedEnv(TracedResets, TransformedEnv):
         native = traced_part(self) if compiling else self.native()
         known = tensordict if compiling else self.__dict__["_reset_root"]
         if tensordict is not None:
-            tensordict = tensordict.select(*self.reset_keys, *self.state_keys, strict=False)
+            # Not state_keys, which TorchRL keeps where transforms are appended.
+            state_keys = self.state_spec.keys(True, True)
+            tensordict = tensordict.select(*self.reset_keys, *state_keys, strict=False)
         return foreign.reset(native, tensordict, known, **kwargs)
+
+
+def _apart(transform: Transform) -> Transform:
+    """The transform without its env, and with the same tensors, which some kinds' own ``clone`` copies."""
+    if type(transform) is Compose:
+        return Compose(*map(_apart, transform.transforms))
+    return Transform.clone(transform)
 
 
 def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:

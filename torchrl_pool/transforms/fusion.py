@@ -11,6 +11,18 @@ from torchrl_pool.transforms.chain import Chain
 from torchrl_pool.transforms.native import NATIVE
 from torchrl_pool.transforms.program import NotNative, Program
 
+
+class Lists:
+    """Whether lists, of keys mostly, still hold what they held: those in which something is put in place."""
+
+    def __init__(self, lists: list[list[object]]) -> None:
+        self._lists, self._copies = lists, [list(one) for one in lists]
+
+    def get(self, name: str) -> bool:
+        del name
+        return self._lists == self._copies
+
+
 # What a native form stands for, and an instance may have of its own.
 _METHODS = {"_apply_transform", "_call", "_step", "_reset", "_inv_apply_transform", "_inv_call"}
 
@@ -49,6 +61,7 @@ def fuse_chain(env: TransformedEnv) -> Fusion:
     transforms = transforms_of(env)
     programs, why_not = _programs(base, transforms)
     watched = [*_composition(env, transforms), *programs[-1].watched]
+    watched.append((Lists([value for _, _, value in watched if type(value) is list]), "", True))
     while num_native := len(programs) - 1:
         misfit = programs[-1].fits(_env_behind(env, transforms, num_native))
         if misfit is None:

@@ -36,12 +36,19 @@ class Value:
     shape: torch.Size
     dtype: torch.dtype
     phase: int = 0  # in which it is there: later ones come after a look at the whole batch
+    first_phase: int | None = None  # in which a part of it is written already, if a stage writes it
     at_resets: bool = True  # whether resets write it, too
     pool_column: int | None = None
     carried: int | None = None
     shows_others: bool = True  # whether TorchRL has all envs' latest there at a reset of some
     is_learned_from: bool = False
     last_phase: int = 0  # in which somebody reads it
+
+    @property
+    def is_read_later(self) -> bool:
+        """Whether somebody reads it in a later phase than the first one in which it is written."""
+        written = self.phase if self.first_phase is None else self.first_phase
+        return self.is_learned_from or self.last_phase > written
 
     @property
     def size(self) -> int:
@@ -173,6 +180,9 @@ class Program:
         for one in self.carried:
             if one.key == key and (one.shape[1:], one.dtype) != (value.shape, value.dtype):
                 raise NotNative(f"it gives {key!r}, which the next step goes on with, another shape or dtype")
+        earlier = self.entries.get(key)
+        if earlier is not None and earlier.at_resets and not value.at_resets:
+            raise NotNative(f"it gives {key!r}, which roots have, what steps alone have")
         self.entries[key] = value
 
     def remove(self, key: Key) -> None:
@@ -222,6 +232,7 @@ class Program:
         for value in reads:
             value.last_phase = max(value.last_phase, phase)
         for value in writes:
+            value.first_phase = phase if value.first_phase is None else min(value.first_phase, phase)
             value.phase, value.at_resets = phase, at_resets
             value.shows_others = shows_others and all(one.shows_others for one in reads)
         self.instructions.append(Instruction(make, arguments, phase, at_steps, at_resets))

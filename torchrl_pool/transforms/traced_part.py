@@ -69,7 +69,7 @@ class TracedPart:
             for key, (shape, dtype) in part.chain.rows.items()
         }
         self.root_keys = list(part.chain.root_keys)
-        self.state_keys = list(env.state_keys)
+        self.state_keys = list(env.state_spec.keys(True, True))
         self._action_keys = [key for key, _, _ in pool._action_layout]
         self._after_keys = [one.key for one in part.inputs.carried if one.may_be_next]
         # Where inverse transforms read actions, the root holds what they make actions of.

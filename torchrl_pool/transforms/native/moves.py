@@ -79,7 +79,8 @@ def cat_tensors(transform: CatTensors, program: Program) -> None:
     values = [program.read(key) for key in keys]
     dims = len(values[0].shape)
     dim = transform.dim if transform.dim < 0 else transform.dim - dims - 1
-    if any(len(value.shape) != dims for value in values) or not -dims <= dim < 0:
+    fits = all(len(value.shape) == dims for value in values) and -dims <= dim < 0
+    if not fits or len({value.shape[:dim] + value.shape[dims + dim + 1 :] for value in values}) > 1:
         raise NotNative(f"its entries have rows of shapes {[list(value.shape) for value in values]}")
     shape = list(values[0].shape)
     shape[dim] = sum(value.shape[dim] for value in values)

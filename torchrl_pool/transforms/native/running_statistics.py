@@ -18,10 +18,10 @@ def vec_norm(transform: VecNorm, program: Program) -> None:
     pairs = list(keys_of(transform, program))
     if transform.shapes is not None:
         raise NotNative("its statistics have shapes of their own")
-    for key, _ in pairs:
-        value = _floats(program, key)
-        if len({id(program.entries[key]) for key, _ in pairs}) < len(pairs):
-            raise NotNative("an entry is normalised twice")
+    values = {key: _floats(program, key) for key, _ in pairs}
+    if len({id(value) for value in values.values()}) < len(pairs):
+        raise NotNative("an entry is normalised twice")
+    for key, value in values.items():
         sample = TensorDict({key: torch.zeros((1, *value.shape), dtype=value.dtype)}, [1])
         transform._init(sample, key)
     program.watch(transform.__dict__, "_td", "lock", "decay", "eps", "frozen")
@@ -50,7 +50,19 @@ def vec_norm(transform: VecNorm, program: Program) -> None:
         )
 
 
+class _DefaultDtype:
+    """In which TorchRL corrects what VecNormV2 has learned."""
+
+    @staticmethod
+    def get(name: str) -> torch.dtype:
+        del name
+        return torch.get_default_dtype()
+
+
 def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
+    program.watch(_DefaultDtype, "")
+    if torch.get_default_dtype() is not torch.float32:
+        raise NotNative(f"torch's default dtype is {torch.get_default_dtype()}")
     if not transform.stateful:
         raise NotNative("its statistics are entries of the tensordict (stateful=False)")
     pairs = list(keys_of(transform, program))

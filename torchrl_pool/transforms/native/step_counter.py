@@ -15,6 +15,8 @@ def step_counter(transform: StepCounter, program: Program) -> None:
         raise NotNative(f"there are further reset keys: {list(transform.reset_keys)}")
     if not transform.update_done:
         raise NotNative("it truncates episodes that are not done then (update_done=False)")
+    if transform.max_steps is not None and transform.max_steps < 1:
+        raise NotNative(f"its max_steps is {transform.max_steps}")
     if transform.truncated_key != "truncated":
         raise NotNative(f"it writes the flag {transform.truncated_key!r}, which the pool does not have")
     if len(transform.all_truncated_keys) > 1:
