@@ -82,9 +82,10 @@ def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
                 f"expected an env without batch dimensions, got {type(env).__name__} "
                 f"with batch_size {tuple(env.batch_size)}"
             )
+        from torchrl_pool.workers.gym_env_adapter import GymEnvAdapter
         from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
 
-        return TorchRLAdapter(env)
+        return (GymEnvAdapter if GymEnvAdapter.takes(env) else TorchRLAdapter)(env)
     many = " of many envs; give what makes one" if hasattr(env, "num_envs") else ""
     raise TypeError(
         "expected a gymnasium.Env, a torchrl.envs.EnvBase or a pettingzoo.ParallelEnv, "

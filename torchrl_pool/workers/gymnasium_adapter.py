@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool.workers.entries import Entry, check_names
+from torchrl_pool.workers.short_step import short_step
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
@@ -31,7 +32,7 @@ class GymnasiumAdapter:
         self.env = env
         space = env.observation_space
         actions = leaves_of(env.action_space, "action")
-        observations = [_renamed(leaf, space) for leaf in leaves_of(space, "observation")]
+        observations = [renamed(leaf, space) for leaf in leaves_of(space, "observation")]
         infos = _find_infos(env, info_keys) if info_keys else []
         self.entries = [
             *(leaf.entry for leaf in actions),
@@ -54,12 +55,15 @@ class GymnasiumAdapter:
         self.env.reset(seed=seed)
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        if not self._is_short:
+            self.step = self._stepper()
         observation, info = self.env.reset(seed=seed, options=options)
         return (observation,) if self._read is None else self._read(observation, info)
 
     def _stepper(self) -> Callable[[Sequence[Any]], Outputs]:
         """The shortest way from actions to outputs that this env's spaces allow."""
-        step, read, write = self.env.step, self._read, writer_of(self.env.action_space)
+        read, write = self._read, writer_of(self.env.action_space)
+        step, self._is_short = short_step(self.env)
 
         def plain(actions: Sequence[Any]) -> Outputs:
             observation, reward, terminated, truncated, _ = step(actions[0])
@@ -74,7 +78,8 @@ class GymnasiumAdapter:
         return plain if read is None and write is None else general
 
 
-def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
+def renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
+    """The leaf under the name that GymEnv gives it."""
     if not isinstance(space, gymnasium.spaces.Dict) or "observation" in space.spaces:
         return leaf
     root, *below = leaf.entry.name.split("/")
