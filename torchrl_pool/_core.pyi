@@ -1,6 +1,6 @@
 """The compiled extension: the executor, the plugins and NumPy's random streams."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
 ABI_VERSION: int
@@ -240,6 +240,15 @@ class WorkerPort:
     def wait(self) -> tuple[int, int, int, bool] | None: ...
     def next(self) -> tuple[int, int, int, bool] | None: ...
     def seed_of(self, env: int) -> int | None: ...
+    def step_envs(
+        self,
+        env: int,
+        steps: list[Any],
+        actions: Iterator[tuple[Any, ...]],
+        may_reset: bool,
+        begin: Callable[[int], None],
+        fail: Callable[[int, BaseException], BaseException | None],
+    ) -> BaseException | None: ...
     def stepped(
         self,
         env: int,

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -47,6 +48,7 @@ struct Field {
   std::size_t item_bytes, size, bytes;
   std::vector<py::ssize_t> shape;
   const char* dtype;
+  py::dtype numpy_dtype;
 
   std::string Expected() const { return "entry '" + name + "': expected " + dtype + " " + ShapeOf(shape); }
 
@@ -87,6 +89,17 @@ void WriteNumber(const Field& field, std::byte* to, py::handle value) {
   std::memcpy(to, &number, field.item_bytes);
 }
 
+// What nearly all envs return: arrays of the entry's own dtype and shape, one row after the other.
+bool WritePlainArray(const Field& field, std::byte* to, py::handle value) {
+  const auto* array = py::detail::array_proxy(value.ptr());
+  const bool fits =
+      array->descr == field.numpy_dtype.ptr() &&
+      (array->flags & py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_) != 0 &&
+      std::equal(array->dimensions, array->dimensions + array->nd, field.shape.begin(), field.shape.end());
+  if (fits) std::memcpy(to, array->data, field.bytes);
+  return fits;
+}
+
 // Of another dtype too, where NumPy casts within a kind or upwards: as TorchRL's GymEnv does.
 void WriteArray(const Field& field, std::byte* to, const py::array& array) {
   const py::dtype dtype = array.dtype();
@@ -110,8 +123,12 @@ void WriteArray(const Field& field, std::byte* to, const py::array& array) {
 }
 
 void Write(const Field& field, std::byte* to, py::handle value) {
-  if (py::isinstance<py::array>(value))
-    return WriteArray(field, to, py::reinterpret_borrow<py::array>(value));
+  if (py::isinstance<py::array>(value)) {
+    if (!WritePlainArray(field, to, value)) {
+      WriteArray(field, to, py::reinterpret_borrow<py::array>(value));
+    }
+    return;
+  }
   const bool is_number = PyNumber_Check(value.ptr()) && (field.shape.empty() || field.is_reward);
   if (field.size == 1 && is_number) return WriteNumber(field, to, value);
   if (!py::isinstance<py::sequence>(value) || py::isinstance<py::str>(value)) {
@@ -124,6 +141,26 @@ void Write(const Field& field, std::byte* to, py::handle value) {
 double NumberOf(py::handle value) {
   const bool is_plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
   return is_plain ? PyFloat_AsDouble(value.ptr()) : std::numeric_limits<double>::quiet_NaN();
+}
+
+// As an env says it.
+bool ToFlag(py::handle value) {
+  return value.ptr() == Py_True || (value.ptr() != Py_False && value.cast<bool>());
+}
+
+// The exception that is being handled, as Python's, with its traceback.
+py::object ErrorAtHand() {
+  try {
+    throw;
+  } catch (const py::error_already_set& error) {
+    if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+    return error.value();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return py::error_already_set().value();
 }
 
 constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
@@ -143,7 +180,8 @@ class Port {
                          spec.size(),
                          spec.size() * bytes,
                          {spec.shape.begin(), spec.shape.end()},
-                         kDtypeNames[spec.dtype]});
+                         kDtypeNames[spec.dtype],
+                         py::dtype(kDtypeNames[spec.dtype])});
     }
     flag_ = flags_lost ? fields_.size() - 1 : kNoField;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -178,6 +216,29 @@ class Port {
     py::object seed = py::int_(0);
     for (std::size_t i = words.size(); i-- > 0;) seed = (seed << py::int_(32)) | py::int_(words[i]);
     return seed;
+  }
+
+  // Steps envs one after the other, from this one on. `steps`: what does so, of each; it takes the env's
+  // actions and returns four things. `begin` resets an env, `fail` is told of one that has failed, with the
+  // exception; the last one that it gives back is returned, or None.
+  py::object StepEnvs(std::uint32_t env, const py::list& steps, const py::iterator& actions, bool may_reset,
+                      const py::object& begin, const py::object& fail) {
+    py::object ended = py::none();
+    for (const py::handle step : steps) {
+      try {
+        const auto action = py::reinterpret_steal<py::object>(PyIter_Next(actions.ptr()));
+        if (!action) throw py::value_error("it was sent no action");
+        const auto result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(step.ptr(), action.ptr()));
+        if (!result) throw py::error_already_set();
+        const auto [leaves, reward, terminated, truncated] = FourOf(result);
+        if (Stepped(env, leaves, reward, ToFlag(terminated), ToFlag(truncated), may_reset)) begin(env);
+      } catch (...) {
+        py::object end = fail(env, ErrorAtHand());
+        if (!end.is_none()) ended = std::move(end);
+      }
+      ++env;
+    }
+    return ended;
   }
 
   // Whether the env shall be reset before this is over.
@@ -227,6 +288,17 @@ class Port {
   }
 
  private:
+  static std::array<py::handle, 4> FourOf(const py::object& result) {
+    if (!PyTuple_Check(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 4) {
+      throw py::type_error("expected four results of a step");
+    }
+    std::array<py::handle, 4> items;
+    for (std::size_t i = 0; i < 4; ++i) {
+      items[i] = PyTuple_GET_ITEM(result.ptr(), static_cast<py::ssize_t>(i));
+    }
+    return items;
+  }
+
   template <class RowOf>
   void WriteLeaves(py::handle leaves, const RowOf& row_of) {
     const auto values =
@@ -383,6 +455,7 @@ void InitWorkers(py::module_& m) {
       .def("wait", &Port::Wait)
       .def("next", &Port::Next)
       .def("seed_of", &Port::SeedOf)
+      .def("step_envs", &Port::StepEnvs)
       .def("stepped", &Port::Stepped)
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)

@@ -15,6 +15,7 @@ from torchrl_envs import Stateless, TwoAgents
 
 from torchrl_pool.workers.adapters import adapt
 from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-1, 1, (2,))
 SPACES = {
@@ -275,7 +276,7 @@ def test_entries_of_torchrl_envs_are_the_leaves_of_their_specs(make):
 @pytest.mark.parametrize("make", ENVS.values(), ids=ENVS)
 def test_episodes_of_torchrl_envs_are_those_of_the_bare_env(make):
     """Not of SerialEnv, whose flags go stale where a step leaves some out."""
-    bare, adapter = make(), adapt(make())
+    bare, adapter = make(), TorchRLAdapter(make())
     bare.set_seed(4)
     adapter.seed(4)
     outputs = [entry for entry in adapter.entries if entry.role not in ("action", "reward")]

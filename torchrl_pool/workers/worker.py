@@ -153,26 +153,21 @@ class Worker:
                 ended = self._guarded(env, self._reset, env, seed_only) or ended
         else:
             # A copy: an env may keep what it is given.
-            blocks = [block[first:end].copy() for block in self._actions]
-            ended = self._step(first, zip(*blocks, strict=True), op == _STEP_AND_RESET)
+            actions = zip(*(block[first:end].copy() for block in self._actions), strict=True)
+            may_reset = op == _STEP_AND_RESET
+            adapters = [self._adapters.get(env) for env in range(first, end)]
+            if self._unset or None in adapters:
+                for env, action in zip(range(first, end), actions, strict=True):
+                    ended = self._guarded(env, self._step_anew, env, action, may_reset) or ended
+            else:
+                steps = [adapter.step for adapter in adapters if adapter is not None]
+                ended = self._port.step_envs(first, steps, actions, may_reset, self._begin, self._fail)
         if ended is not None:
             raise ended
 
-    def _step(self, env: int, actions: Any, may_reset: bool) -> BaseException | None:
-        adapters, stepped = self._adapters, self._port.stepped
-        ended: BaseException | None = None
-        for action in actions:
-            try:
-                if self._unset or env not in adapters:
-                    self._step_anew(env, action, may_reset)
-                else:
-                    adapter = adapters[env]
-                    if stepped(env, *adapter.step(action), may_reset):
-                        self._port.was_reset(env, adapter.reset(None, None))
-            except BaseException as error:
-                ended = self._fail(env, error) or ended
-            env += 1
-        return ended
+    def _begin(self, env: int) -> None:
+        """Resets an env whose episode is over."""
+        self._port.was_reset(env, self._adapters[env].reset(None, None))
 
     def _step_anew(self, env: int, action: Any, may_reset: bool) -> None:
         """A step where envs were lost with the process that they were in."""
@@ -187,7 +182,7 @@ class Worker:
             may_reset = self._port.lost(env, may_reset)
         if may_reset:
             self._unset.discard(env)
-            self._port.was_reset(env, adapter.reset(None, None))
+            self._begin(env)
 
     def _create(self, env: int) -> None:
         self._check(self._made(env))
