@@ -53,7 +53,7 @@ def descriptors():
     ],
 )
 def test_a_step_that_fails(make_pool, event, report, num_workers):
-    """The failure names env and step and has the traceback of the env; the others move; a reset revives it."""
+    """The failure names env and step and has its traceback; the others move; a reset revives it."""
     pool = make_pool({3: event}, num_workers=num_workers)
     _, root = step(pool, pool.reset())
     _, root = step(pool, root)
