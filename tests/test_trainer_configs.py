@@ -84,25 +84,21 @@ trainer:
 
 hydra:
   searchpath: [pkg://torchrl_pool.configs]
-  run: {dir: .}
-  output_subdir: null
 """
 
 TRAIN = """
 import hydra
 from torchrl.trainers.algorithms.configs import PPOTrainerConfig  # registers TorchRL's
 
-@hydra.main(config_path=CONFIG_DIR, config_name="config", version_base="1.3")
-def main(cfg):
-    trainer = hydra.utils.instantiate(cfg.trainer)
-    env = trainer.collector.env
-    print("ENV", type(env).__name__, repr(env.base_env), env.base_env._arguments["reset_noise_scale"])
-    before = [p.clone() for p in trainer.loss_module.parameters()]
-    trainer.train()
-    after = list(trainer.loss_module.parameters())
-    print("TRAINED", trainer.collected_frames, any((a != b).any() for a, b in zip(before, after)))
-
-main()
+with hydra.initialize_config_dir(CONFIG_DIR, version_base="1.3"):  # Python 3.14 refuses hydra.main's help
+    cfg = hydra.compose("config")
+trainer = hydra.utils.instantiate(cfg.trainer)
+env = trainer.collector.env
+print("ENV", type(env).__name__, repr(env.base_env), env.base_env._arguments["reset_noise_scale"])
+before = [p.clone() for p in trainer.loss_module.parameters()]
+trainer.train()
+after = list(trainer.loss_module.parameters())
+print("TRAINED", trainer.collected_frames, any((a != b).any() for a, b in zip(before, after)))
 """
 
 

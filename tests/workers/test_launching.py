@@ -352,12 +352,12 @@ def test_a_forked_child_has_a_zygote_of_its_own():
             try:
                 template.launch("worker_bodies:answer")
             except RuntimeError as error:
-                print(error)
+                print(error, flush=True)  # os._exit does not
             template.close()
             own = Template(lambda: 2)
             channel = own.launch("worker_bodies:answer").channel
             channel.send("factories()")
-            print(channel.recv())
+            print(channel.recv(), flush=True)
             own.close()
             launching._end_zygote()
             os._exit(0)
