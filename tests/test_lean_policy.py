@@ -429,6 +429,40 @@ def test_gradients_flow():
         torch.testing.assert_close(one, other)
 
 
+def logits_actor():
+    """Its logits are its observations."""
+    module = TensorDictModule(nn.Identity(), ["observation"], ["logits"])
+    draw = {"distribution_class": OneHotCategorical, "return_log_prob": True}
+    return ProbabilisticActor(module, in_keys=["logits"], **draw)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1, 30, 1000])
+def test_logits_of_all_sizes_and_dtypes(dtype, scale):
+    """Some are -inf: what is never chosen."""
+    torch.manual_seed(scale)
+    logits = (torch.randn(50, 5) * scale).to(dtype)
+    logits[::7, 2] = -torch.inf
+    root, drawn = TensorDict({"observation": logits}, [50]), []
+    with set_exploration_type(RANDOM):
+        for policy in (logits_actor(), take_apart(logits_actor())):
+            torch.manual_seed(0)
+            drawn.append((policy(root.clone()), torch.get_rng_state()))
+    (expected, their_state), (ours, our_state) = drawn
+    assert torch.equal(our_state, their_state)
+    for key in ("action", "action_log_prob"):
+        assert torch.equal(ours[key], expected[key]), key
+
+
+@pytest.mark.parametrize("bad", [[torch.nan, 0.0], [torch.inf, 0.0], [-torch.inf, -torch.inf]])
+def test_logits_of_no_distribution_are_refused(bad):
+    logits = torch.zeros(4, 2)
+    logits[1] = torch.tensor(bad)
+    refused = pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan`")
+    with set_exploration_type(RANDOM), refused:
+        take_apart(logits_actor())(TensorDict({"observation": logits}, [4]))
+
+
 def test_a_failing_network_is_named():
     policy = TensorDictModule(nn.Linear(4, 2), ["observation"], ["action"])
     with set_exploration_type(RANDOM), pytest.raises(RuntimeError, match="shapes") as raised:

@@ -112,8 +112,8 @@ class Pendulum {
   // An arrow around the pivot, as large as the torque.
   void DrawTorque(Canvas& canvas, float scale) const {
     const auto size = static_cast<std::int64_t>(scale * std::abs(torque_) / 2);
-    const auto& arrow = pictures::GymnasiumImage("classic_control/assets/clockwise");
-    auto image = pictures::FlippedUpDown(pictures::SmoothlyShrunk(arrow, size, size));
+    auto image = pictures::FlippedUpDown(
+        pictures::SmoothlyShrunk(pictures::GymnasiumImage("classic_control/assets/clockwise"), size, size));
     if (torque_ > 0) image = pictures::FlippedLeftRight(image);
     canvas.Blit(image, canvas.width() / 2 - size / 2, canvas.height() / 2 - size / 2);
   }

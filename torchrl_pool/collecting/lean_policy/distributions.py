@@ -137,15 +137,29 @@ class _Categorical:
             raise NotSampled
         if self._one_hot and logits.shape[-1] == 1:  # which the class takes for a dimension too many
             raise NotSampled
-        log_probs = logits - logits.logsumexp(dim=-1, keepdim=True)
+        # As logsumexp, but for what that does for infinite logits, which end in NaN and are refused anyway.
+        most = logits.amax(-1, keepdim=True)
+        log_probs = logits - (logits - most).exp_().sum(-1, keepdim=True).log_().add_(most)
         probs = functional.softmax(log_probs, dim=-1)
-        drawn = torch.multinomial(probs.flatten(0, -2), 1, True, generator=self._generator)
+        drawn = _multinomial(probs.flatten(0, -2), self._generator)
         index = drawn.reshape(*logits.shape[:-1], 1)
         if self._one_hot:
             sample = torch.zeros_like(logits, dtype=torch.int64).scatter_(-1, index, 1)
         else:
             sample = index.squeeze(-1)
         return sample, log_probs.gather(-1, index).squeeze(-1) if self._scored else None
+
+
+def _multinomial(probs: Tensor, generator: torch.Generator | None) -> Tensor:
+    """``torch.multinomial(probs, 1)`` of rows that come from a softmax: positive, and one in sum, or NaN.
+
+    Ten of its operations look for other rows. What is left draws the same numbers.
+    """
+    looks = probs.device.type != "cpu" or torch.compiler.is_compiling()
+    if looks or not math.isfinite(probs.sum().item()):
+        return torch.multinomial(probs, 1, True, generator=generator)
+    noise = torch.empty_like(probs).exponential_(1, generator=generator)
+    return torch.div(probs, noise, out=noise).argmax(-1, keepdim=True)
 
 
 _Make: TypeAlias = Callable[[Mapping[str, Any], bool, "torch.Generator | None"], "Sampler | None"]
