@@ -414,8 +414,12 @@ def test_new_weights_and_train_mode_count():
             assert_same(lean(a_root()), expected)
 
 
-def test_gradients_flow():
-    policy, root = continuous(TanhNormal), a_root()
+@pytest.mark.parametrize(
+    "make",
+    [lambda: continuous(TanhNormal), lambda: discrete(Categorical), lambda: discrete(OneHotCategorical)],
+)
+def test_gradients_flow(make):
+    policy, root = make(), a_root()
     with set_exploration_type(RANDOM):
         lean = take_apart(policy)
         grads = []
@@ -423,7 +427,8 @@ def test_gradients_flow():
             torch.manual_seed(0)
             out = call(root.clone())
             policy.zero_grad()
-            (out["action"].sum() + out["action_log_prob"].sum()).backward()
+            score = out["action_log_prob"].sum()
+            (score + out["action"].sum() if out["action"].requires_grad else score).backward()
             grads.append([p.grad.clone() for p in policy.parameters()])
     for one, other in zip(*grads, strict=True):
         torch.testing.assert_close(one, other)

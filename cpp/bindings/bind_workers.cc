@@ -145,7 +145,9 @@ double NumberOf(py::handle value) {
 
 // As an env says it.
 bool ToFlag(py::handle value) {
-  return value.ptr() == Py_True || (value.ptr() != Py_False && value.cast<bool>());
+  const int truth = PyObject_IsTrue(value.ptr());
+  if (truth < 0) throw py::error_already_set();
+  return truth != 0;
 }
 
 // The exception that is being handled, as Python's, with its traceback.
@@ -227,6 +229,7 @@ class Port {
     for (const py::handle step : steps) {
       try {
         const auto action = py::reinterpret_steal<py::object>(PyIter_Next(actions.ptr()));
+        if (!action && PyErr_Occurred()) throw py::error_already_set();
         if (!action) throw py::value_error("it was sent no action");
         const auto result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(step.ptr(), action.ptr()));
         if (!result) throw py::error_already_set();

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool.workers.entries import Entry, check_names
-from torchrl_pool.workers.short_step import short_step
+from torchrl_pool.workers.short_step import ShortStep
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
@@ -32,7 +32,7 @@ class GymnasiumAdapter:
         self.env = env
         space = env.observation_space
         actions = leaves_of(env.action_space, "action")
-        observations = [renamed(leaf, space) for leaf in leaves_of(space, "observation")]
+        observations = [_renamed(leaf, space) for leaf in leaves_of(space, "observation")]
         infos = _find_infos(env, info_keys) if info_keys else []
         self.entries = [
             *(leaf.entry for leaf in actions),
@@ -55,7 +55,7 @@ class GymnasiumAdapter:
         self.env.reset(seed=seed)
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
-        if not self._is_short:
+        if not self._short.holds(self.env):
             self.step = self._stepper()
         observation, info = self.env.reset(seed=seed, options=options)
         return (observation,) if self._read is None else self._read(observation, info)
@@ -63,7 +63,8 @@ class GymnasiumAdapter:
     def _stepper(self) -> Callable[[Sequence[Any]], Outputs]:
         """The shortest way from actions to outputs that this env's spaces allow."""
         read, write = self._read, writer_of(self.env.action_space)
-        step, self._is_short = short_step(self.env)
+        self._short = ShortStep(self.env)
+        step = self._short.step
 
         def plain(actions: Sequence[Any]) -> Outputs:
             observation, reward, terminated, truncated, _ = step(actions[0])
@@ -78,8 +79,7 @@ class GymnasiumAdapter:
         return plain if read is None and write is None else general
 
 
-def renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
-    """The leaf under the name that GymEnv gives it."""
+def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
     if not isinstance(space, gymnasium.spaces.Dict) or "observation" in space.spaces:
         return leaf
     root, *below = leaf.entry.name.split("/")

@@ -11,27 +11,58 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 Step = Callable[[Any], "tuple[Any, Any, Any, Any, Any]"]
 
 
-def short_step(env: gymnasium.Env[Any, Any]) -> tuple[Step, bool]:
-    """A function with the results and effects of ``env.step``; and whether it will always be the shortest.
+class ShortStep:
+    """What a step of an env comes to, for those who know that it has been reset.
 
-    For those who know that the env has been reset. It saves four frames of Python, a tenth of a CartPole's
-    step: :class:`PassiveEnvChecker` looks at the first two steps alone, a pool refuses by itself what
-    :class:`OrderEnforcing` does, and what :class:`TimeLimit` does is done here.
+    It saves four frames of Python, a tenth of a CartPole's step: :class:`PassiveEnvChecker` looks at the
+    first two steps alone, a pool refuses by itself what :class:`OrderEnforcing` does, and what
+    :class:`TimeLimit` does is done here.
+
+    Args:
+        env: the env.
     """
-    limit: Any = None
-    within: Any = env
-    while type(within) in (TimeLimit, OrderEnforcing, PassiveEnvChecker) and "step" not in vars(within):
-        if type(within) is TimeLimit:
-            if limit is not None:
-                break
-            limit = within
-        elif type(within) is PassiveEnvChecker and not _is_done(within):
-            return env.step, False
-        within = within.env
-    step: Step = within.step
-    if limit is None:
-        return step, True
 
+    step: Step
+    """A function with the results and effects of ``env.step``."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._passed: list[Any] = []
+        limit: Any = None
+        within: Any = env
+        while _can_pass(within) and not (limit is not None and type(within) is TimeLimit):
+            self._passed.append(within)
+            if type(within) is TimeLimit:
+                limit = within
+            within = within.env
+        self._within, self._own_step = within, _own(within, "step")
+        self.step = within.step if limit is None else _limited(within.step, limit)
+
+    def holds(self, env: gymnasium.Env[Any, Any]) -> bool:
+        """Whether it is what a step of this env comes to now."""
+        within: Any = env
+        for wrapper in self._passed:
+            if within is not wrapper or not _can_pass(within):
+                return False
+            within = within.env
+        is_same = within is self._within and _own(within, "step") is self._own_step
+        return is_same and not (type(within) is PassiveEnvChecker and _can_pass(within))
+
+
+def _can_pass(wrapper: Any) -> bool:
+    """Whether its step does nothing that is missed."""
+    kind = type(wrapper)
+    if kind is PassiveEnvChecker:
+        has_looked = wrapper.checked_step and getattr(wrapper, "checked_data_reuse", True)
+        return has_looked and _own(wrapper, "step") is None
+    return kind in (TimeLimit, OrderEnforcing) and _own(wrapper, "step") is None
+
+
+def _own(env: Any, name: str) -> Any:
+    """What an instance has of its own under a name."""
+    return getattr(env, "__dict__", {}).get(name)
+
+
+def _limited(step: Step, limit: Any) -> Step:
     def limited(action: Any) -> tuple[Any, Any, Any, Any, Any]:
         observation, reward, terminated, truncated, info = step(action)
         limit._elapsed_steps += 1
@@ -39,8 +70,4 @@ def short_step(env: gymnasium.Env[Any, Any]) -> tuple[Step, bool]:
             truncated = True
         return observation, reward, terminated, truncated, info
 
-    return limited, True
-
-
-def _is_done(checker: PassiveEnvChecker[Any, Any]) -> bool:
-    return checker.checked_step and getattr(checker, "checked_data_reuse", True)
+    return limited

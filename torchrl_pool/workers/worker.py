@@ -272,7 +272,11 @@ class Worker:
         results = []
         for i, env in enumerate(envs):
             try:
-                results.append(act(i, self._made(env).env))
+                adapter = self._made(env)
+                try:
+                    results.append(act(i, adapter.env))
+                finally:
+                    adapter.restore(adapter.state())  # what it knew of the env may have changed
             except Exception as error:
                 raise RequestFailure(env, report_of(error)) from error
         return results

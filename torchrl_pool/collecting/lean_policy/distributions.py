@@ -133,7 +133,7 @@ class _Categorical:
         self._one_hot, self._scored, self._generator = one_hot, scored, generator
 
     def __call__(self, *, logits: Any) -> tuple[Tensor, Tensor | None]:
-        if not isinstance(logits, Tensor) or logits.ndim < 2:
+        if not isinstance(logits, Tensor) or logits.ndim < 2 or not logits.is_floating_point():
             raise NotSampled
         if self._one_hot and logits.shape[-1] == 1:  # which the class takes for a dimension too many
             raise NotSampled
@@ -141,7 +141,7 @@ class _Categorical:
         most = logits.amax(-1, keepdim=True)
         log_probs = logits - (logits - most).exp_().sum(-1, keepdim=True).log_().add_(most)
         probs = functional.softmax(log_probs, dim=-1)
-        drawn = _multinomial(probs.flatten(0, -2), self._generator)
+        drawn = _multinomial(probs.detach().flatten(0, -2), self._generator)
         index = drawn.reshape(*logits.shape[:-1], 1)
         if self._one_hot:
             sample = torch.zeros_like(logits, dtype=torch.int64).scatter_(-1, index, 1)
