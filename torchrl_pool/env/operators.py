@@ -112,7 +112,7 @@ def _writing(env: LifeMethods, keys: Sequence[Key], given: Tensors) -> Iterator[
             yield given
             return
         templates = env._allocator.step_templates
-        rows = [env._allocator._empty_like(templates[key]) for key in keys]
+        rows = [torch.empty_like(templates[key], pin_memory=env._pin_memory) for key in keys]
         yield rows
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None

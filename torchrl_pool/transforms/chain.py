@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import Transform
 
 from torchrl_pool import _core
-from torchrl_pool.env.buffers import Batch, BatchAllocator
+from torchrl_pool.env.buffers import Batch, BatchAllocator, Templates
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Place, Program, Value
@@ -207,23 +207,23 @@ class ChainAllocator(BatchAllocator):
     def __init__(self, chain: Chain, num_envs: int, pin_memory: bool, together: bool) -> None:
         super().__init__((), num_envs, pin_memory, together)
         self._chain = chain
-        self.step_templates = {
-            key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
+        self.step_templates = Templates(
+            (key, torch.empty((num_envs, *shape), dtype=dtype, device="cpu"))
             for key, (shape, dtype) in chain.rows.items()
-        }
+        )
         self._flags = [key for key in chain.rows if key in chain.program.flags]
         self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
-        self._root = {key: self.step_templates[key] for key in chain.root_keys}
+        self._root = Templates((key, self.step_templates[key]) for key in chain.root_keys)
         out, root = [0] * chain.num_columns, [0] * chain.num_columns
         chain.hidden.out_addresses(out)
         chain.hidden.root_addresses(root)
         self._out_columns = _Columns(chain.positions, out)
         self._root_columns = _Columns(chain.root_positions, root)
 
-    def _allocate(self, templates: dict[Key, torch.Tensor]) -> Batch:
-        tensors = self._tensors(templates)
-        root = templates is not self.step_templates
-        return tensors, self.columns_of(list(tensors.values()), root=root)
+    def _allocate(self, templates: Templates) -> Batch:
+        tensors, addresses = super()._allocate(templates)
+        columns = self._out_columns if templates is self.step_templates else self._root_columns
+        return tensors, columns.spread(addresses)
 
     def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
         """Addresses for a call that writes into these, which are as for a root, or for a step."""
