@@ -1,8 +1,9 @@
 """What one vector step allocates and copies, counted: every tensor operation and every call of Python.
 
 A dispatch mode of torch sees each operation with its tensors: an output whose memory no input has is an
-allocation, and copies are the operations that exist to copy. A profile function of Python counts calls. What
-the executor itself allocates is counted by ``tests/test_instruction_counts.py``: nothing.
+allocation, and copies are the operations that exist to copy; the pool's own tensors, which come by DLPack and
+not by an operation, are counted where they are made. A profile function of Python counts calls. What the
+executor itself allocates is counted by ``tests/test_instruction_counts.py``: nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torchrl_pool import PoolEnv
 from torchrl_pool.bench.contenders import torchrl_env
 from torchrl_pool.bench.document import save
 from torchrl_pool.bench.steppers import Stepper, one_torch_thread
+from torchrl_pool.env import buffers
 from torchrl_pool.tables import print_table
 
 _COPIES = ("copy_", "_to_copy", "clone", "cat", "stack", "index", "where", "index_put_")
@@ -47,12 +49,17 @@ class Count(TorchDispatchMode):
         self.counts["operations"] += 1
         for tensor in outputs:
             if _memory(tensor) not in inputs:
-                self.counts["allocations"] += 1
-                self.counts["bytes allocated"] += tensor.untyped_storage().nbytes()
+                self.note(tensor)
         if func._schema.name.removeprefix("aten::") in _COPIES:
             self.counts["copies"] += 1
             self.counts["bytes copied"] += sum(tensor.nbytes for tensor in outputs)
         return out
+
+    def note(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Counts a tensor that has been made."""
+        self.counts["allocations"] += 1
+        self.counts["bytes allocated"] += tensor.untyped_storage().nbytes()
+        return tensor
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -78,8 +85,13 @@ def python_calls(run: Callable[[], object]) -> int:
 def count(run: Callable[[], object], steps: int) -> dict[str, float]:
     """Per step, of a run of so many steps that has warmed up."""
     calls = python_calls(run) / steps
-    with Count() as counter:
-        run()
+    make, counter = buffers._from_dlpack, Count()
+    buffers._from_dlpack = lambda capsule: counter.note(make(capsule))
+    try:
+        with counter:
+            run()
+    finally:
+        buffers._from_dlpack = make
     return {"calls": calls, **{name: number / steps for name, number in counter.counts.items()}}
 
 

@@ -166,7 +166,8 @@ def test_a_step_copies_nothing_and_allocates_its_outputs_only():
     outputs = 4 * (17 * 8 + 4 + 3 * 1)  # observation, reward, three flags
     # A step's outputs are made ahead where the threads leave time for it: one in 20 may fall on either side.
     assert counts["bytes allocated"] == pytest.approx(outputs, rel=0.051)
-    assert counts["operations"] == counts["allocations"] == pytest.approx(5, rel=0.051)
+    assert counts["allocations"] == pytest.approx(5, rel=0.051)
+    assert "operations" not in counts
     assert "copies" not in counts
 
 
