@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,11 +24,11 @@ from torchrl.collectors import Collector
 from torchrl.envs import EnvBase, SerialEnv
 
 import torchrl_pool
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolEnv, _core
 from torchrl_pool.bench.contenders import torchrl_env
 from torchrl_pool.bench.document import save
 from torchrl_pool.bench.steppers import Stepper, one_torch_thread
-from torchrl_pool.env import buffers
+from torchrl_pool.env.buffers import Batch
 from torchrl_pool.tables import print_table
 
 _COPIES = ("copy_", "_to_copy", "clone", "cat", "stack", "index", "where", "index_put_")
@@ -55,11 +56,15 @@ class Count(TorchDispatchMode):
             self.counts["bytes copied"] += sum(tensor.nbytes for tensor in outputs)
         return out
 
-    def note(self, tensor: torch.Tensor) -> torch.Tensor:
+    def note(self, tensor: torch.Tensor) -> None:
         """Counts a tensor that has been made."""
         self.counts["allocations"] += 1
         self.counts["bytes allocated"] += tensor.untyped_storage().nbytes()
-        return tensor
+
+    def note_all(self, batch: Batch) -> Batch:
+        for tensor in batch[0].values():
+            self.note(tensor)
+        return batch
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -85,13 +90,9 @@ def python_calls(run: Callable[[], object]) -> int:
 def count(run: Callable[[], object], steps: int) -> dict[str, float]:
     """Per step, of a run of so many steps that has warmed up."""
     calls = python_calls(run) / steps
-    make, counter = buffers._from_dlpack, Count()
-    buffers._from_dlpack = lambda capsule: counter.note(make(capsule))
-    try:
-        with counter:
-            run()
-    finally:
-        buffers._from_dlpack = make
+    make, counter = _core.TensorMemory.make, Count()
+    with patch.object(_core.TensorMemory, "make", lambda memory: counter.note_all(make(memory))), counter:
+        run()
     return {"calls": calls, **{name: number / steps for name, number in counter.counts.items()}}
 
 

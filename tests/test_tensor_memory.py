@@ -5,9 +5,11 @@ import resource
 
 import pytest
 import torch
+from tensordict import TensorDict
 
 from torchrl_pool import PoolEnv, _core
 from torchrl_pool.env.buffers import Templates
+from torchrl_pool.env.tensors import unsafe_tensordict
 
 DTYPES = [
     torch.bool,
@@ -24,9 +26,10 @@ DTYPES = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 3), (5, 1), (7, 4, 84, 84)])
 def test_tensors_are_as_their_templates(dtype, shape):
-    templates = Templates(a=torch.empty(shape, dtype=dtype), b=torch.empty(2))
-    capsules, addresses = templates.memory.make()
-    tensors = [torch.utils.dlpack.from_dlpack(capsule) for capsule in capsules]
+    templates = Templates({"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)})
+    made, addresses = templates.memory.make()
+    assert list(made) == ["a", "b"]
+    tensors = list(made.values())
     for tensor, template, address in zip(tensors, templates.values(), addresses, strict=True):
         assert (tensor.shape, tensor.dtype, tensor.stride()) == (
             template.shape,
@@ -41,18 +44,55 @@ def test_tensors_are_as_their_templates(dtype, shape):
     assert (tensors[1] == 1).all()
 
 
+def test_addresses_are_where_the_executor_looks_for_them():
+    templates = Templates({"a": torch.empty(2), ("b", "c"): torch.empty(3)}, [3, 1], [7, 0, 8, 0])
+    made, addresses = templates.memory.make()
+    assert list(made) == ["a", ("b", "c")]
+    assert addresses == [7, made["b", "c"].data_ptr(), 8, made["a"].data_ptr()]
+    assert templates.addresses_of(made.values()) == addresses
+    assert templates.first_rows(1).memory.make()[0]["b", "c"].shape == (1,)
+
+
+def test_what_no_tensor_comes_of():
+    def refuse(capsule):
+        raise ArithmeticError("no")
+
+    arguments = {"keys": ["a"], "tensors": [((2,), "float32")], "positions": [0], "addresses": [0]}
+    with pytest.raises(ArithmeticError, match="no"):
+        _core.TensorMemory(from_dlpack=refuse, **arguments).make()
+    with pytest.raises(ValueError, match="as many keys"):
+        _core.TensorMemory(from_dlpack=refuse, **arguments | {"keys": []})
+    with pytest.raises(IndexError):
+        _core.TensorMemory(from_dlpack=refuse, **arguments | {"positions": [1]})
+
+
+def test_tensordicts_of_a_pool_have_all_that_others_have():
+    values, size = {"a": torch.ones(3)}, torch.Size([3])
+    own = unsafe_tensordict(values, size, None, nested=False)
+    given = TensorDict._new_unsafe(values, size)
+    assert {k: type(v) for k, v in vars(own).items()} == {k: type(v) for k, v in vars(given).items()}
+    assert own.batch_size == given.batch_size
+    assert own._tensordict is not values
+
+
 def used_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_memory_is_freed_with_what_holds_it(is_taken):
-    memory = _core.TensorMemory([((1 << 20,), "float32")])
+    memory = _core.TensorMemory(
+        from_dlpack=torch.utils.dlpack.from_dlpack if is_taken else lambda capsule: capsule,
+        keys=["a"],
+        tensors=[((1 << 20,), "float32")],
+        positions=[0],
+        addresses=[0],
+    )
 
     def make():
-        for capsule in memory.make()[0]:
-            if is_taken:
-                torch.utils.dlpack.from_dlpack(capsule).fill_(1)
+        made, _ = memory.make()
+        if is_taken:
+            made["a"].fill_(1)
 
     make()
     before = used_kib()

@@ -229,8 +229,16 @@ class Arena:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class TensorMemory:
-    def __init__(self, tensors: Sequence[tuple[Sequence[int], str]], /) -> None: ...
-    def make(self) -> tuple[list[object], list[int]]: ...
+    def __init__(
+        self,
+        *,
+        from_dlpack: Callable[[object], Any],
+        keys: Sequence[str | tuple[str, ...]],
+        tensors: Sequence[tuple[Sequence[int], str]],
+        positions: Sequence[int],
+        addresses: Sequence[int],
+    ) -> None: ...
+    def make(self) -> tuple[dict[Any, Any], list[int]]: ...
 
 class WorkerPort:
     def __init__(

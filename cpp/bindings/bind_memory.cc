@@ -1,9 +1,12 @@
 // Memory for tensors, handed to torch by DLPack: the cheapest public way to a tensor that nobody else holds.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -41,7 +44,56 @@ struct DlManagedTensor {
 constexpr std::int32_t kCpu = 1;
 constexpr const char* kCapsule = "dltensor";  // until somebody has taken what is in it
 constexpr std::size_t kAlignment = 64;        // of data, which torch wants
-static_assert(sizeof(DlManagedTensor) <= kAlignment);
+
+// Blocks of one size that no tensor holds any more. They become tensors of the same column again: a thread
+// that steps the same envs at every call then finds the rows that it writes in its own cache, and on its own
+// memory node, where those of a block from the heap may be anywhere. Deleters come from any thread.
+class Shelf {
+ public:
+  explicit Shelf(std::size_t bytes)
+      : bytes_(bytes), most_(std::clamp<std::size_t>(kMostBytes / bytes, kFewest, kMost)) {
+    blocks_.reserve(most_);
+  }
+  ~Shelf() {
+    for (void* block : blocks_) std::free(block);
+  }
+
+  void* Take() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || blocks_.empty()) return std::malloc(bytes_);
+    void* const block = blocks_.back();
+    blocks_.pop_back();
+    return block;
+  }
+  void PutBack(void* block) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || blocks_.size() == most_) return std::free(block);
+    blocks_.push_back(block);
+  }
+
+ private:
+  static constexpr std::size_t kFewest = 4, kMost = 64, kMostBytes = 16 << 20;
+
+  const std::size_t bytes_, most_;
+  std::mutex mutex_;  // never waited for: a forked child may have inherited it locked
+  std::vector<void*> blocks_;
+};
+
+// What a block begins with; its tensor's data follow where they are aligned.
+struct Header {
+  DlManagedTensor managed;
+  std::shared_ptr<Shelf> shelf;
+  void* block;
+
+  static void Delete(DlManagedTensor* managed) {
+    auto* const header = static_cast<Header*>(managed->manager);
+    const auto shelf = std::move(header->shelf);
+    void* const block = header->block;
+    header->~Header();
+    shelf->PutBack(block);
+  }
+};
+constexpr std::size_t kHeader = (sizeof(Header) + kAlignment - 1) / kAlignment * kAlignment;
 
 DlDtype DtypeOf(const std::string& name) {
   if (name == "bool") return {6, 8, 1};
@@ -51,59 +103,84 @@ DlDtype DtypeOf(const std::string& name) {
   return {code, static_cast<std::uint8_t>(std::stoi(name.substr(digits))), 1};
 }
 
-// What fresh tensors are to be like: shapes and dtypes ("float32").
+// Makes fresh tensors of given shapes and dtypes ("float32"), by key, and lists their addresses where the
+// executor looks for them.
 class TensorMemory {
  public:
-  explicit TensorMemory(const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors) {
-    for (const auto& [shape, dtype] : tensors) {
-      Like like{shape, DtypeOf(dtype), 0};
-      like.bytes = like.dtype.bits / 8;
-      for (const std::int64_t extent : shape) like.bytes *= static_cast<std::size_t>(extent);
+  // `positions`: of each tensor's address in a copy of `addresses`, whose other numbers stay.
+  TensorMemory(py::object from_dlpack, const py::list& keys,
+               const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
+               const std::vector<std::size_t>& positions, std::vector<std::size_t> addresses)
+      : from_dlpack_(std::move(from_dlpack)), addresses_(std::move(addresses)) {
+    if (keys.size() != tensors.size() || positions.size() != tensors.size()) {
+      throw py::value_error("expected as many keys and positions as tensors");
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto& [shape, dtype] = tensors[i];
+      Like like{keys[i], positions[i], shape, DtypeOf(dtype), nullptr};
+      addresses_.at(like.position) = 0;
+      std::size_t bytes = like.dtype.bits / 8;
+      for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
+      like.shelf = std::make_shared<Shelf>(kAlignment + kHeader + bytes);
       likes_.push_back(std::move(like));
     }
   }
 
-  // Capsules with memory for one of each, not written yet, and their addresses. Shapes are read while they
-  // are taken: this must be there until then.
-  std::pair<py::list, py::list> Make() {
-    py::list capsules(likes_.size()), addresses(likes_.size());
-    for (std::size_t i = 0; i < likes_.size(); ++i) {
-      Like& like = likes_[i];
-      const std::size_t bytes = (like.bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
-      auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-      if (!memory) throw std::bad_alloc();
-      std::byte* const data = memory + kAlignment;
-      auto* const managed = new (memory) DlManagedTensor{{data,
-                                                          {kCpu, 0},
-                                                          static_cast<std::int32_t>(like.shape.size()),
-                                                          like.dtype,
-                                                          like.shape.data(),
-                                                          nullptr,
-                                                          0},
-                                                         nullptr,
-                                                         [](DlManagedTensor* self) { std::free(self); }};
-      auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, FreeUntaken));
-      if (!capsule) {
-        std::free(memory);
+  // Tensors that are not written yet, by key, and the addresses. Shapes are read while they are made.
+  std::pair<py::dict, py::list> Make() {
+    py::dict tensors;
+    py::list addresses(addresses_.size());
+    for (std::size_t i = 0; i < addresses_.size(); ++i) addresses[i] = py::int_(addresses_[i]);
+    for (Like& like : likes_) {
+      auto [capsule, data] = Allocate(like);
+      const auto tensor =
+          py::reinterpret_steal<py::object>(PyObject_CallOneArg(from_dlpack_.ptr(), capsule.ptr()));
+      if (!tensor || PyDict_SetItem(tensors.ptr(), like.key.ptr(), tensor.ptr()) != 0) {
         throw py::error_already_set();
       }
-      capsules[i] = std::move(capsule);
-      addresses[i] = py::int_(reinterpret_cast<std::uintptr_t>(data));
+      addresses[like.position] = py::int_(reinterpret_cast<std::uintptr_t>(data));
     }
-    return {std::move(capsules), std::move(addresses)};
+    return {std::move(tensors), std::move(addresses)};
   }
 
  private:
   struct Like {
+    py::object key;
+    std::size_t position;
     std::vector<std::int64_t> shape;
     DlDtype dtype;
-    std::size_t bytes;
+    std::shared_ptr<Shelf> shelf;
   };
 
-  static void FreeUntaken(PyObject* capsule) {
-    if (PyCapsule_IsValid(capsule, kCapsule)) std::free(PyCapsule_GetPointer(capsule, kCapsule));
+  static std::pair<py::object, std::byte*> Allocate(Like& like) {
+    void* const block = like.shelf->Take();
+    if (!block) throw std::bad_alloc();
+    const auto start = (reinterpret_cast<std::uintptr_t>(block) + kAlignment - 1) / kAlignment * kAlignment;
+    auto* const memory = reinterpret_cast<std::byte*>(start);
+    const DlTensor tensor{memory + kHeader,
+                          {kCpu, 0},
+                          static_cast<std::int32_t>(like.shape.size()),
+                          like.dtype,
+                          like.shape.data(),
+                          nullptr,
+                          0};
+    auto* const header = new (memory) Header{{tensor, nullptr, Header::Delete}, like.shelf, block};
+    header->managed.manager = header;
+    auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(&header->managed, kCapsule, FreeUntaken));
+    if (!capsule) {
+      Header::Delete(&header->managed);
+      throw py::error_already_set();
+    }
+    return {std::move(capsule), memory + kHeader};
   }
 
+  static void FreeUntaken(PyObject* capsule) {
+    if (!PyCapsule_IsValid(capsule, kCapsule)) return;
+    Header::Delete(static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsule)));
+  }
+
+  py::object from_dlpack_;
+  std::vector<std::size_t> addresses_;
   std::vector<Like> likes_;
 };
 
@@ -111,8 +188,12 @@ class TensorMemory {
 
 void InitMemory(py::module_& m) {
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
-      .def(py::init<const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&>())
-      .def("make", &TensorMemory::Make, "DLPack capsules of one of each, not written yet; their addresses.");
+      .def(py::init<py::object, const py::list&,
+                    const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
+                    const std::vector<std::size_t>&, std::vector<std::size_t>>(),
+           py::kw_only(), py::arg("from_dlpack"), py::arg("keys"), py::arg("tensors"), py::arg("positions"),
+           py::arg("addresses"))
+      .def("make", &TensorMemory::Make, "Tensors that are not written yet, by key; the addresses.");
 }
 
 }  // namespace torchrl_pool::bindings

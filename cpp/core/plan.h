@@ -2,6 +2,7 @@
 #ifndef TORCHRL_POOL_CORE_PLAN_H_
 #define TORCHRL_POOL_CORE_PLAN_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace torchrl_pool::core {
@@ -19,6 +20,16 @@ constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps 
 struct Plan {
   int threads = 1;           // that it is worth having, the caller included if it helps
   bool caller_helps = true;  // whoever waits works too
+};
+
+// How many envs a thread takes at once: the fewer are left, the fewer. So threads seldom meet, and end
+// together.
+struct ChunkSizes {
+  std::uint32_t shortest = 1, longest = 1;
+
+  std::uint32_t Of(std::uint32_t rest) const {
+    return std::min(rest, std::clamp(rest / 4, shortest, longest));
+  }
 };
 
 }  // namespace torchrl_pool::core

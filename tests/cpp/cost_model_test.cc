@@ -1,4 +1,4 @@
-// How long threads wait awake, by how calls follow each other.
+// How long threads wait awake, by how calls follow each other, and how many are worth having.
 #include "threads/cost_model.h"
 
 #include <chrono>
@@ -45,6 +45,18 @@ TEST(OneLongGapAmongShortOnesChangesLittle) {
   Call(model, 1, std::chrono::seconds(1));
   CHECK(model.AwakeTime() >= microseconds(200));
   CHECK(model.AwakeTime() <= microseconds(410));
+}
+
+TEST(ThreadsThatSleepAreWokenForCallsThatFollowEachOther) {
+  CostModel model(4, 4);
+  model.Measure(Work::kStep, 1, microseconds(1));
+  CHECK(!model.IsWorthSharing(Work::kStep, 10));
+  CHECK(model.IsWorthSharing(Work::kStep, 60));
+  CHECK_EQ(model.PlanFor(Work::kStep, 60).threads, 1);  // one call alone does not pay for it
+  model.CallBegins(CostModel::Clock::now());
+  model.VisitsEnded(CostModel::Clock::now() + milliseconds(100));  // no time passes until the next one
+  CHECK_EQ(model.PlanFor(Work::kStep, 60).threads, 4);
+  CHECK_EQ(model.PlanFor(Work::kStep, 10).threads, 1);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Threads, queues and waking, without a pool around them.
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -64,6 +66,21 @@ TEST(EveryEnvIsVisitedOncePerTicket) {
     for (int step = 1; step <= 200; ++step) small.Run(Op::kStep);
     for (std::uint32_t env = 0; env < 33; ++env) CHECK_EQ(small.out.Get<std::int64_t>("count", env, 2), 200);
   }
+}
+
+TEST(ThreadsComeBackAfterAPause) {
+  SmallCrew small(2'000, 2);  // some 80 µs of work: too little to wake anybody for one call
+  for (int step = 0; step < 50; ++step) small.Run(Op::kStep);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto is_shared = [&] {
+    Ticket& ticket = small.Begin(Op::kStep);
+    const bool is_inline = ticket.IsInline();
+    small.Finish(ticket);
+    return !is_inline;
+  };
+  int calls = 0;
+  while (!is_shared() && calls < 1'000) ++calls;
+  CHECK(calls < 1'000);
 }
 
 TEST(TheSecondPhaseCompletesTheRoot) {

@@ -23,7 +23,7 @@ Chunk Numbered(std::uint32_t number) {
   return {TicketNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1};
 }
 
-void PushOne(HomeQueue& queue, const Chunk& chunk) { queue.Push(chunk, chunk.count); }
+void PushOne(HomeQueue& queue, const Chunk& chunk) { queue.Push(chunk, {chunk.count, chunk.count}); }
 
 TEST(IsEmptyAtFirst) {
   HomeQueue queue(4);
@@ -59,13 +59,28 @@ TEST(KeepsTheLargestValues) {
 
 TEST(CutsWorkIntoChunks) {
   HomeQueue queue(8);
-  queue.Push({TicketNumber(1), 3, 8}, 3);
+  queue.Push({TicketNumber(1), 3, 8}, {3, 3});
   Chunk chunk;
   for (const std::uint32_t first : {3u, 6u, 9u}) {
     CHECK(queue.Pop(&chunk, false));
     CHECK_EQ(chunk.first, first);
     CHECK_EQ(chunk.count, first == 9 ? 2u : 3u);
   }
+  CHECK(queue.empty());
+}
+
+TEST(ChunksGetShorterTowardsTheEnd) {
+  HomeQueue queue(64);
+  queue.Push({TicketNumber(1), 0, 64}, {2, 12});
+  Chunk chunk;
+  std::uint32_t done = 0;
+  for (const std::uint32_t count : {12, 12, 10, 7, 5, 4, 3, 2, 2, 2, 2, 2, 1}) {
+    CHECK(queue.Pop(&chunk, false));
+    CHECK_EQ(chunk.first, done);
+    CHECK_EQ(chunk.count, count);
+    done += count;
+  }
+  CHECK_EQ(done, 64u);
   CHECK(queue.empty());
 }
 

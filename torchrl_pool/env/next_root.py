@@ -52,8 +52,8 @@ class NextRoot:
                 leaves zeros there in all that no reset writes. But actions stay, since the policy overwrites
                 them.
         """
-        goes_on = None if done is None else ~done.reshape(-1)
         following: dict[Key, Any] = {}
+        goes_on: torch.Tensor | None = None
         for key, value in (self._entry_by_entry(root) if self._shared else root).items():
             if key in self._dropped:
                 continue
@@ -61,7 +61,10 @@ class NextRoot:
                 following[key] = values[key]
                 continue
             own = value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            following[key] = own if goes_on is None or key in self._actions else _cleared(own, goes_on)
+            if done is not None and key not in self._actions:
+                goes_on = ~done.reshape(-1) if goes_on is None else goes_on
+                own = _cleared(own, goes_on)
+            following[key] = own
         for key in self._in_root:
             following[key] = values[key]
         return following

@@ -15,6 +15,8 @@ from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.specs import Key
 from torchrl_pool.env.transfers import down, up
 
+_Entries = type(TensorDict._new_unsafe()._tensordict)  # a dict of their own kind
+
 
 class TensorMethods(EnvBase):
     """What :class:`~torchrl_pool.PoolEnv` does with tensors, wherever they come from and go."""
@@ -98,12 +100,15 @@ def unsafe_tensordict(
     nested: bool,
 ) -> TensorDict:
     """A tensordict of entries that are known to fit, some of which may lie in tensordicts of their own."""
-    tensordict = TensorDict._new_unsafe(None, batch_size, names=names)
-    # Assigned rather than passed: _new_unsafe would convert the device and copy the entries one by one.
+    # What TensorDict._new_unsafe does, which would convert the device and copy the entries one by one.
+    tensordict: TensorDict = TensorDict.__new__(TensorDict)
     tensordict._device = device
+    tensordict._batch_size = batch_size
+    tensordict._td_dim_names = names
     if not nested:
-        tensordict._tensordict.update(values)
+        tensordict._tensordict = _Entries(values)
         return tensordict
+    tensordict._tensordict = _Entries()
     own: dict[Key, TensorDict] = {}  # by key; those of the values are somebody else's
     for key, value in values.items():
         into, path = tensordict, ((key,) if isinstance(key, str) else key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -207,28 +206,21 @@ class ChainAllocator(BatchAllocator):
     def __init__(self, chain: Chain, num_envs: int, pin_memory: bool, together: bool) -> None:
         super().__init__((), num_envs, pin_memory, together)
         self._chain = chain
-        self.step_templates = Templates(
-            (key, torch.empty((num_envs, *shape), dtype=dtype, device="cpu"))
-            for key, (shape, dtype) in chain.rows.items()
-        )
-        self._flags = [key for key in chain.rows if key in chain.program.flags]
-        self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
-        self._root = Templates((key, self.step_templates[key]) for key in chain.root_keys)
         out, root = [0] * chain.num_columns, [0] * chain.num_columns
         chain.hidden.out_addresses(out)
         chain.hidden.root_addresses(root)
-        self._out_columns = _Columns(chain.positions, out)
-        self._root_columns = _Columns(chain.root_positions, root)
-
-    def _allocate(self, templates: Templates) -> Batch:
-        tensors, addresses = super()._allocate(templates)
-        columns = self._out_columns if templates is self.step_templates else self._root_columns
-        return tensors, columns.spread(addresses)
+        tensors = {
+            key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
+            for key, (shape, dtype) in chain.rows.items()
+        }
+        self.step_templates = Templates(tensors, chain.positions, out)
+        self._flags = [key for key in chain.rows if key in chain.program.flags]
+        self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
+        self._root = Templates({key: tensors[key] for key in chain.root_keys}, chain.root_positions, root)
 
     def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
         """Addresses for a call that writes into these, which are as for a root, or for a step."""
-        columns = self._root_columns if root else self._out_columns
-        return columns.spread([tensor.data_ptr() for tensor in tensors])
+        return (self._root if root else self.step_templates).addresses_of(tensors)
 
     def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
         """Of the roots of envs from the ``first`` on; addresses are those of its row."""
@@ -249,20 +241,6 @@ class ChainAllocator(BatchAllocator):
                 tensor.data.copy_(latest)  # its version says whether the user has written to it
         self._chain.hidden.latest_addresses(addresses)
         return tensors, addresses
-
-
-class _Columns:
-    """What stands for each column: a number of an entry's, or one of its own."""
-
-    def __init__(self, positions: list[int], others: list[int]) -> None:
-        self._others = others
-        sources = [len(positions) + column for column in range(len(others))]
-        for number, position in enumerate(positions):
-            sources[position] = number
-        self._pick = None if sources == list(range(len(others))) else itemgetter(*sources)
-
-    def spread(self, of_entries: list[int]) -> list[int]:
-        return of_entries if self._pick is None else list(self._pick(of_entries + self._others))
 
 
 class Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -50,8 +50,9 @@ class NativePart:
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
     ) -> TensorDict:
         """As :meth:`PoolEnv._unsafe`."""
-        batch_size = torch.Size([self.env.num_envs if num_rows is None else num_rows])
-        return unsafe_tensordict(values, batch_size, self.env._device, names, nested=self.nested)
+        env = self.env
+        batch_size = env._batch_size if num_rows is None else torch.Size([num_rows])
+        return unsafe_tensordict(values, batch_size, env._device, names, nested=self.nested)
 
     # ---- what the transforms behind it find
 
@@ -314,11 +315,9 @@ class FusedEnv(TracedResets, TransformedEnv):
         """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
         if torch.compiler.is_compiling():
             return self._step_and_maybe_reset(tensordict)
-        elsewhere: Callable[[TensorDictBase], tuple[TensorDictBase, TensorDictBase]]
-        elsewhere = super().step_and_maybe_reset
         native = self.native()
         if native.rest:
-            return elsewhere(tensordict)
+            return self._step_then_reset(tensordict)
         base = native.env
         if tensordict.device != base._device:
             tensordict = tensordict.to(base._device)
@@ -334,11 +333,15 @@ class FusedEnv(TracedResets, TransformedEnv):
             or tensordict.batch_size != base._batch_size
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
-            return elsewhere(tensordict)
+            return self._step_then_reset(tensordict)
         inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
         if inputs is None:
-            return elsewhere(tensordict)
+            return self._step_then_reset(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)
+
+    def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        stepped: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
+        return stepped
 
     def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""

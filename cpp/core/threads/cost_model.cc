@@ -1,6 +1,7 @@
 #include "threads/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu.h"
 
@@ -21,8 +22,10 @@ constexpr auto kDozing = std::chrono::microseconds(10);
 constexpr double kQuickNs = 1'000'000;
 // The caller does not enter an env whose visit takes longer than this.
 constexpr double kSlowNs = 10'000'000;
-// A chunk is long enough that claiming it costs nothing, and short enough to even out the threads.
-constexpr double kChunkNs = 5'000;
+// To claim a chunk takes lines that other threads have, a microsecond in all. The last ones are short enough
+// to even out the threads, and none keeps an interrupt waiting.
+constexpr double kShortChunkNs = 5'000;
+constexpr double kLongChunkNs = 40'000;
 
 double Nanoseconds(CostModel::Clock::duration time) {
   return std::chrono::duration<double, std::nano>(time).count();
@@ -43,12 +46,17 @@ Plan CostModel::PlanFor(Work work, std::uint32_t num_envs) const {
   if (cost <= 0 || cost > kSlowNs) return {most, false};
   // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
   const int useful = cost < kQuickNs ? std::min(most, num_cpus_) : most;
+  if (!IsWorthSharing(work, num_envs)) return {1, true};
   double shares = cost * num_envs / kGrainNs;
-  if (shares < 2) return {1, true};
-  // Whoever calls in a tight loop finds the threads awake, from the second call on.
+  // Whoever calls in a tight loop finds the threads awake, or wakes them for the calls that follow.
   const bool awake = Clock::now() - visits_ended_at_.load(std::memory_order_relaxed) < AwakeTime() - kDozing;
   if (!awake) shares *= kGrainNs / kWakeGrainNs;
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
+}
+
+bool CostModel::IsWorthSharing(Work work, std::uint32_t num_envs) const {
+  const double cost = CostOf(work);
+  return num_threads_ > 1 && num_envs > 1 && (cost <= 0 || cost * num_envs >= 2 * kGrainNs);
 }
 
 bool CostModel::IsWorthWaking(Work work, std::uint32_t num_envs) const {
@@ -56,10 +64,11 @@ bool CostModel::IsWorthWaking(Work work, std::uint32_t num_envs) const {
   return num_envs > 0 && (cost <= 0 || cost * num_envs >= kWakeGrainNs);
 }
 
-std::uint32_t CostModel::ChunkSize(Work work) const {
+ChunkSizes CostModel::ChunkSizesOf(Work work) const {
   const double cost = CostOf(work);
-  if (cost <= 0) return 1;
-  return static_cast<std::uint32_t>(std::clamp(kChunkNs / cost, 1.0, 1024.0));
+  if (cost <= 0) return {};
+  const auto in = [&](double ns) { return static_cast<std::uint32_t>(std::clamp(ns / cost, 1.0, 4096.0)); };
+  return {in(kShortChunkNs), in(kLongChunkNs)};
 }
 
 void CostModel::CallBegins(Clock::time_point now) {
@@ -74,7 +83,10 @@ CostModel::Clock::duration CostModel::AwakeTime() const {
 }
 
 void CostModel::Measure(Work work, std::uint32_t num_envs, Clock::duration time) {
-  Average(cost_ns_[static_cast<std::size_t>(work)], Nanoseconds(time) / num_envs);
+  const double sample = Nanoseconds(time) / num_envs, old = CostOf(work);
+  // All threads read it: written at each chunk, its line would wander between them.
+  if (std::abs(sample - old) < old / 4) return;
+  Average(cost_ns_[static_cast<std::size_t>(work)], sample);
 }
 
 }  // namespace torchrl_pool::core

@@ -24,6 +24,11 @@ class CostModel {
 
   CostModel(int num_threads, int num_cpus) : num_threads_(num_threads), num_cpus_(num_cpus) {}
 
+  // Whether there is work for more than one thread that is awake. Calls with such work, and the ends of their
+  // visits, are noted below, even where one thread did it all: threads that sleep are woken once such calls
+  // follow each other.
+  bool IsWorthSharing(Work work, std::uint32_t num_envs) const;
+
   // A call that is waited for at once begins, and its visits are over: from then on threads are idle.
   void CallBegins(Clock::time_point now);
   void VisitsEnded(Clock::time_point now) { visits_ended_at_.store(now, std::memory_order_relaxed); }
@@ -42,7 +47,7 @@ class CostModel {
   bool IsWorthWaking(Work work, std::uint32_t num_envs) const;
 
   // How many envs a thread takes at once.
-  std::uint32_t ChunkSize(Work work) const;
+  ChunkSizes ChunkSizesOf(Work work) const;
 
   // One thread's time for this many envs.
   void Measure(Work work, std::uint32_t num_envs, Clock::duration time);

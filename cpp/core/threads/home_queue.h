@@ -34,12 +34,12 @@ class HomeQueue {
       : mask_(std::bit_ceil(std::uint64_t{num_envs}) - 1), entries_(std::make_unique<Entry[]>(mask_ + 1)) {}
 
   // Cuts `count` envs of a ticket, from the `first` of its list on, into chunks.
-  void Push(Chunk rest, std::uint32_t chunk_size) {
+  void Push(Chunk rest, ChunkSizes sizes) {
     std::lock_guard lock(push_mutex_);
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     while (rest.count > 0) {
       Chunk chunk = rest;
-      chunk.count = rest.count < chunk_size ? rest.count : chunk_size;
+      chunk.count = sizes.Of(rest.count);
       entries_[tail & mask_].Store(chunk);
       rest.first += chunk.count;
       rest.count -= chunk.count;

@@ -47,10 +47,10 @@ void ThreadCrew::Begin(Ticket& ticket) {
   ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count);
   if (options_.step_timeout) ticket.plan.caller_helps = false;  // nobody could give up what it does
   ticket.remaining.store(count, std::memory_order_relaxed);
+  if (ticket.at_once && cost_.IsWorthSharing(VisitsOf(ticket.op), count)) cost_.CallBegins(Clock::now());
   if (count == 0) {
     ticket.finished.store(true, std::memory_order_relaxed);
   } else if (!ticket.IsInline()) {
-    if (ticket.at_once) cost_.CallBegins(Clock::now());
     Publish(ticket, 0, ticket.plan);
   }
 }
@@ -58,7 +58,7 @@ void ThreadCrew::Begin(Ticket& ticket) {
 // Hands the ticket's envs, from the `first` of its list on, to the queues of their homes.
 void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
   const Work work = WorkOf(ticket);
-  const std::uint32_t chunk_size = ChunkSize(work);
+  const ChunkSizes sizes = ChunkSizesOf(ticket);
   const std::span<const std::uint32_t> envs = ticket.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
   // The last chunk may be done before this returns, and the ticket with it: nothing of it is read after that.
@@ -74,7 +74,7 @@ void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
                   std::lower_bound(envs.begin() + begin, envs.end(), homes_.First(home + 1)) - envs.begin());
     HomeQueue& queue = worker(home).queue;
     is_behind = is_behind || !queue.empty();
-    queue.Push({&ticket, begin, end - begin, stays_home}, chunk_size);
+    queue.Push({&ticket, begin, end - begin, stays_home}, sizes);
     begin = end;
   }
   WakeSpan span;
@@ -87,6 +87,13 @@ void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
       !is_helped &&
       (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
   Wake(span);
+}
+
+ChunkSizes ThreadCrew::ChunkSizesOf(const Ticket& ticket) const {
+  if (options_.step_timeout) return {};  // what waits behind an env that hangs would hang with it
+  ChunkSizes sizes = cost_.ChunkSizesOf(WorkOf(ticket));
+  if (ticket.outbox) sizes.longest = sizes.shortest;  // results are waited for one by one
+  return sizes;
 }
 
 void ThreadCrew::Wake(WakeSpan span) {
@@ -164,7 +171,8 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
 }
 
 bool ThreadCrew::RunPhases(Ticket& ticket) {
-  if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once && !ticket.IsInline()) {
+  if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once &&
+      cost_.IsWorthSharing(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()))) {
     cost_.VisitsEnded(Clock::now());
   }
   while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
@@ -206,7 +214,7 @@ void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
   const auto count = static_cast<std::uint32_t>(ticket.envs.size());
   bool stop = false;
   for (std::uint32_t first = 0; first < count;) {
-    const std::uint32_t size = std::min(ChunkSize(VisitsOf(ticket.op)), count - first);
+    const std::uint32_t size = std::min(ChunkSizesOf(ticket).longest, count - first);
     RunChunk({&ticket, first, size}, helper_scratch_, nullptr);
     first += size;
     if (first == count || stop) continue;

@@ -80,7 +80,7 @@ class ThreadCrew final : public Crew {
   };
 
   Worker& worker(int home) { return *workers_[static_cast<std::size_t>(home)]; }
-  std::uint32_t ChunkSize(Work work) const { return options_.step_timeout ? 1 : cost_.ChunkSize(work); }
+  ChunkSizes ChunkSizesOf(const Ticket& ticket) const;
 
   void Publish(Ticket& ticket, std::uint32_t first, Plan plan);
   void Wake(WakeSpan span);
