@@ -2,6 +2,7 @@
 
 import pickle
 import resource
+import weakref
 
 import pytest
 import torch
@@ -51,6 +52,31 @@ def test_addresses_are_where_the_executor_looks_for_them():
     assert addresses == [7, made["b", "c"].data_ptr(), 8, made["a"].data_ptr()]
     assert templates.addresses_of(made.values()) == addresses
     assert templates.first_rows(1).memory.make()[0]["b", "c"].shape == (1,)
+
+
+def test_memory_is_used_again_once_nobody_holds_it():
+    templates = Templates({"a": torch.empty(1 << 20), "b": torch.empty(1 << 20)})
+    first, addresses = templates.memory.make()
+    second, others = templates.memory.make()
+    assert not {*addresses} & {*others}
+    view = second["b"][5:]
+    second.clear()
+    third, again = templates.memory.make()
+    assert again[0] == others[0]  # of the same column
+    assert again[1] not in (addresses[1], others[1])  # a view still holds it
+    del view, third
+    templates.memory.make()
+    assert first["a"].data_ptr() == addresses[0]
+
+
+def test_a_closed_pool_keeps_no_memory():
+    env = PoolEnv("CartPole-v1", 3, seed=0)
+    root = env.reset()
+    memory = weakref.ref(env._allocator._root.memory)
+    env.close()
+    assert memory() is None
+    assert root["observation"].isfinite().all()
+    assert env.reset()["observation"].shape == (3, 4)
 
 
 def test_what_no_tensor_comes_of():

@@ -72,7 +72,7 @@ class Shelf {
   }
 
  private:
-  static constexpr std::size_t kFewest = 4, kMost = 64, kMostBytes = 16 << 20;
+  static constexpr std::size_t kFewest = 2, kMost = 64, kMostBytes = 16 << 20;
 
   const std::size_t bytes_, most_;
   std::mutex mutex_;  // never waited for: a forked child may have inherited it locked

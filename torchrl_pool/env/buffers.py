@@ -142,6 +142,14 @@ class BatchAllocator:
         """Makes what for_step gives next, at a time that costs nothing."""
         self._keep("step", self._allocate(self.step_templates))
 
+    def let_go(self) -> None:
+        """Forgets what calls have left here, and the memory that is kept for the next ones."""
+        self.latest = {}
+        self._spares.clear()
+        for templates in (self.step_templates, self._root):
+            vars(templates).pop("memory", None)
+        self._rows_of.cache_clear()
+
     def give_back_root(self, root: Batch) -> None:
         """Takes a root batch that turned out not to be needed and that nobody else has seen."""
         self._keep("root", root)

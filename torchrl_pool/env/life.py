@@ -57,7 +57,7 @@ class LifeMethods(TensorMethods):
         """
         pool, self._pool = self._pool, None
         self._flight = None
-        self._allocator.latest = {}
+        self._allocator.let_go()
         self.is_closed = True
         if pool is not None:
             pool.close()
