@@ -83,7 +83,8 @@ def test_what_no_tensor_comes_of():
     def refuse(capsule):
         raise ArithmeticError("no")
 
-    arguments = {"keys": ["a"], "tensors": [((2,), "float32")], "positions": [0], "addresses": [0]}
+    tensors = [((2,), "float32")]
+    arguments = {"keys": ["a"], "tensors": tensors, "positions": [0], "addresses": [0], "keeps": False}
     with pytest.raises(ArithmeticError, match="no"):
         _core.TensorMemory(from_dlpack=refuse, **arguments).make()
     with pytest.raises(ValueError, match="as many keys"):
@@ -113,6 +114,7 @@ def test_memory_is_freed_with_what_holds_it(is_taken):
         tensors=[((1 << 20,), "float32")],
         positions=[0],
         addresses=[0],
+        keeps=True,
     )
 
     def make():

@@ -237,6 +237,7 @@ class TensorMemory:
         tensors: Sequence[tuple[Sequence[int], str]],
         positions: Sequence[int],
         addresses: Sequence[int],
+        keeps: bool,
     ) -> None: ...
     def make(self) -> tuple[dict[Any, Any], list[int]]: ...
 

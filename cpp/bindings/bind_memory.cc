@@ -50,8 +50,8 @@ constexpr std::size_t kAlignment = 64;        // of data, which torch wants
 // memory node, where those of a block from the heap may be anywhere. Deleters come from any thread.
 class Shelf {
  public:
-  explicit Shelf(std::size_t bytes)
-      : bytes_(bytes), most_(std::clamp<std::size_t>(kMostBytes / bytes, kFewest, kMost)) {
+  Shelf(std::size_t bytes, bool keeps)
+      : bytes_(bytes), most_(keeps ? std::clamp<std::size_t>(kMostBytes / bytes, kFewest, kMost) : 0) {
     blocks_.reserve(most_);
   }
   ~Shelf() {
@@ -107,10 +107,11 @@ DlDtype DtypeOf(const std::string& name) {
 // executor looks for them.
 class TensorMemory {
  public:
-  // `positions`: of each tensor's address in a copy of `addresses`, whose other numbers stay.
+  // `positions`: of each tensor's address in a copy of `addresses`, whose other numbers stay. `keeps`:
+  // whether memory that nobody holds any more is kept for the next ones.
   TensorMemory(py::object from_dlpack, const py::list& keys,
                const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
-               const std::vector<std::size_t>& positions, std::vector<std::size_t> addresses)
+               const std::vector<std::size_t>& positions, std::vector<std::size_t> addresses, bool keeps)
       : from_dlpack_(std::move(from_dlpack)), addresses_(std::move(addresses)) {
     if (keys.size() != tensors.size() || positions.size() != tensors.size()) {
       throw py::value_error("expected as many keys and positions as tensors");
@@ -121,7 +122,7 @@ class TensorMemory {
       addresses_.at(like.position) = 0;
       std::size_t bytes = like.dtype.bits / 8;
       for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
-      like.shelf = std::make_shared<Shelf>(kAlignment + kHeader + bytes);
+      like.shelf = std::make_shared<Shelf>(kAlignment + kHeader + bytes, keeps);
       likes_.push_back(std::move(like));
     }
   }
@@ -190,9 +191,9 @@ void InitMemory(py::module_& m) {
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
       .def(py::init<py::object, const py::list&,
                     const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
-                    const std::vector<std::size_t>&, std::vector<std::size_t>>(),
+                    const std::vector<std::size_t>&, std::vector<std::size_t>, bool>(),
            py::kw_only(), py::arg("from_dlpack"), py::arg("keys"), py::arg("tensors"), py::arg("positions"),
-           py::arg("addresses"))
+           py::arg("addresses"), py::arg("keeps"))
       .def("make", &TensorMemory::Make, "Tensors that are not written yet, by key; the addresses.");
 }
 

@@ -32,6 +32,7 @@ class Templates(dict[Key, torch.Tensor]):
         tensors: one of each, which is never written.
         positions: the place of each one's address among those of all columns. Default: their own order.
         addresses: of all columns; where tensors have their place, any number.
+        keeps: whether their memory is kept for the next ones once nobody holds it any more.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Templates(dict[Key, torch.Tensor]):
         tensors: Mapping[Key, torch.Tensor],
         positions: Sequence[int] | None = None,
         addresses: Sequence[int] | None = None,
+        keeps: bool = True,
     ) -> None:
         super().__init__(tensors)
+        self._keeps = keeps
         self.positions = range(len(self)) if positions is None else positions
         self.addresses = [0] * len(self) if addresses is None else addresses
 
@@ -53,11 +56,13 @@ class Templates(dict[Key, torch.Tensor]):
             tensors=[(list(one.shape), str(one.dtype).removeprefix("torch.")) for one in self.values()],
             positions=self.positions,
             addresses=self.addresses,
+            keeps=self._keeps,
         )
 
     def first_rows(self, num_rows: int) -> Templates:
+        """For so many rows: one of many numbers of them, so that nothing is kept."""
         rows = {key: one[:num_rows] for key, one in self.items()}
-        return Templates(rows, self.positions, self.addresses)
+        return Templates(rows, self.positions, self.addresses, keeps=False)
 
     def addresses_of(self, tensors: Iterable[torch.Tensor]) -> list[int]:
         """The addresses of all columns, for tensors like these."""
