@@ -156,7 +156,8 @@ TEST(AnInterruptedCallLeavesOthersTheirWork) {
 
 // An interrupted call says nothing about the envs of another ticket, neither while it goes on nor after it.
 TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
-  std::vector configs(4, test::CounterConfig({{"cost_ns", std::int64_t{10'000'000}}}));
+  // Longer than a call waits before it asks whether it is interrupted: an env is being stepped then.
+  std::vector configs(4, test::CounterConfig({{"cost_ns", std::int64_t{60'000'000}}}));
   configs[3] = test::CounterConfig({{"gate", true}});
   TicketClient client(configs, {});
   const auto state = client.pool().Save(3);
