@@ -7,8 +7,9 @@ import weakref
 import pytest
 import torch
 from tensordict import TensorDict
+from torchrl.envs import StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv, _core
+from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.buffers import Templates
 from torchrl_pool.env.tensors import unsafe_tensordict
 
@@ -77,6 +78,16 @@ def test_a_closed_pool_keeps_no_memory():
     assert memory() is None
     assert root["observation"].isfinite().all()
     assert env.reset()["observation"].shape == (3, 4)
+
+
+def test_a_closed_fused_env_keeps_no_memory():
+    env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 3, seed=0), StepCounter()))
+    root = env.rollout(5)[:, -1]
+    memory = weakref.ref(env.native().allocator.step_templates.memory)
+    env.close()
+    assert memory() is None
+    assert root["next", "observation"].isfinite().all()
+    assert env.rollout(5)["next", "step_count"][0].flatten().tolist() == [1, 2, 3, 4, 5]
 
 
 def test_what_no_tensor_comes_of():

@@ -300,6 +300,12 @@ class FusedEnv(TracedResets, TransformedEnv):
         self.__dict__.update(_fusion=None, _traced=Traced())
         super().empty_cache()
 
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """As :meth:`PoolEnv.close`."""
+        super().close(raise_if_closed=raise_if_closed)
+        if (part := self.__dict__["_part"]) is not None:
+            part.allocator.let_go()
+
     def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
         env: FusedEnv = super().to(*args, **kwargs)
         self.__dict__.update(_fusion=None, _traced=Traced())
