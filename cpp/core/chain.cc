@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "cache_line.h"
 #include "ticket.h"
 
 namespace torchrl_pool::core {
@@ -12,15 +11,11 @@ namespace {
 // Values that live no longer than a phase stay in the cache.
 constexpr std::size_t kTempBytes = 16 << 10;
 
-// What a thread needs for the rows at hand, whichever chain they are of.
-struct RowMemory {
-  ApartVector<Rows> values;
-  ApartVector<std::byte> temps;
-};
-
-RowMemory& ThisThreadsMemory() {
-  thread_local RowMemory memory;
-  return memory;
+// Of the thread's own, whichever chain they are of.
+std::byte* TempMemory(std::size_t bytes) {
+  thread_local ApartVector<std::byte> memory;
+  if (memory.size() < bytes) memory.resize(bytes);
+  return memory.data();
 }
 
 // Statistics may be shared by chains and by pools: they are learned by one ticket at a time.
@@ -30,16 +25,6 @@ std::mutex& LearningMutex() {
 }
 
 }  // namespace
-
-bool BatchRows::Begins(std::size_t i) const {
-  const std::uint32_t env = envs_[i];
-  return takes_root_ ? *out_.Row(done_, env) != std::byte{0}
-                     : std::binary_search(begun_.begin(), begun_.end(), env);
-}
-
-const std::byte* BatchRows::Row(ValueIndex column, std::size_t i) const {
-  return (takes_root_ && Begins(i) ? root_ : out_).Row(column, envs_[i]);
-}
 
 Chain::Chain(ChainColumns columns) : columns_(std::move(columns)), phases_(1) {
   for (const std::size_t bytes : columns_.temps) {
@@ -67,41 +52,41 @@ void Chain::Extend(Ticket& ticket) const {
   if (ticket.learned.size() < learned_bytes_) ticket.learned.resize(learned_bytes_);
 }
 
-// Stage by stage, over as many rows at once as there is room for.
-void Chain::Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t first,
-                std::uint32_t count) const {
-  const Stages& stages = StagesOf(phase, when);
-  if (stages.empty()) return;
-  RowMemory& memory = ThisThreadsMemory();
-  const std::size_t columns = num_columns(), carried = columns_.carried.size(), temps = temp_offsets_.size();
-  if (memory.values.size() < columns + carried + temps) memory.values.resize(columns + carried + temps);
-  const auto most = temp_bytes_ == 0
-                        ? count
-                        : static_cast<std::uint32_t>(std::max<std::size_t>(1, kTempBytes / temp_bytes_));
-  for (const std::uint32_t end = first + count; first < end; first += most) {
-    Rows* value = memory.values.data();
-    for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, first);
-    for (std::size_t i = 0; i < carried; ++i) {
-      *value++ = ticket.actions.RowsFrom(columns_.pool_actions + i, first);
-    }
-    ChainRows rows{memory.values.data(), nullptr, first, std::min(most, end - first)};
-    if (temps > 0) {
-      const std::size_t bytes = temp_bytes_ * rows.count;
-      if (memory.temps.size() < bytes) memory.temps.resize(bytes);
-      std::byte* const base = memory.temps.data();
-      for (const std::size_t offset : temp_offsets_) *value++ = {base + offset, temp_bytes_};
-    }
-    for (const auto& stage : stages) {
-      rows.learned = ticket.learned.data() + stage->learned_offset;
-      stage->Run(rows, when);
-    }
-  }
-}
-
 void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
   const std::lock_guard lock(LearningMutex());
   for (const auto& stage : StagesOf(phase, when)) {
     if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
+  }
+}
+
+ChainRunner::ChainRunner(const Ticket& ticket, const Batch& batch) : ticket_(ticket), chain_(*ticket.chain) {
+  const std::size_t columns = chain_.num_columns(), carried = chain_.columns_.carried.size();
+  values_.resize(columns + carried + chain_.temp_offsets_.size());
+  Rows* value = values_.data();
+  for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, 0);
+  for (std::size_t i = 0; i < carried; ++i) {
+    *value++ = ticket.actions.RowsFrom(chain_.columns_.pool_actions + i, 0);
+  }
+}
+
+// Stage by stage, over as many rows at once as there is room for.
+void ChainRunner::Run(std::size_t phase, Chain::When when, std::uint32_t first, std::uint32_t count) {
+  const Chain::Stages& stages = chain_.StagesOf(phase, when);
+  if (stages.empty()) return;
+  const std::size_t temps = chain_.temp_offsets_.size(), temp_bytes = chain_.temp_bytes_;
+  const std::size_t most = temp_bytes == 0 ? count : std::max<std::size_t>(1, kTempBytes / temp_bytes);
+  Rows* const temp_values = values_.data() + values_.size() - temps;
+  for (const std::uint32_t end = first + count; first < end;) {
+    const auto at_once = static_cast<std::uint32_t>(std::min<std::size_t>(most, end - first));
+    std::byte* const memory = temps > 0 ? TempMemory(temp_bytes * at_once) : nullptr;
+    for (std::size_t i = 0; i < temps; ++i) {
+      const std::size_t row_bytes = chain_.columns_.temps[i];
+      temp_values[i] = {memory + chain_.temp_offsets_[i] * at_once - first * row_bytes, row_bytes};
+    }
+    for (const auto& stage : stages) {
+      stage->Run({values_.data(), ticket_.learned.data() + stage->learned_offset, first, at_once}, when);
+    }
+    first += at_once;
   }
 }
 

@@ -13,42 +13,67 @@
 #ifndef TORCHRL_POOL_CORE_CHAIN_H_
 #define TORCHRL_POOL_CORE_CHAIN_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "batch.h"
+#include "cache_line.h"
 #include "rows.h"
 
 namespace torchrl_pool::core {
 
-struct Batch;
 struct Ticket;
 
 // Which value of a row: a column of the pool, one of the chain, an entry of the root that the step begins
 // with, or memory of the thread's. Numbered in this order.
 using ValueIndex = std::size_t;
 
-// The values of consecutive envs.
-struct ChainRows {
-  const Rows* values;        // of the first env; one without memory stays null
-  const std::byte* learned;  // what the ticket's stages have learned from all rows
-  std::uint32_t first, count;
-};
-
 // One env's values. Addresses are computed where they are asked for: most stages look at two or three values.
 struct ChainRow {
-  const Rows* values;
-  const std::byte* learned;
+  const Rows* values;        // from env 0 on; one without memory is null everywhere
+  const std::byte* learned;  // what the stage has learned from all rows
   std::uint32_t env;
-  std::uint32_t number = 0;  // among the rows
 
   template <class T>
   T* Get(ValueIndex value) const {
-    return reinterpret_cast<T*>(values[value].From(number).base);
+    return reinterpret_cast<T*>(values[value].From(env).base);
   }
 };
+
+// The values of consecutive envs.
+struct ChainRows {
+  const Rows* values;
+  const std::byte* learned;
+  std::uint32_t first, count;
+
+  ChainRow Row(std::uint32_t i) const { return {values, learned, first + i}; }
+};
+
+// Calls `act(elements..., count)` for the elements of some values, whose rows have `size` of them: for those
+// of all rows at once where they follow each other, so that the compiler can use vectors, else row by row.
+template <class... T, class Act, std::size_t... i>
+void ForElements(const ChainRows& rows, std::size_t size, const std::array<ValueIndex, sizeof...(T)>& values,
+                 Act&& act, std::index_sequence<i...>) {
+  const auto is_packed = [&](const Rows& value, std::size_t bytes) {
+    return !value.base || value.stride == size * bytes;
+  };
+  const bool at_once = (is_packed(rows.values[values[i]], sizeof(T)) && ...);
+  const std::size_t count = at_once ? size * rows.count : size;
+  for (std::uint32_t row = 0; row < (at_once ? 1 : rows.count); ++row) {
+    act(rows.Row(row).template Get<T>(values[i])..., count);
+  }
+}
+template <class... T, class Act>
+void ForElements(const ChainRows& rows, std::size_t size, const std::array<ValueIndex, sizeof...(T)>& values,
+                 Act&& act) {
+  ForElements<T...>(rows, size, values, act, std::index_sequence_for<T...>());
+}
 
 // The rows that a batch's statistics are taken from, in the order of the envs.
 class BatchRows {
@@ -62,9 +87,14 @@ class BatchRows {
   std::size_t size() const { return envs_.size(); }
   std::uint32_t env(std::size_t i) const { return envs_[i]; }
   // Whether the i-th row begins an episode.
-  bool Begins(std::size_t i) const;
+  bool Begins(std::size_t i) const {
+    return takes_root_ ? *out_.Row(done_, envs_[i]) != std::byte{0}
+                       : std::binary_search(begun_.begin(), begun_.end(), envs_[i]);
+  }
   // What the i-th row holds of a column: of the root where the row has just begun an episode.
-  const std::byte* Row(ValueIndex column, std::size_t i) const;
+  const std::byte* Row(ValueIndex column, std::size_t i) const {
+    return (takes_root_ && Begins(i) ? root_ : out_).Row(column, envs_[i]);
+  }
 
  private:
   const Batch& out_;
@@ -102,12 +132,11 @@ class RowStage : public ChainStage {
  public:
   void Run(const ChainRows& rows, When when) const final {
     const auto& stage = static_cast<const Stage&>(*this);
-    ChainRow row{rows.values, rows.learned, rows.first};
-    for (; row.number < rows.count; ++row.number, ++row.env) {
+    for (std::uint32_t i = 0; i < rows.count; ++i) {
       if (when == When::kStep) {
-        stage.Step(row);
+        stage.Step(rows.Row(i));
       } else {
-        stage.Reset(row);
+        stage.Reset(rows.Row(i));
       }
     }
   }
@@ -151,13 +180,11 @@ class Chain {
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
 
-  // Runs the stages of a phase on the rows of consecutive envs of a batch.
-  void Run(const Ticket& ticket, const Batch& batch, std::size_t phase, When when, std::uint32_t first,
-           std::uint32_t count) const;
   // Lets the stages of a phase that learn see these rows.
   void Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
 
  private:
+  friend class ChainRunner;
   using Stages = std::vector<std::shared_ptr<ChainStage>>;
   struct Phase {
     Stages at_steps, at_resets;
@@ -172,6 +199,20 @@ class Chain {
   std::size_t learned_bytes_ = 0;
   std::vector<Phase> phases_;
   ActionRepeat repeat_;
+};
+
+// Runs a ticket's chain on rows of one of its batches, on one thread.
+class ChainRunner {
+ public:
+  ChainRunner(const Ticket& ticket, const Batch& batch);
+
+  // The stages of a phase, on the rows of consecutive envs.
+  void Run(std::size_t phase, Chain::When when, std::uint32_t first, std::uint32_t count);
+
+ private:
+  const Ticket& ticket_;
+  const Chain& chain_;
+  ApartVector<Rows> values_;
 };
 
 }  // namespace torchrl_pool::core

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "chain.h"
@@ -44,22 +45,25 @@ bool Crew::VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratc
 
 void Crew::RunChain(const Ticket& ticket, std::span<const std::uint32_t> envs, Visitor& visitor,
                     Scratch& scratch) {
-  const Chain& chain = *ticket.chain;
+  ChainRunner out(ticket, ticket.out);
   const auto when = ticket.op == Op::kReset ? Chain::When::kReset : Chain::When::kStep;
   const auto& results = scratch.results;
   for (std::size_t begin = 0, end = 0; begin < envs.size(); begin = end) {
     end = begin + 1;
     if (results[begin] != Result::kOk) continue;
     while (end < envs.size() && results[end] == Result::kOk && envs[end] == envs[end - 1] + 1) ++end;
-    chain.Run(ticket, ticket.out, 0, when, envs[begin], static_cast<std::uint32_t>(end - begin));
+    out.Run(0, when, envs[begin], static_cast<std::uint32_t>(end - begin));
   }
   if (ticket.op != Op::kStepAndReset) return;
   const Rows done = ticket.out.RowsFrom(envs_.layout().done, 0);
+  std::optional<ChainRunner> root;
   for (std::size_t i = 0; i < envs.size(); ++i) {
     const std::uint32_t env = envs[i];
     if (results[i] != Result::kOk || *done.From(env).base == std::byte{0}) continue;
     scratch.Note(i, env, visitor.BeginNext(env, envs_.slot(env)));
-    if (results[i] == Result::kReset) chain.Run(ticket, ticket.root, 0, Chain::When::kReset, env, 1);
+    if (results[i] != Result::kReset) continue;
+    if (!root) root.emplace(ticket, ticket.root);
+    root->Run(0, Chain::When::kReset, env, 1);
   }
 }
 

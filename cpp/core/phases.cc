@@ -82,11 +82,12 @@ void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::u
   if (ticket.phase == Phase::kRoot) return CompleteRoot(layout, ticket, envs);
   const bool resets = ticket.phase == Phase::kResetRows, all = !resets || ticket.op == Op::kReset;
   const auto when = resets ? Chain::When::kReset : Chain::When::kStep;
+  ChainRunner runner(ticket, all ? ticket.out : ticket.root);
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
-    if (all) return ticket.chain->Run(ticket, ticket.out, ticket.chain_phase, when, first, count);
+    if (all) return runner.Run(ticket.chain_phase, when, first, count);
     for (std::uint32_t env = first; env < first + count; ++env) {
       if (*ticket.out.Row(layout.done, env) == std::byte{0}) continue;
-      ticket.chain->Run(ticket, ticket.root, ticket.chain_phase, when, env, 1);
+      runner.Run(ticket.chain_phase, when, env, 1);
     }
   });
 }

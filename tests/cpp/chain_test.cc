@@ -24,12 +24,15 @@
 namespace torchrl_pool::core {
 namespace {
 
+constexpr auto kStep = ChainStage::When::kStep, kReset = ChainStage::When::kReset;
+
 // One row whose values are the given ones.
 class OneRow {
  public:
   template <class... Values>
   explicit OneRow(Values*... values) : values_{{reinterpret_cast<std::byte*>(values), 0}...} {}
   ChainRow row() const { return {values_.data(), nullptr, 0}; }
+  ChainRows rows() const { return {values_.data(), nullptr, 0, 1}; }
 
  private:
   std::vector<Rows> values_;
@@ -43,11 +46,11 @@ std::uintptr_t AddressOf(T& value) {
 TEST(RewardSumAddsToTheRootsSum) {
   float reward[] = {1.5f, -1.0f}, before[] = {2.0f, 0.25f}, out[2];
   const RewardSumStage<float> stage(0, 1, 2, 2);
-  stage.Step(OneRow(reward, before, out).row());
+  stage.Run(OneRow(reward, before, out).rows(), kStep);
   CHECK(out[0] == 3.5f && out[1] == -0.75f);
-  stage.Step(OneRow(reward, static_cast<float*>(nullptr), out).row());
+  stage.Run(OneRow(reward, static_cast<float*>(nullptr), out).rows(), kStep);
   CHECK(out[0] == 1.5f && out[1] == -1.0f);
-  stage.Reset(OneRow(reward, before, out).row());
+  stage.Run(OneRow(reward, before, out).rows(), kReset);
   CHECK(out[0] == 0.0f && out[1] == 0.0f);
 }
 
@@ -55,12 +58,12 @@ TEST(StepCounterEndsEpisodes) {
   std::int64_t before = 3, out = 0;
   bool truncated = false, done = false;
   const StepCounterStage stage(0, 1, 5, 2, 3);
-  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
   CHECK(out == 4 && !truncated && !done);
   before = out;
-  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
   CHECK(out == 5 && truncated && done);
-  stage.Reset(OneRow(&before, &out, &truncated, &done).row());
+  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kReset);
   CHECK(out == 0);
 }
 
@@ -68,16 +71,16 @@ TEST(StepCounterMayLeaveDoneAlone) {
   std::int64_t before = 0, out = 0;
   bool truncated = false, done = false;
   const StepCounterStage stage(0, 1, 1, 2, std::nullopt);
-  stage.Step(OneRow(&before, &out, &truncated, &done).row());
+  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
   CHECK(truncated && !done);
 }
 
 TEST(InitTrackerTellsResetsFromSteps) {
   bool out = true;
   const InitTrackerStage stage(0);
-  stage.Step(OneRow(&out).row());
+  stage.Run(OneRow(&out).rows(), kStep);
   CHECK(!out);
-  stage.Reset(OneRow(&out).row());
+  stage.Run(OneRow(&out).rows(), kReset);
   CHECK(out);
 }
 
@@ -88,13 +91,13 @@ TEST(ElementwiseStagesReadParametersWhereTheyLie) {
   const Clamp<float> clamp{{AddressOf(low), Parameter::Type::kFloat32, true},
                            {AddressOf(high), Parameter::Type::kInt64, true}};
   const Elementwise<float, float, Clamp<float>> stage(0, 1, 4, clamp);
-  stage.Step(OneRow(in, out).row());
+  stage.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 2.0f && std::isnan(out[3]));
   low = -5.0f;
-  stage.Step(OneRow(in, out).row());
+  stage.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -2.0f);
   const Elementwise<float, float, Sign<float>> sign(0, 1, 4, {});
-  sign.Step(OneRow(in, out).row());
+  sign.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 1.0f && out[3] == 0.0f);
 }
 
@@ -104,10 +107,10 @@ TEST(AffineParametersMayDifferByElement) {
   const Parameter of_each(AddressOf(loc), Parameter::Type::kFloat64, false);
   const Parameter of_all(AddressOf(scale), Parameter::Type::kFloat32, true);
   const Elementwise<double, double, Affine<double>> normal(0, 1, 2, {of_each, of_all, true});
-  normal.Step(OneRow(in, out).row());
+  normal.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == 0.125 && out[1] == 0.25);
   const Elementwise<double, double, Affine<double>> scaled(0, 1, 2, {of_each, of_all, false});
-  scaled.Step(OneRow(in, out).row());
+  scaled.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == 4.5 && out[1] == 9.0);
 }
 
@@ -215,9 +218,9 @@ class NormalisedBatch {
 
   void Learn(bool takes_root) {
     const std::uint32_t envs[] = {0, 1, 2};
-    chain_.Learn(ticket_, 1, Chain::When::kStep, {ticket_.out, ticket_.root, envs, takes_root, 1});
+    chain_.Learn(ticket_, 1, kStep, {ticket_.out, ticket_.root, envs, takes_root, 1});
   }
-  void Run(std::uint32_t env) { chain_.Run(ticket_, ticket_.out, 1, Chain::When::kStep, env, 1); }
+  void Run(std::uint32_t env) { ChainRunner(ticket_, ticket_.out).Run(1, kStep, env, 1); }
 
   float values_[6] = {1, 10, 2, 20, 3, 30}, first_[6] = {7, 8, 7, 8, 7, 8}, normal_[6] = {};
   bool done_[3] = {false, true, false};
@@ -272,9 +275,9 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   chain.Extend(ticket);
   ticket.out.base = {reinterpret_cast<std::byte*>(values), reinterpret_cast<std::byte*>(normal)};
   const std::uint32_t envs[] = {0, 1};
-  chain.Learn(ticket, 1, Chain::When::kStep, {ticket.out, ticket.out, envs, false, 0});
+  chain.Learn(ticket, 1, kStep, {ticket.out, ticket.out, envs, false, 0});
   CHECK(count == 2);
-  for (const std::uint32_t env : envs) chain.Run(ticket, ticket.out, 1, Chain::When::kStep, env, 1);
+  for (const std::uint32_t env : envs) ChainRunner(ticket, ticket.out).Run(1, kStep, env, 1);
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
 }
 
@@ -284,19 +287,19 @@ TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
   std::int32_t count = 7;
   Chain chain({2, {}, 0, {}, {}});
   chain.Add(1, std::make_shared<TrajCounterStage>(0, 3, AddressOf(count), 0), false, true);
-  CHECK(!chain.HasStages(1, Chain::When::kStep) && chain.HasStages(1, Chain::When::kReset));
+  CHECK(!chain.HasStages(1, kStep) && chain.HasStages(1, kReset));
   Ticket ticket;
   ticket.out.AddColumn(sizeof(std::int64_t));
   ticket.out.AddColumn(1);
   chain.Extend(ticket);
   ticket.out.base = {reinterpret_cast<std::byte*>(number), reinterpret_cast<std::byte*>(done)};
   const std::uint32_t envs[] = {0, 1, 2}, begun[] = {1, 2};
-  chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, true, 1});
+  chain.Learn(ticket, 1, kReset, {ticket.out, ticket.out, envs, true, 1});
   CHECK(count == 9);
-  for (const std::uint32_t env : {0u, 2u}) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env, 1);
+  for (const std::uint32_t env : {0u, 2u}) ChainRunner(ticket, ticket.out).Run(1, kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 0 && number[2] == 8);
-  chain.Learn(ticket, 1, Chain::When::kReset, {ticket.out, ticket.out, envs, false, 1, begun});
-  for (const std::uint32_t env : begun) chain.Run(ticket, ticket.out, 1, Chain::When::kReset, env, 1);
+  chain.Learn(ticket, 1, kReset, {ticket.out, ticket.out, envs, false, 1, begun});
+  for (const std::uint32_t env : begun) ChainRunner(ticket, ticket.out).Run(1, kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 9 && number[2] == 10 && count == 11);
 }
 
@@ -313,9 +316,9 @@ TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
   ticket.out.AddColumn(sizeof(float));
   chain.Extend(ticket);
   ticket.out.base = {reinterpret_cast<std::byte*>(&in), reinterpret_cast<std::byte*>(&out)};
-  chain.Run(ticket, ticket.out, 0, Chain::When::kReset, 0, 1);
+  ChainRunner(ticket, ticket.out).Run(0, kReset, 0, 1);
   CHECK(out == 0.0f);
-  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0, 1);
+  ChainRunner(ticket, ticket.out).Run(0, kStep, 0, 1);
   CHECK(out == 3.0f);
 }
 
@@ -327,7 +330,7 @@ TEST(ValuesOfNoElementsTakeNoRoom) {
   ticket.out.AddColumn(sizeof number);
   ticket.out.base[0] = reinterpret_cast<std::byte*>(&number);
   chain.Extend(ticket);
-  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 0, 1);
+  ChainRunner(ticket, ticket.out).Run(0, kStep, 0, 1);
   CHECK_EQ(number, 7);
 }
 
@@ -347,7 +350,7 @@ TEST(ManyRowsHaveValuesOfTheirOwn) {
   chain.Extend(ticket);
   const auto bytes = [](std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); };
   ticket.out.base = {bytes(in), bytes(out), bytes(sums)};
-  chain.Run(ticket, ticket.out, 0, Chain::When::kStep, 1, kRows - 1);
+  ChainRunner(ticket, ticket.out).Run(0, kStep, 1, kRows - 1);
   for (std::size_t i = 0; i < in.size(); ++i) CHECK(out[i] == (i < kSize ? 0 : in[i]));
   for (std::size_t row = 0; row < kRows; ++row) CHECK(sums[row] == (row == 0 ? 0 : in[row * kSize]));
 }

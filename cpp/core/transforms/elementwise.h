@@ -2,41 +2,67 @@
 #ifndef TORCHRL_POOL_CORE_TRANSFORMS_ELEMENTWISE_H_
 #define TORCHRL_POOL_CORE_TRANSFORMS_ELEMENTWISE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "chain.h"
 #include "transforms/parameter.h"
 
 namespace torchrl_pool::core {
 
-// `Function` has: Out operator()(In value, std::size_t i) const. Or InRow(), which gives such a function for
-// one row.
+// A parameter of a function, and what stands for one that is missing.
+template <class T>
+struct Argument {
+  Parameter parameter;
+  T missing{};
+};
+
+// `Function` has: Out operator()(In value, parameters...) const, and arguments(), an array of Arguments.
 template <class In, class Out, class Function>
-class Elementwise : public RowStage<Elementwise<In, Out, Function>> {
+class Elementwise : public ChainStage {
  public:
   Elementwise(ValueIndex in, ValueIndex out, std::size_t size, Function function)
       : in_(in), out_(out), size_(size), function_(function) {}
 
-  void Step(const ChainRow& row) const {
-    if constexpr (requires { function_.InRow(); }) {
-      Apply(row, function_.InRow());
-    } else {
-      Apply(row, function_);
-    }
-  }
+  void Run(const ChainRows& rows, When) const override { Apply(rows, function_.arguments()); }
 
  private:
-  template <class Applied>
-  void Apply(const ChainRow& row, const Applied applied) const {
-    const In* in = row.Get<const In>(in_);
-    Out* out = row.Get<Out>(out_);
-    for (std::size_t i = 0; i < size_; ++i) out[i] = applied(in[i], i);
+  template <class T, std::size_t n>
+  void Apply(const ChainRows& rows, const std::array<Argument<T>, n>& arguments) const {
+    Apply(rows, arguments, std::make_index_sequence<n>());
+  }
+
+  template <class T, std::size_t n, std::size_t... k>
+  void Apply(const ChainRows& rows, const std::array<Argument<T>, n>& arguments,
+             std::index_sequence<k...>) const {
+    const Function function = function_;
+    [[maybe_unused]] const std::array<ParameterInRows<T>, n> parameters{
+        ParameterInRows<T>(arguments[k].parameter, size_, arguments[k].missing)...};
+    if ((parameters[k].is_scalar() && ...)) {
+      const std::array<T, n> values{parameters[k].scalar()...};
+      ForElements<const In, Out>(rows, size_, {in_, out_}, [=](const In* in, Out* out, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = function(in[i], values[k]...);
+      });
+      return;
+    }
+    for (std::uint32_t row = 0; row < rows.count; ++row) {
+      const In* in = rows.Row(row).template Get<const In>(in_);
+      Out* out = rows.Row(row).template Get<Out>(out_);
+      for (std::size_t i = 0; i < size_; ++i) out[i] = function(in[i], parameters[k].At(i)...);
+    }
   }
 
   const ValueIndex in_, out_;
   const std::size_t size_;
   const Function function_;
+};
+
+// A function of the value alone.
+struct WithoutArguments {
+  std::array<Argument<int>, 0> arguments() const { return {}; }
 };
 
 // ObservationNorm, RewardScaling: x * scale + loc, or (x - loc) / scale. Parameters take the values' dtype
@@ -46,12 +72,8 @@ struct Affine {
   Parameter loc, scale;
   bool standard_normal;
 
-  auto InRow() const {
-    return [normal = standard_normal, loc = ParameterInRow<T>(loc), scale = ParameterInRow<T>(scale)](
-               T x, std::size_t i) -> T {
-      return normal ? (x - loc.At(i)) / scale.At(i) : x * scale.At(i) + loc.At(i);
-    };
-  }
+  std::array<Argument<T>, 2> arguments() const { return {{{loc}, {scale}}}; }
+  T operator()(T x, T at, T by) const { return standard_normal ? (x - at) / by : x * by + at; }
 };
 
 // ClipTransform, RewardClipping. nan stays nan, and bounds that are nan make it so.
@@ -59,34 +81,33 @@ template <class T>
 struct Clamp {
   Parameter low, high;
 
-  auto InRow() const {
-    return [has_low = low.exists(), has_high = high.exists(), low = ParameterInRow<T>(low),
-            high = ParameterInRow<T>(high)](T x, std::size_t i) -> T {
-      if (has_low && (x < low.At(i) || low.At(i) != low.At(i))) x = low.At(i);
-      if (has_high && (x > high.At(i) || high.At(i) != high.At(i))) x = high.At(i);
-      return x;
-    };
+  std::array<Argument<T>, 2> arguments() const {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (Limits::has_infinity) return {{{low, -Limits::infinity()}, {high, Limits::infinity()}}};
+    return {{{low, Limits::lowest()}, {high, Limits::max()}}};
+  }
+  T operator()(T x, T least, T most) const {
+    x = x < least || least != least ? least : x;
+    return x > most || most != most ? most : x;
   }
 };
 
 // SignTransform. nan has none: 0.
 template <class T>
-struct Sign {
-  T operator()(T x, std::size_t) const {
-    return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0}));
-  }
+struct Sign : WithoutArguments {
+  T operator()(T x) const { return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0})); }
 };
 
 // DTypeCastTransform, DoubleToFloat.
 template <class In, class Out>
-struct Cast {
-  Out operator()(In x, std::size_t) const { return static_cast<Out>(x); }
+struct Cast : WithoutArguments {
+  Out operator()(In x) const { return static_cast<Out>(x); }
 };
 
 // BinarizeReward.
 template <class T>
-struct IsPositive {
-  std::int8_t operator()(T x, std::size_t) const { return x > T{0}; }
+struct IsPositive : WithoutArguments {
+  std::int8_t operator()(T x) const { return x > T{0}; }
 };
 
 }  // namespace torchrl_pool::core

@@ -2,16 +2,21 @@
 #ifndef TORCHRL_POOL_CORE_TRANSFORMS_INIT_TRACKER_H_
 #define TORCHRL_POOL_CORE_TRANSFORMS_INIT_TRACKER_H_
 
+#include <algorithm>
+
 #include "chain.h"
 
 namespace torchrl_pool::core {
 
-class InitTrackerStage : public RowStage<InitTrackerStage> {
+class InitTrackerStage : public ChainStage {
  public:
   explicit InitTrackerStage(ValueIndex out) : out_(out) {}
 
-  void Step(const ChainRow& row) const { *row.Get<bool>(out_) = false; }
-  void Reset(const ChainRow& row) const { *row.Get<bool>(out_) = true; }
+  void Run(const ChainRows& rows, When when) const override {
+    ForElements<bool>(rows, 1, {out_}, [when](bool* out, std::size_t count) {
+      std::fill_n(out, count, when == When::kReset);
+    });
+  }
 
  private:
   const ValueIndex out_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "chain.h"
 
@@ -40,19 +41,29 @@ class Parameter {
   bool is_scalar_ = true;
 };
 
-// A parameter while one row is at hand: what is one number is read once.
+// A parameter while rows of `size` elements are at hand, in the dtype of their values.
 template <class T>
-class ParameterInRow {
+class ParameterInRows {
  public:
-  explicit ParameterInRow(const Parameter& parameter)
-      : parameter_(parameter),
-        scalar_(parameter.exists() && parameter.is_scalar() ? parameter.At<T>(0) : T{}) {}
+  ParameterInRows(const Parameter& parameter, std::size_t size, T missing)
+      : is_scalar_(parameter.is_scalar()), scalar_(missing) {
+    if (!parameter.exists()) return;
+    if (is_scalar_) {
+      scalar_ = parameter.At<T>(0);
+      return;
+    }
+    each_.resize(size);
+    for (std::size_t i = 0; i < size; ++i) each_[i] = parameter.At<T>(i);
+  }
 
-  T At(std::size_t i) const { return parameter_.is_scalar() ? scalar_ : parameter_.At<T>(i); }
+  bool is_scalar() const { return is_scalar_; }
+  T scalar() const { return scalar_; }
+  T At(std::size_t i) const { return is_scalar_ ? scalar_ : each_[i]; }
 
  private:
-  const Parameter parameter_;
-  const T scalar_;
+  const bool is_scalar_;
+  T scalar_;
+  std::vector<T> each_;
 };
 
 }  // namespace torchrl_pool::core

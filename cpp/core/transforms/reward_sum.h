@@ -9,20 +9,24 @@
 namespace torchrl_pool::core {
 
 template <class T>
-class RewardSumStage : public RowStage<RewardSumStage<T>> {
+class RewardSumStage : public ChainStage {
  public:
   // `before`: the root's sum; it may be missing, and is zero then.
   RewardSumStage(ValueIndex reward, ValueIndex before, ValueIndex out, std::size_t size)
       : reward_(reward), before_(before), out_(out), size_(size) {}
 
-  void Step(const ChainRow& row) const {
-    const T* reward = row.Get<const T>(reward_);
-    const T* before = row.Get<const T>(before_);
-    T* out = row.Get<T>(out_);
-    for (std::size_t i = 0; i < size_; ++i) out[i] = static_cast<T>((before ? before[i] : T{0}) + reward[i]);
+  void Run(const ChainRows& rows, When when) const override {
+    const auto add = [when](const T* reward, const T* before, T* out, std::size_t count) {
+      if (when == When::kReset) {
+        std::fill_n(out, count, T{0});
+      } else if (before) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(before[i] + reward[i]);
+      } else {
+        for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<T>(T{0} + reward[i]);
+      }
+    };
+    ForElements<const T, const T, T>(rows, size_, {reward_, before_, out_}, add);
   }
-
-  void Reset(const ChainRow& row) const { std::fill_n(row.Get<T>(out_), size_, T{0}); }
 
  private:
   const ValueIndex reward_, before_, out_;

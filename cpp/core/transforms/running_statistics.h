@@ -7,6 +7,7 @@
 #define TORCHRL_POOL_CORE_TRANSFORMS_RUNNING_STATISTICS_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -43,14 +44,29 @@ class Normalise : public RowStage<Normalise<T>> {
   };
   Sums SumUp(const BatchRows& rows) const {
     Sums sums{std::vector<double>(size_), std::vector<double>(size_)};
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const T* x = reinterpret_cast<const T*>(rows.Row(in_, r));
-      for (std::size_t i = 0; i < size_; ++i) {
-        sums.values[i] += static_cast<double>(x[i]);
-        sums.squares[i] += static_cast<double>(x[i] * x[i]);
+    std::vector<const T*> at(rows.size());
+    for (std::size_t r = 0; r < at.size(); ++r) at[r] = reinterpret_cast<const T*>(rows.Row(in_, r));
+    std::size_t i = 0;
+    while (i + 8 <= size_) i = AddUp<8>(at, i, sums);
+    while (i + 4 <= size_) i = AddUp<4>(at, i, sums);
+    while (i < size_) i = AddUp<1>(at, i, sums);
+    return sums;
+  }
+
+  // Some elements of all rows, with sums in registers. The element after them.
+  template <std::size_t n>
+  static std::size_t AddUp(const std::vector<const T*>& rows, std::size_t first, Sums& sums) {
+    std::array<double, n> values{}, squares{};
+    for (const T* row : rows) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const T x = row[first + i];
+        values[i] += static_cast<double>(x);
+        squares[i] += static_cast<double>(x * x);
       }
     }
-    return sums;
+    std::copy_n(values.begin(), n, sums.values.begin() + first);
+    std::copy_n(squares.begin(), n, sums.squares.begin() + first);
+    return first + n;
   }
 
   const ValueIndex in_, out_;

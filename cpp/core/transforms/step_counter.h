@@ -9,22 +9,26 @@
 
 namespace torchrl_pool::core {
 
-class StepCounterStage : public RowStage<StepCounterStage> {
+class StepCounterStage : public ChainStage {
  public:
   // max_steps: 0: none. The flags are those of the pool, and change where they stand.
   StepCounterStage(ValueIndex before, ValueIndex out, std::int64_t max_steps, ValueIndex truncated,
                    std::optional<ValueIndex> done)
       : before_(before), out_(out), max_steps_(max_steps), truncated_(truncated), done_(done) {}
 
-  void Step(const ChainRow& row) const {
-    const std::int64_t count = *row.Get<const std::int64_t>(before_) + 1;
-    *row.Get<std::int64_t>(out_) = count;
-    if (max_steps_ == 0 || count < max_steps_) return;
-    *row.Get<bool>(truncated_) = true;
-    if (done_) *row.Get<bool>(*done_) = true;
+  void Run(const ChainRows& rows, When when) const override {
+    const auto count_up = [when](const std::int64_t* before, std::int64_t* out, std::size_t count) {
+      for (std::size_t i = 0; i < count; ++i) out[i] = when == When::kReset ? 0 : before[i] + 1;
+    };
+    ForElements<const std::int64_t, std::int64_t>(rows, 1, {before_, out_}, count_up);
+    if (when == When::kReset || max_steps_ == 0) return;
+    for (std::uint32_t i = 0; i < rows.count; ++i) {
+      const ChainRow row = rows.Row(i);
+      if (*row.Get<const std::int64_t>(out_) < max_steps_) continue;
+      *row.Get<bool>(truncated_) = true;
+      if (done_) *row.Get<bool>(*done_) = true;
+    }
   }
-
-  void Reset(const ChainRow& row) const { *row.Get<std::int64_t>(out_) = 0; }
 
  private:
   const ValueIndex before_, out_;
