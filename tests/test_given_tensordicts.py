@@ -5,9 +5,9 @@ import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
-from torchrl.envs import EnvBase, GymEnv, SerialEnv
+from torchrl.envs import EnvBase, GymEnv, SerialEnv, StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolEnv, fuse
 
 
 def test_policy_entries_are_carried_like_by_step_mdp():
@@ -96,6 +96,16 @@ def test_names_of_dimensions_are_kept():
     root.names = ["envs"]
     data, root = env.step_and_maybe_reset(root)
     assert data.names == data["next"].names == root.names == ["envs"]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_device_of_a_root_is_kept_where_the_env_has_none(fused):
+    env = PoolEnv("CartPole-v1", 3)
+    env = fuse(TransformedEnv(env, StepCounter())) if fused else env
+    root = env.rand_action(env.reset()).to("cpu")
+    data, root = env.step_and_maybe_reset(root)
+    assert data.device == data["next"].device == root.device == torch.device("cpu")
+    assert env.rollout(2, auto_reset=False, tensordict=root)["next"].device == torch.device("cpu")
 
 
 @MAKERS

@@ -1,13 +1,15 @@
 """The memory that a pool's tensors are made of."""
 
+import gc
 import pickle
 import resource
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.buffers import Templates
@@ -88,6 +90,47 @@ def test_a_closed_fused_env_keeps_no_memory():
     assert memory() is None
     assert root["next", "observation"].isfinite().all()
     assert env.rollout(5)["next", "step_count"][0].flatten().tolist() == [1, 2, 3, 4, 5]
+
+
+def test_memory_of_a_closed_pool_is_freed_while_a_tensor_of_it_is_held():
+    """One row of the last root, say, which is a user's for ever."""
+    megabytes = 32
+    templates = Templates({"a": torch.empty(megabytes << 18)})
+    batches = [templates.memory.make()[0] for _ in range(3)]
+    for batch in batches:
+        batch["a"].fill_(1)
+    held = batches.pop()["a"][:1]
+    del batch
+    batches.clear()
+    kept = _resident_megabytes()
+    vars(templates).pop("memory")
+    assert kept - _resident_megabytes() > 1.5 * megabytes
+    assert held.item() == 1
+
+
+def _resident_megabytes() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+@pytest.mark.parametrize("use", ["_step", "append_transform", "_reset"])
+def test_a_closed_fused_env_keeps_no_tensors(use):
+    env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 3, seed=0), StepCounter()))
+    root = env.rand_action(env.rollout(2, break_when_any_done=False)[:, -1].exclude("next"))
+    some = torch.tensor([True, False, True])
+    if use == "_step":
+        root = env.step(root.set("_step", some))["next"]
+    elif use == "_reset":
+        root = env.reset(root.set("_reset", some[:, None]))
+    else:
+        env.append_transform(RewardSum())
+        root = env.rollout(2)
+    tensors = [weakref.ref(value) for value in (*env.base_env._allocator.latest.values(), *root.values())]
+    env.base_env.close()
+    del root
+    gc.collect()
+    assert not [ref for ref in tensors if ref() is not None]
+    assert env.rollout(2)["next", "step_count"][0].flatten().tolist() == [1, 2]
 
 
 def test_what_no_tensor_comes_of():

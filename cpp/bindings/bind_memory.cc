@@ -79,17 +79,18 @@ class Shelf {
   std::vector<void*> blocks_;
 };
 
-// What a block begins with; its tensor's data follow where they are aligned.
+// What a block begins with; its tensor's data follow where they are aligned. A tensor may outlive its shelf.
 struct Header {
   DlManagedTensor managed;
-  std::shared_ptr<Shelf> shelf;
+  std::weak_ptr<Shelf> shelf;
   void* block;
 
   static void Delete(DlManagedTensor* managed) {
     auto* const header = static_cast<Header*>(managed->manager);
-    const auto shelf = std::move(header->shelf);
+    const auto shelf = header->shelf.lock();
     void* const block = header->block;
     header->~Header();
+    if (!shelf) return std::free(block);
     shelf->PutBack(block);
   }
 };

@@ -79,6 +79,53 @@ def test_counts_are_those_of_the_root():
     assert (data["next", "episode_reward"] == 1.5).all()
 
 
+CHANGES = {
+    "strided": lambda x: x.set_(torch.arange(8, dtype=x.dtype)[::2].reshape(4, 1)),
+    "expanded": lambda x: x.set_(torch.ones(1, dtype=x.dtype).expand(4, 1)),
+    "another dtype": lambda x: setattr(x, "data", torch.full((4, 1), 5.0, dtype=torch.float64)),
+    "data": lambda x: setattr(x, "data", torch.full((4, 1), 5, dtype=x.dtype)),
+    "in place": lambda x: x.add_(3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_is_done_to_a_carried_tensor_counts(change):
+    env = fused(t.StepCounter(), t.RewardSum())
+    plain = TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), Compose(t.StepCounter(), t.RewardSum()))
+    root, expected = env.reset(), plain.reset()
+    for key in ("step_count", "episode_reward"):
+        for one in (root, expected):
+            change(one[key])
+    action = env.rand_action(root)["action"]
+    for data, same in zip(
+        env.step_and_maybe_reset(root),
+        plain.step_and_maybe_reset(expected.set("action", action)),
+        strict=True,
+    ):
+        assert_same(data, same)
+
+
+@pytest.mark.parametrize("empty", [lambda x: x.set_(), lambda x: x.resize_(1, 1)])
+def test_a_carried_tensor_that_does_not_fit_any_more_is_refused(empty):
+    env = fused(t.StepCounter())
+    root = env.rand_action(env.reset())
+    empty(root["step_count"])
+    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
+        env.step_and_maybe_reset(root)
+    play(env)
+
+
+def test_carried_views_and_gradients_are_as_torchrl_has_them():
+    env = fused(t.RewardSum())
+    root = env.rand_action(env.reset())
+    root["episode_reward"] = torch._neg_view(torch.full((4, 1), 2.0))
+    assert env.step_and_maybe_reset(root)[0]["next", "episode_reward"].flatten().tolist() == [-1.0] * 4
+    root = env.rand_action(env.reset())
+    root["episode_reward"] = earned = torch.ones(4, 1, requires_grad=True)
+    env.step_and_maybe_reset(root)[0]["next", "episode_reward"].sum().backward()
+    assert earned.grad.tolist() == [[1.0]] * 4
+
+
 def test_appended_and_inserted_transforms_are_fused_anew():
     env = fused(t.RewardSum())
     play(env)

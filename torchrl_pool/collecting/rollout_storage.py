@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.collecting.recycler import Recycler
 from torchrl_pool.env.specs import Key
-from torchrl_pool.env.tensors import unsafe_tensordict
+from torchrl_pool.env.tensors import as_it_lies, unsafe_tensordict
 from torchrl_pool.env.transfers import Pieces, Uploads
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
@@ -189,7 +189,7 @@ class RolloutRows:
                     raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
                 value = torch.zeros(shape, dtype=dtype, device="cpu")
             _check_row(key, value, shape, dtype)
-            value = value.contiguous()
+            value = as_it_lies(value)
             tensors.append(value)
             addresses.append(value.data_ptr())
         return tensors, addresses

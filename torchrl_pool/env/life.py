@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from typing import Protocol
 
 import torch
 from torchrl._utils import seed_generator
@@ -18,6 +20,13 @@ from torchrl_pool.env.tensors import TensorMethods
 from torchrl_pool.progress import shown_if_slow
 
 
+class Holder(Protocol):
+    """What holds tensors that a pool's calls have left."""
+
+    def let_go(self) -> None:
+        """Forgets them: the pool is closed."""
+
+
 class LifeMethods(TensorMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that begin and end its simulators."""
 
@@ -28,6 +37,7 @@ class LifeMethods(TensorMethods):
     _opening: threading.Lock
     _entropy: list[list[int] | None]  # of the last seeds, for the next start
     _flight: object | None = None  # what async calls keep: of this pool, not of the next
+    _holders: weakref.WeakSet[Holder]
 
     def _start(self) -> _core.Pool:
         """Creates the simulators and threads, once, whichever thread asks first."""
@@ -57,7 +67,8 @@ class LifeMethods(TensorMethods):
         """
         pool, self._pool = self._pool, None
         self._flight = None
-        self._allocator.let_go()
+        for holder in (self._allocator, *self._holders):
+            holder.let_go()
         self.is_closed = True
         if pool is not None:
             pool.close()

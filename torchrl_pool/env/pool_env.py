@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -156,6 +157,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._step_timeout = check_seconds("step_timeout", step_timeout)
         self._pin_memory_wish = pin_memory
         self._opening = threading.Lock()
+        self._holders = weakref.WeakSet()
         self._entropy = [None] * num_envs
         one_hot = not categorical_action_encoding
         if is_python(task):
@@ -357,12 +359,13 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         if torch.compiler.is_compiling():
             return self._traced_step_and_reset(tensordict)
         if tensordict.device != self._device:
-            tensordict = tensordict.to(self._device)
+            tensordict = tensordict.to(self._device)  # none leaves it as it is
         entries = getattr(tensordict, "_tensordict", None)
         if (
             type(tensordict) is not TensorDict
             or entries is None
             or "_step" in entries
+            or tensordict._device != self._device
             or not self._next_root.can_carry(entries, self._batch_size)
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):

@@ -63,10 +63,8 @@ class TensorMethods(EnvBase):
                 raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
             if action.layout is not torch.strided:
                 raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
-            if action.is_neg():  # its memory holds the opposite
-                action = action.resolve_neg()
+            action = as_it_lies(action)
             if action.is_cpu:
-                action = action.contiguous()
                 addresses.append(action.data_ptr())
             elif self._on_cpu:
                 raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
@@ -89,6 +87,13 @@ class TensorMethods(EnvBase):
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
         return unsafe_tensordict(values, batch_size, self._device, names, nested=self._nested)
+
+
+def as_it_lies(value: torch.Tensor) -> torch.Tensor:
+    """The same, whose memory holds just its numbers one after the other: not the opposite of them, say."""
+    if value.is_neg() or value.is_conj():
+        value = value.resolve_conj().resolve_neg()
+    return value.contiguous()
 
 
 def unsafe_tensordict(

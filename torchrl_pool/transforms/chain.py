@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torchrl.envs import Transform
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator, Templates
 from torchrl_pool.env.specs import Key
+from torchrl_pool.env.tensors import as_it_lies
 from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Place, Program, Value
 
@@ -235,7 +236,7 @@ class ChainAllocator(BatchAllocator):
         shown = self._chain.shown_keys
         for key, tensor in tensors.items():
             latest = self.latest.get(key) if key in shown else None
-            if latest is None:
+            if latest is None or latest.shape != tensor.shape or latest.dtype is not tensor.dtype:
                 tensor.data.zero_()
             else:
                 tensor.data.copy_(latest)  # its version says whether the user has written to it
@@ -257,14 +258,12 @@ class Inputs:
         self,
         root: TensorDictBase,
         num_rows: int | None = None,
-        known: Mapping[Key, torch.Tensor] | None = None,
     ) -> tuple[list[torch.Tensor], list[int]] | None:
         """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
 
         Args:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
-            known: tensors for all envs that are as the specs have it.
         """
         carried: list[Any] = []  # None: an entry that may be missing, and is
         away = False
@@ -275,11 +274,6 @@ class Inputs:
                 following = root._get_str("next", None)
                 if following is not None:
                     value = following.get(key, value)
-                if isinstance(value, torch.Tensor) and value.requires_grad:
-                    return None  # TorchRL hands on the tensor itself, and what it comes from
-            if known is not None and (latest := known.get(key)) is not None and latest is value:
-                carried.append(latest)
-                continue
             if value is None:
                 if one.required:
                     return None
@@ -288,8 +282,10 @@ class Inputs:
             shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
             if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
                 return None
+            if value.requires_grad or value.layout is not torch.strided:
+                return None  # what TorchRL makes of it knows where it comes from, say
             away = away or not value.is_cpu
-            carried.append(value.contiguous())
+            carried.append(as_it_lies(value))
         if self._inverse:
             root = self._copy_of(root)
             for transform in self._inverse:

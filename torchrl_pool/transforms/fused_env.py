@@ -41,6 +41,12 @@ class NativePart:
         self.is_stale = False
         self._pools_latest = env._allocator.latest  # as long as nobody has used the pool by itself
         self.into: StepIntoBatch | None = None  # where the next step writes to, too
+        env._holders.add(self)
+
+    def let_go(self) -> None:
+        """Forgets what calls have left here: the pool is closed."""
+        self.allocator.let_go()
+        self._pools_latest = {}
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         env = self.env
@@ -300,12 +306,6 @@ class FusedEnv(TracedResets, TransformedEnv):
         self.__dict__.update(_fusion=None, _traced=Traced())
         super().empty_cache()
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """As :meth:`PoolEnv.close`."""
-        super().close(raise_if_closed=raise_if_closed)
-        if (part := self.__dict__["_part"]) is not None:
-            part.allocator.let_go()
-
     def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
         env: FusedEnv = super().to(*args, **kwargs)
         self.__dict__.update(_fusion=None, _traced=Traced())
@@ -326,12 +326,13 @@ class FusedEnv(TracedResets, TransformedEnv):
             return self._step_then_reset(tensordict)
         base = native.env
         if tensordict.device != base._device:
-            tensordict = tensordict.to(base._device)
+            tensordict = tensordict.to(base._device)  # none leaves it as it is
         entries = getattr(tensordict, "_tensordict", None)
         if (
             type(tensordict) is not TensorDict
             or entries is None
             or "_step" in entries
+            or tensordict._device != base._device
             or base._run_type_checks
             or not native.next_root.can_carry(entries, base._batch_size)
             or base._post_step_mdp_hooks is not None
@@ -340,7 +341,7 @@ class FusedEnv(TracedResets, TransformedEnv):
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
-        inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
+        inputs = native.inputs.check(tensordict)
         if inputs is None:
             return self._step_then_reset(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)
