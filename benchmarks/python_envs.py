@@ -134,6 +134,9 @@ def contenders(
     few = partial(SerialEnv, num_envs // workers, make)
     found: dict[str, Callable[[], Any]] = {
         f"PoolEnv, {workers} workers": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=workers)),
+        f"PoolEnv, {workers - 1} workers and the caller": lambda: TorchRL(
+            PoolEnv(task, num_envs, num_workers=workers - 1, caller_steps=True)
+        ),
         "PoolEnv, none": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=0)),
         f"PoolEnv of GymEnv, {workers} workers": lambda: TorchRL(
             PoolEnv(make, num_envs, num_workers=workers)

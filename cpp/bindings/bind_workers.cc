@@ -367,7 +367,7 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
   core::WorkerOptions options;
   options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
   options.processes = workers.attr("processes").cast<std::vector<int>>();
-  if (workers.attr("is_local").cast<bool>()) {
+  if (workers.attr("has_local").cast<bool>()) {
     options.serve = [serve = Method(object, "serve", interrupt)] {
       py::gil_scoped_acquire gil;
       std::optional<py::error_scope> earlier;  // one is on its way, while the visit comes to its end

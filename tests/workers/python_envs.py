@@ -10,6 +10,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+#: Where envs live: in this process, in workers, some here and some there.
+WHERE = {
+    "here": {"num_workers": 0},
+    "workers": {"num_workers": 2},
+    "both": {"num_workers": 1, "caller_steps": True},
+}
+
 
 class Sampled(gymnasium.Env):
     """Draws observations from its space, and tells in its infos what actions it got."""

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from python_envs import WHERE
 from torchrl.envs import (
     ActionDiscretizer,
     GymEnv,
@@ -56,12 +57,12 @@ class Steps(gym.Env):
             raise error
 
 
-@pytest.fixture(params=[0, 2])
+@pytest.fixture(params=WHERE.values(), ids=WHERE)
 def make_pool(request):
     pools = []
 
     def make(num_envs=2, **options):
-        pools.append(PoolEnv(Steps, num_envs, num_workers=request.param, **options))
+        pools.append(PoolEnv(Steps, num_envs, **request.param, **options))
         return pools[-1]
 
     yield make

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from python_envs import Sampled, Scripted, Sleeping
+from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
 
@@ -43,7 +43,7 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
 @pytest.mark.parametrize(
     ("event", "report"),
     [
@@ -52,9 +52,9 @@ def descriptors():
         ("dtype", r"entry 'observation': expected float32 \[3\], got <U1 \[3\]"),
     ],
 )
-def test_a_step_that_fails(make_pool, event, report, num_workers):
+def test_a_step_that_fails(make_pool, event, report, where):
     """The failure names env and step and has its traceback; the others move; a reset revives it."""
-    pool = make_pool({3: event}, num_workers=num_workers)
+    pool = make_pool({3: event}, **where)
     _, root = step(pool, pool.reset())
     _, root = step(pool, root)
     with pytest.raises(EnvFailure, match=report) as raised:
@@ -80,16 +80,16 @@ def test_a_reset_that_fails(make_pool):
     pool.reset(options={"script": {}})
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("sick", [0, 1])
-def test_an_env_that_cannot_be_made(num_workers, sick):
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+@pytest.mark.parametrize("sick", [0, 1, 2])
+def test_an_env_that_cannot_be_made(where, sick):
     def broken():
         raise OSError("no such thing")
 
     makers = [broken if env == sick else Sampled for env in range(3)]
     before = descriptors()
     with pytest.raises(EnvFailure, match="OSError: no such thing"):
-        PoolEnv(makers, 3, num_workers=num_workers).reset()
+        PoolEnv(makers, 3, **where).reset()
     assert descriptors() <= before + 3  # the processes that start others stay
 
 
@@ -213,9 +213,10 @@ def test_results_of_others_while_one_hangs(make_pool):
     assert raised.value.env_index == [SICK]
 
 
-def test_interrupts_of_an_env_in_this_process(make_pool):
-    """With no workers an env's KeyboardInterrupt is the caller's, and the pool can be used again."""
-    pool = make_pool({2: "interrupt"}, num_workers=0)
+@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
+def test_interrupts_of_an_env_in_this_process(make_pool, where):
+    """Its KeyboardInterrupt is the caller's, and the pool can be used again."""
+    pool = make_pool({2: "interrupt"}, **where)
     _, root = step(pool, pool.reset())
     with pytest.raises(KeyboardInterrupt):
         step(pool, root)

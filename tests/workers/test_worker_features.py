@@ -16,13 +16,13 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from python_envs import Sampled, Scripted, Sleeping
+from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
 from torchrl_envs import TwoAgents
 
-from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse, single_envs
+from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, _core, fuse, single_envs
 from torchrl_pool.env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
@@ -48,12 +48,13 @@ def assert_same(ours, theirs):
             assert torch.equal(ours.get(key), value), key
 
 
+@pytest.mark.parametrize("where", [WHERE["workers"], WHERE["both"]], ids=["workers", "both"])
 @pytest.mark.parametrize("groups", [False, True], ids=["together", "double_buffered"])
-def test_collector_that_writes_in_place(groups):
+def test_collector_that_writes_in_place(groups, where):
     """The batches of TorchRL's own collector, over many episodes."""
 
     def collect(cls, **options):
-        env = PoolEnv(CARTPOLE, 6, num_workers=2, device="cpu")
+        env = PoolEnv(CARTPOLE, 6, **where, device="cpu")
         env.set_seed(0)
         torch.manual_seed(0)
         policy = torch.nn.Linear(4, 2)
@@ -78,12 +79,12 @@ def test_collector_that_writes_in_place(groups):
     [(RewardSum, partial(StepCounter, 9)), (partial(FrameSkipTransform, 3), RewardSum)],
     ids=["StepCounter", "FrameSkip"],
 )
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_fused_transforms(make_pool, transforms, num_workers):
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+def test_fused_transforms(make_pool, transforms, where):
     """Those too that end episodes, or make several steps of one: the workers are asked once more."""
 
     def rollouts(make):
-        env = make(TransformedEnv(make_pool(num_workers=num_workers), Compose(*(t() for t in transforms))))
+        env = make(TransformedEnv(make_pool(**where), Compose(*(t() for t in transforms))))
         env.set_seed(0)
         torch.manual_seed(0)
         return [env.rollout(50, break_when_any_done=False) for _ in range(2)]
@@ -94,10 +95,11 @@ def test_fused_transforms(make_pool, transforms, num_workers):
         assert_same(ours, theirs)
 
 
-def test_async_exactly_once_from_three_threads(make_pool):
+@pytest.mark.parametrize("caller_steps", [False, True])
+def test_async_exactly_once_from_three_threads(make_pool, caller_steps):
     """Each env's steps come in order, none twice, none lost."""
     num_envs, rounds = 9, 60
-    pool = make_pool(partial(Scripted, {}), num_envs, num_workers=3)
+    pool = make_pool(partial(Scripted, {}), num_envs, num_workers=3 - caller_steps, caller_steps=caller_steps)
     root = pool.reset()
     root["action"] = pool.action_spec.rand()
     pool.async_step_send(root, range(num_envs))
@@ -139,9 +141,9 @@ def test_those_that_are_ready_come_first(make_pool):
     assert list(pool.async_step_recv(1)["env_index"]) == [0]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_calls_and_attributes(make_pool, num_workers):
-    pool = make_pool(Sampled, 5, num_workers=num_workers)
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+def test_calls_and_attributes(make_pool, where):
+    pool = make_pool(Sampled, 5, **where)
     pool.reset()
     assert pool.get_attr("steps") == [0] * 5
     pool.set_attr("steps", [10, 20], env_index=[3, 1])
@@ -254,6 +256,10 @@ def test_arguments_that_make_no_sense():
     for given_up in ({"respawn": True}, {"step_timeout": 1.0}):
         with pytest.raises(ValueError, match="num_workers is 0"):
             PoolEnv(Sampled, 2, num_workers=0, **given_up)
+        with pytest.raises(ValueError, match="caller_steps is True"):
+            PoolEnv(Sampled, 2, caller_steps=True, **given_up)
+    with pytest.raises(TypeError, match="caller_steps"):
+        PoolEnv("CartPole-v1", 2, caller_steps=True)
     with pytest.raises(TypeError, match="obs_dtype"):
         PoolEnv(partial(GymEnv, "CartPole-v1"), 2, obs_dtype=torch.float64)
 
@@ -302,6 +308,42 @@ def test_masks_of_actions_of_agents(make_pool):
     pool = make_pool(TwoAgents, 4)
     rollout = pool.rollout(20, break_when_any_done=False)
     assert rollout["next", "agents", "reward"].shape == (4, 20, 2, 1)
+
+
+class Tells(Sampled):
+    """Tells in which process it is."""
+
+    def where(self):
+        return os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "num_workers", "here"),
+    [(6, 1, [3, 4, 5]), (7, 2, [4, 5, 6]), (2, 5, [1]), (1, 1, [0]), (3, 0, [0, 1, 2])],
+)
+def test_the_callers_share(make_pool, num_envs, num_workers, here):
+    pool = make_pool(Tells, num_envs, num_workers=num_workers, caller_steps=True)
+    pool.rollout(3)
+    processes = pool.call("where")
+    assert [env for env, process in enumerate(processes) if process == os.getpid()] == here
+    assert len(set(processes)) == min(num_workers, num_envs - 1) + 1 == pool.num_threads
+    alone = make_pool(Tells, 99, num_workers=None, caller_steps=True)
+    assert alone.num_threads == _core.available_cpus()
+
+
+def test_the_callers_share_outlives_a_worker(make_pool):
+    pool = make_pool(Tells, 4, num_workers=1, caller_steps=True)
+    root = pool.reset()
+    os.kill(pool.call("where", env_index=[0])[0], signal.SIGKILL)
+    root["action"] = pool.action_spec.rand()
+    with pytest.raises(EnvFailure, match="SIGKILL") as raised:
+        pool.step(root)
+    assert raised.value.env_index == [0, 1]
+    assert pool.get_attr("steps", env_index=[2, 3]) == [1, 1]
+    root = pool.reset(root.set("_reset", torch.tensor([[True], [True], [False], [False]])))
+    root["action"] = pool.action_spec.rand()
+    pool.step(root)
+    assert pool.get_attr("steps") == [1, 1, 2, 2]
 
 
 def test_what_a_worker_imports():

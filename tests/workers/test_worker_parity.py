@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pettingzoo import ParallelEnv
-from python_envs import Dictionary, Sampled
+from python_envs import WHERE, Dictionary, Sampled
 from torchrl.envs import GymEnv, GymWrapper, PettingZooWrapper, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from torchrl_envs import Stateless, TwoAgents
@@ -117,13 +117,13 @@ def assert_same(ours, theirs):
         assert torch.equal(ours[key], value), key
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_rollouts(makers, num_workers):
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+def test_rollouts(makers, where):
     """Seeded, with resets of those that are done, over many episodes."""
     make, make_serial = makers
     num_envs = 5
     reference = OneByOne if make_serial in (TwoAgents, Stateless) else SerialEnv
-    pool, serial = PoolEnv(make, num_envs, num_workers=num_workers), reference(num_envs, make_serial)
+    pool, serial = PoolEnv(make, num_envs, **where), reference(num_envs, make_serial)
     try:
         assert pool.set_seed(3) == serial.set_seed(3)
         for _ in range(2):
@@ -158,10 +158,14 @@ def test_specs(makers):
         serial.close(raise_if_closed=False)
 
 
+@pytest.mark.parametrize("caller_steps", [False, True])
 @pytest.mark.parametrize("num_workers", [0, 1, 2, 6])
-def test_masks_cut_through_a_worker(num_workers):
+def test_masks_cut_through_a_worker(num_workers, caller_steps):
     """Rows that a mask leaves out neither move nor change, and the others are as if there were no mask."""
-    pool, serial = PoolEnv(Dictionary, 6, num_workers=num_workers), SerialEnv(6, partial(wrapped, Dictionary))
+    pool, serial = (
+        PoolEnv(Dictionary, 6, num_workers=num_workers, caller_steps=caller_steps),
+        SerialEnv(6, partial(wrapped, Dictionary)),
+    )
     pool.set_seed(0)
     serial.set_seed(0)
     root, expected = pool.reset(), serial.reset()

@@ -63,6 +63,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
             Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
             envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
+        caller_steps: whether this process takes a share of envs of Python too, and steps it while it waits
+            for the workers'. Where a step takes microseconds that is the quickest, with one worker less than
+            there are processors (then the default of ``num_workers``). What those envs do to their process
+            they do to this one: one that ends it ends all, and none can be given up.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
             tensors in tensordicts without a device.
@@ -120,6 +124,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         *,
         num_threads: int | None = None,
         num_workers: int | None = None,
+        caller_steps: bool = False,
         device: torch.device | str | int | None = None,
         pin_memory: bool | None = None,
         seed: int | None = None,
@@ -171,6 +176,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 task,
                 num_envs,
                 num_workers=num_workers,
+                caller_steps=caller_steps,
                 respawn=respawn,
                 step_timeout=self._step_timeout,
                 task_options=task_options,
@@ -180,9 +186,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 obs_dtype=obs_dtype,
             )
         else:
-            if num_workers is not None or respawn:
+            if num_workers is not None or respawn or caller_steps:
                 raise TypeError(
-                    f"num_workers, respawn: for envs of Python; {task!r} runs in threads of this process"
+                    "num_workers, caller_steps, respawn: for envs of Python; "
+                    f"{task!r} runs in threads of this process"
                 )
             self._source = PluginSource(
                 task,

@@ -50,6 +50,7 @@ class PythonSource:
         num_envs: int,
         *,
         num_workers: int | None,
+        caller_steps: bool,
         respawn: bool,
         step_timeout: float | None,
         task_options: Mapping[str, Any],
@@ -59,14 +60,14 @@ class PythonSource:
         obs_dtype: torch.dtype | None,
     ) -> None:
         if num_workers is None:
-            num_workers = _core.available_cpus() if HAS_PROCESSES else 0
+            num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
         num_workers = check_int("num_workers", num_workers, minimum=0)
         if num_workers > 0 and not HAS_PROCESSES:
             raise ValueError("num_workers: worker processes need Linux; 0 keeps the envs in this process")
-        if num_workers == 0 and (respawn or step_timeout is not None):
-            raise ValueError(
-                "respawn, step_timeout: envs of this process cannot be given up (num_workers is 0)"
-            )
+        has_local = caller_steps or num_workers == 0
+        if has_local and (respawn or step_timeout is not None):
+            why = "caller_steps is True" if caller_steps else "num_workers is 0"
+            raise ValueError(f"respawn, step_timeout: envs of this process cannot be given up ({why})")
         native = {"step_count", "exact_reward", "episode_reward", "is_init"}
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
@@ -75,7 +76,8 @@ class PythonSource:
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
-                min(num_workers, num_envs),
+                min(num_workers, num_envs - has_local),
+                has_local,
                 [key for key in info_keys if key not in native],
                 respawn,
             )

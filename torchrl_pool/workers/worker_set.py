@@ -1,4 +1,4 @@
-"""The worker processes of one pool, as the pool's own process sees them."""
+"""The workers of one pool, as the pool's own process sees them: others, and perhaps a share in itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALL = 1 << 14  # bytes that a channel takes before they are read
 
 
 class WorkerSet:
-    """Where the envs of one pool live: in worker processes, or with no worker in this one.
+    """Where the envs of one pool live: in worker processes, in this one, or some here and some there.
 
     The first env is made at once, for what it says of itself; all others when the set is opened. An executor
     calls the methods ``serve``, ``how_it_ended``, ``respawn``, ``save`` and ``load``.
@@ -32,7 +32,8 @@ class WorkerSet:
     Args:
         factories: what makes an env, or one such for each.
         num_envs: number of envs, which the workers share as equally as can be.
-        num_workers: number of processes; 0: none.
+        num_processes: number of worker processes.
+        has_local: whether this process takes a share, as the last of the workers.
         info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
         respawns: whether a worker that has ended is replaced in the midst of a call.
 
@@ -44,15 +45,17 @@ class WorkerSet:
         self,
         factories: Factories,
         num_envs: int,
-        num_workers: int,
+        num_processes: int,
+        has_local: bool,
         info_keys: Sequence[str],
         respawns: bool,
     ) -> None:
         self._factories = factories
         self._info_keys = list(info_keys)
-        self.is_local = num_workers == 0
-        self.respawns = respawns and not self.is_local
-        count = max(num_workers, 1)
+        self.has_local = has_local
+        self.respawns = respawns
+        self._num_processes = num_processes
+        count = num_processes + has_local
         self.first_env = [num_envs * worker // count for worker in range(count + 1)]
         self.processes: list[int] = []  # their descriptors, for the executor
         self._workers: list[WorkerProcess] = []
@@ -75,9 +78,9 @@ class WorkerSet:
     def _begin(self) -> None:
         """As far as env 0 needs it."""
         self._memory = _memory_without_name()
-        if self.is_local:
+        if self.has_local:
             self._local = Worker(self._factories, self._info_keys)
-        else:
+        if self._num_processes > 0:
             self._template = Template(self._factories)
             self._workers = [self._launch()]
 
@@ -87,7 +90,7 @@ class WorkerSet:
 
     @property
     def num_workers(self) -> int:
-        """The processes; at least 1, for what takes their place where there are none."""
+        """The processes, and one more if this one takes a share."""
         return len(self.first_env) - 1
 
     @property
@@ -100,15 +103,14 @@ class WorkerSet:
         if self._memory < 0:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
-        if self._local is not None:
-            self._local.attach(self._attachment(0), self._arena)
-            self.processes = [-1]
-            return
-        while len(self._workers) < self.num_workers:
+        while len(self._workers) < self._num_processes:
             self._workers.append(self._launch())
         self.processes = [worker.pidfd for worker in self._workers]
-        for index in range(self.num_workers):
+        for index in range(self._num_processes):
             self._attach(index)
+        if self._local is not None:
+            self._local.attach(self._attachment(self._num_processes), self._arena)
+            self.processes.append(-1)
 
     def _attach(self, index: int) -> None:
         self._send(index, "attach", (self._attachment(index),))
@@ -174,7 +176,7 @@ class WorkerSet:
         Raises:
             RequestFailure: it failed there; ``env`` is -1 where the worker has ended.
         """
-        if self._local is not None:
+        if self._is_local(index):
             try:
                 return getattr(self._local, name)(*arguments)
             except RequestFailure:
@@ -199,15 +201,15 @@ class WorkerSet:
         with contextlib.ExitStack() as locks:
             for index in sorted(shares):
                 locks.enter_context(self._locks[index])
-            if self._local is None:
-                for index, share in shares.items():
+            for index, share in shares.items():
+                if not self._is_local(index):
                     self._send(index, name, ([envs[i] for i in share], *arguments(share)))
             for index, share in shares.items():
                 try:
-                    if self._local is None:
-                        values = self._result(index, envs[share[0]])
-                    else:
+                    if self._is_local(index):
                         values = getattr(self._local, name)([envs[i] for i in share], *arguments(share))
+                    else:
+                        values = self._result(index, envs[share[0]])
                 except RequestFailure as failure:
                     failures.append(failure)
                     continue
@@ -216,6 +218,9 @@ class WorkerSet:
         if failures:
             raise min(failures, key=lambda failure: failure.env)
         return results
+
+    def _is_local(self, index: int) -> bool:
+        return index == self._num_processes
 
     def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
         number = self._numbers[index] = next(self._counter)

@@ -128,12 +128,23 @@ void WorkerCrew::Post(int index, const Request& request) {
 
 // ---- what workers have finished -----------------------------------------------------------------
 
+// Does what is asked for in this process, if there is something.
+void WorkerCrew::Serve() {
+  if (!options_.serve) return;
+  for (int index = 0; index < num_threads(); ++index) {
+    const Mailbox& mailbox = arena_.mailbox(index);
+    const bool is_asked =
+        mailbox.asked.load(std::memory_order_acquire) != mailbox.finished.load(std::memory_order_acquire);
+    if (workers_[static_cast<std::size_t>(index)]->process < 0 && is_asked) return options_.serve();
+  }
+}
+
 // Visits the envs that workers have finished. By the leader. Whether there were any. Unless it shall visit
 // all, a few envs before the last one that it waits for are left for later: who looks after each of them
 // takes a processor from the workers.
 bool WorkerCrew::Pump(bool visits_all) {
   if (is_over_) return false;
-  if (options_.serve) options_.serve();
+  Serve();
   if (std::exchange(was_interrupted_, false)) throw Interrupted();
   bool any = false;
   for (int worker = 0; worker < num_threads(); ++worker) {
@@ -221,7 +232,7 @@ bool WorkerCrew::RoundTrip(RemoteEnv& remote, Op op) {
   const auto is_over = [&] { return mailbox.finished.load(std::memory_order_acquire) >= number; };
   for (Backoff backoff; !is_over();) {
     try {
-      if (options_.serve) options_.serve();
+      Serve();
     } catch (const Interrupted&) {
       was_interrupted_ = true;  // the visit comes to its end first
     }

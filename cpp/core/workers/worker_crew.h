@@ -30,7 +30,7 @@ struct WorkerOptions {
   std::vector<int> processes;  // per worker, its pidfd; -1: there is none, and `serve` does its work
   std::optional<std::chrono::steady_clock::duration> step_timeout;  // after which a worker is ended
 
-  std::function<void()> serve;                          // empties the mailboxes; throws Interrupted
+  std::function<void()> serve;                          // empties such mailboxes; throws Interrupted
   std::function<std::string(int worker)> how_it_ended;  // in words that follow "its worker process"
   std::function<int(int worker)> respawn;               // its new pidfd; null: what has ended stays so
   std::function<std::string(std::uint32_t env)> save;   // a state; throws std::exception
@@ -85,6 +85,7 @@ class WorkerCrew final : public Crew {
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
   void Ask(int worker, const Run& run);
   void Post(int worker, const Request& request);
+  void Serve();
   bool Pump(bool visits_all);
   bool IsWorthVisiting(int worker);
   bool PumpWorker(int worker);
