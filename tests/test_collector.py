@@ -118,6 +118,37 @@ def test_what_cannot_be_written_once_is_collected_as_by_collector(options):
     collector.shutdown()
 
 
+class SkipsSome(nn.Module):
+    """Has only those envs stepped that are left of the middle."""
+
+    def __init__(self, skips=lambda step: True):
+        super().__init__()
+        self.step, self.skips = 0, skips
+
+    def forward(self, tensordict):
+        self.step += 1
+        if self.skips(self.step):
+            tensordict["_step"] = tensordict["observation"][:, 0] < 0
+        return tensordict.set("action", torch.tensor([[0, 1]]).expand(len(tensordict), 2).clone())
+
+
+def test_steps_of_some_envs_that_a_policy_asks_for():
+    got, expected = (
+        collect(cls, "CartPole-v1", lambda env: SkipsSome(), use_buffers=False)
+        for cls in (PoolCollector, Collector)
+    )
+    assert_equal_batches(got, expected)
+    assert (got[0]["observation"] == got[0]["next", "observation"]).all(-1).any()
+
+
+def test_a_policy_that_begins_to_ask_for_some_envs_is_refused():
+    policy = SkipsSome(lambda step: step > 4)
+    collector = PoolCollector(PoolEnv("CartPole-v1", N), policy, frames_per_batch=FRAMES)
+    assert collector.writes_once
+    with pytest.raises(ValueError, match="the policy has written '_step', which it did not"):
+        next(iter(collector))
+
+
 @pytest.mark.parametrize("make", [SaysWords, FiniteTensorDictCheck])
 def test_torchrls_transforms_are_for_all_envs_together(make):
     env = TransformedEnv(PoolEnv("CartPole-v1", N), make())

@@ -31,9 +31,14 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import (
     ClipTransform,
     Compose,
+    ConditionalSkip,
     DoubleToFloat,
+    GymEnv,
+    MultiAction,
     RewardSum,
+    SerialEnv,
     StepCounter,
+    Transform,
     TransformedEnv,
     VecNorm,
 )
@@ -91,6 +96,58 @@ FOREIGN = {
         TurnsActions(), ChangesInPlace(),
     ],
 }  # fmt: skip
+
+
+class Skips(Transform):
+    """Has only some of the envs stepped."""
+
+    calls = 0
+
+    def _inv_call(self, tensordict):
+        self.calls += 1
+        return tensordict.set("_step", (torch.arange(len(tensordict)) + self.calls) % 3 > 0)
+
+
+MASKING = {
+    "a transform of one's own": Skips,
+    "ConditionalSkip": lambda: ConditionalSkip(lambda root: root["observation"][:, 2] > 0),
+    "no env at all": lambda: ConditionalSkip(lambda root: torch.ones(root.shape, dtype=torch.bool)),
+    "MultiAction": lambda: MultiAction(stack_rewards=False),
+}
+
+
+def leans(tensordict):
+    """The way that the pole leans; the action may be a chunk of three."""
+    lean = (tensordict["observation"][:, 2] > 0).long()
+    return tensordict.set("action", lean)
+
+
+def leans_for_three(tensordict):
+    return tensordict.set("action", leans(tensordict)["action"][:, None].expand(-1, 3).contiguous())
+
+
+@pytest.mark.parametrize("masking", MASKING)
+@pytest.mark.parametrize("native", ["the pool", "counters", "floats"])
+def test_masks_that_transforms_write(native, masking):
+    """The envs that are left out stay where they are, and MultiAction goes past no episode's end."""
+    wrap = around(NATIVE[native], lambda: [MASKING[masking]()])
+    policy = leans_for_three if masking == "MultiAction" else leans
+
+    def makes(cls):
+        return lambda: cls("CartPole-v1", N, seed=0, categorical_action_encoding=True)
+
+    serial = SerialEnv(N, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+    serial.set_seed(0)
+    expected = wrap(serial).rollout(40, policy, break_when_any_done=False)
+    fused = fuse(wrap(makes(PoolEnv)()))
+    got = fused.rollout(40, policy, break_when_any_done=False)
+    assert_equal_batches([got], [expected])
+    assert got["next", "done"].any() == (masking in ("a transform of one's own", "MultiAction"))
+    collected = [
+        next(iter(cls(wrap(makes(PoolEnv)()), policy, frames_per_batch=N * 40)))
+        for cls in (PoolCollector, Collector)
+    ]
+    assert_equal_batches(collected[:1], collected[1:])
 
 
 def around(*kinds):

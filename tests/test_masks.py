@@ -17,6 +17,17 @@ def stepped(env, steps=5, seed=0):
     return root
 
 
+def test_a_reward_of_the_root_stays_where_a_mask_leaves_its_row_out():
+    """As in SerialEnv, which TorchRL's MultiAction relies on."""
+    env, serial = PoolEnv("CartPole-v1", 3), SerialEnv(3, lambda: GymEnv("CartPole-v1"))
+    rewards = []
+    for one in (env, serial):
+        root = one.rand_action(one.reset()).set("reward", torch.full((3, 1), 5.0))
+        rewards.append(one.step(root.set("_step", torch.tensor([True, False, True])))["next", "reward"])
+    assert torch.equal(*rewards)
+    assert rewards[0].flatten().tolist() == [1, 5, 1]
+
+
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
 def test_partial_reset(shape):
     env, twin = cartpole(), cartpole()

@@ -251,6 +251,8 @@ def test_arguments_that_make_no_sense():
             PoolEnv(Sampled, 2, **options)
     with pytest.raises(TypeError, match="num_workers"):
         PoolEnv("CartPole-v1", 2, num_workers=1)
+    with pytest.raises(TypeError, match="expected what makes an env, got an env, Sampled"):
+        PoolEnv(Sampled(), 2)
     with pytest.raises(ValueError, match="expected one callable or 3"):
         PoolEnv([Sampled] * 2, 3)
     for given_up in ({"respawn": True}, {"step_timeout": 1.0}):

@@ -57,12 +57,12 @@ class PoolCollector(StoringCollector):
 
     Where TorchRL runs some of the env's transforms (see :func:`~torchrl_pool.explain`), what they add or
     change is copied into the batch at each step, and the rest is written in place as ever. Transforms that
-    write what is no tensor, and a replay buffer that is filled step by step (``extend_buffer=False``), are
-    collected as ``Collector`` does it, and so is every other env: :attr:`writes_once` tells which it is.
-    StepCounter, RewardSum and InitTracker need no transform, see ``info_keys`` of
-    :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of policy versions add
-    is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are made once for each
-    batch.
+    write what is no tensor, policies that write a mask ``"_step"``, and a replay buffer that is filled step
+    by step (``extend_buffer=False``), are collected as ``Collector`` does it, and so is every other env:
+    :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no transform, see
+    ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of
+    policy versions add is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are
+    made once for each batch.
 
     A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
     and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
@@ -121,6 +121,7 @@ class PoolCollector(StoringCollector):
     env: Any
     frames_per_batch: int
     _carrier: TensorDictBase
+    _final_rollout: TensorDictBase
     _wrapped_policy_maybe_compiled: Any
 
     def __init__(
@@ -145,6 +146,7 @@ class PoolCollector(StoringCollector):
         self._policy_threads = policy_threads
         self._pin_memory = pin_memory
         self._storage = None
+        self._policy_output_keys = ()
         # A policy, and what is called in its place.
         self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
         self._known = UntilChanged(_taken_apart)
@@ -173,6 +175,7 @@ class PoolCollector(StoringCollector):
             env is not None
             and env._post_step_mdp_hooks is None
             and not self._leaves_out_what_is_read
+            and "_step" not in self._policy_output_keys  # of some envs, then
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
         )
 
@@ -277,6 +280,10 @@ class PoolCollector(StoringCollector):
         num_steps, self.frames_per_batch = self.frames_per_batch, 1
         super()._maybe_make_final_rollout(make_rollout)
         self.frames_per_batch = num_steps
+        if not self.writes_once:  # as the policy has shown
+            self._final_rollout = self._final_rollout.expand(self.n_env, num_steps).clone()
+            self._final_rollout.refine_names(..., "time")
+            return
         self._make_storage(self._final_rollout)
         del self._final_rollout
 

@@ -177,6 +177,8 @@ class Rollout:
         collector, env = self._collector, self._env
         for entry in self._added:
             entry.complete_next(group.carrier)
+        if "_step" in group.carrier.keys():  # noqa: SIM118
+            raise ValueError("the policy has written '_step', which it did not when the collector was made")
         if self._is_within:
             self._step_within(group, step)
             return

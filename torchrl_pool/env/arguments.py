@@ -98,7 +98,7 @@ def entropy_per_env(seed: int | Sequence[int] | None, num_envs: int) -> list[lis
     """Gymnasium's rule for vector envs: env i gets seed + i, or the i-th of a list. Empty: no seeds."""
     if seed is None:
         return []
-    if isinstance(seed, Sequence):
+    if isinstance(seed, Sequence) and not isinstance(seed, str):
         if len(seed) != num_envs:
             raise ValueError(f"seed: expected {num_envs} seeds, got {len(seed)}")
         return [seed_words(check_int("seed", s, minimum=0)) for s in seed]

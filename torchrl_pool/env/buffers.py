@@ -167,10 +167,10 @@ class BatchAllocator:
         """Fills tensors, for a call that writes only some rows.
 
         The other rows get what the tensordict holds under the same keys, shape and dtype permitting, else the
-        envs' latest observations. A step earns no reward there, and flags that nobody knows are unset.
+        envs' latest observations. Rewards and flags that nobody knows are zero there.
         """
         for key, tensor in tensors.items():
-            value = None if key in self.reward_keys else tensordict.get(key, None)
+            value = tensordict.get(key, None)
             if value is None and key not in self._flags and key not in self.reward_keys:
                 value = self.latest.get(key)
                 if value is not None and (value.is_inference() or value._version > 0):

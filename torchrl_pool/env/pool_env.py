@@ -146,6 +146,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
         }
         self._arguments.update(task_options)
+        if hasattr(task, "step") and not isinstance(task, type):
+            raise TypeError(
+                f"task: expected what makes an env, got an env, {type(task).__name__}: make it there"
+            )
         task = task_ids(task)
         num_envs = check_int("num_envs", num_envs, minimum=1)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:

@@ -59,10 +59,10 @@ class TensorMethods(EnvBase):
                 shape = torch.Size((num_rows, *shape[1:]))
             if action.shape != shape:
                 raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
-            if action.dtype is not dtype:
-                raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
             if action.layout is not torch.strided:
                 raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
+            if action.dtype is not dtype:
+                action = _as_choices(key, action, dtype)
             action = as_it_lies(action)
             if action.is_cpu:
                 addresses.append(action.data_ptr())
@@ -87,6 +87,15 @@ class TensorMethods(EnvBase):
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
         return unsafe_tensordict(values, batch_size, self._device, names, nested=self._nested)
+
+
+def _as_choices(key: Key, action: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same whole numbers: modules differ in what they make of one-hot vectors and indices."""
+    if not dtype.is_floating_point and not action.is_complex():
+        converted = action.to(dtype)
+        if torch.equal(converted.to(action.dtype), action):
+            return converted
+    raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
 
 
 def as_it_lies(value: torch.Tensor) -> torch.Tensor:

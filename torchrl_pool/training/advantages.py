@@ -34,7 +34,7 @@ def estimate_advantages(
         keys of ``gae``, and ``("next", "state_value")``.
 
     Raises:
-        TypeError: a critic that is not made of TensorDictModules.
+        TypeError: an estimator of another kind, or a critic that is not made of TensorDictModules.
         ValueError: an option of ``gae`` that is not known here (``shifted``, ``auto_reset_env``,
             ``group_key``, ``differentiable``), or a batch of other dimensions.
 
@@ -76,6 +76,8 @@ def estimate_advantages(
 
 
 def _check(gae: GAE, batch: TensorDictBase) -> None:
+    if not isinstance(gae, GAE):
+        raise TypeError(f"gae: expected a GAE, got {type(gae).__name__}: call it itself")
     options = ("shifted", "auto_reset_env", "group_key", "differentiable")
     unknown = [option for option in options if getattr(gae, option, None)]
     if unknown or gae.gamma.numel() != 1 or gae.lmbda.numel() != 1:

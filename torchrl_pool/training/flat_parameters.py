@@ -72,6 +72,11 @@ class FlatUpdate:
         optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
     ) -> None:
         self._flat = flatten_parameters(parameters)
+        if isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                "optimizer: expected what makes one of parameters, such as functools.partial("
+                f"{type(optimizer).__name__}, lr=3e-4), got one that has been made"
+            )
         self.optimizer = optimizer([self._flat])
 
     def state_dict(self) -> dict[str, Any]:

@@ -23,11 +23,16 @@ class Part(Protocol):
     def reset(self) -> Callable[..., TensorDictBase]: ...
 
 
-def step(part: Part, tensordict: TensorDictBase) -> TensorDictBase | None:
-    """What ``"next"`` becomes. None: an entry is not as the specs have it, which TorchRL deals with."""
+def root_of_step(part: Part, tensordict: TensorDictBase) -> TensorDictBase:
+    """What the native part's step begins with. Transforms may have written a mask ``"_step"`` to it."""
     root = tensordict
     for transform in reversed(part.rest):
         root = transform.inv(root)
+    return root
+
+
+def step(part: Part, tensordict: TensorDictBase, root: TensorDictBase) -> TensorDictBase | None:
+    """What ``"next"`` becomes. None: an entry is not as the specs have it, which TorchRL deals with."""
     following = part.step(root)
     if following is None:
         return None

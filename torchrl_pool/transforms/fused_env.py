@@ -363,8 +363,34 @@ class FusedEnv(TracedResets, TransformedEnv):
         mask = tensordict.get("_step", None)
         if mask is not None and (compiling or not mask.all()):
             return self._torchrl_step(tensordict)
-        following = foreign.step(native, tensordict)
+        root = foreign.root_of_step(native, tensordict)
+        if native.rest:
+            mask = root.get("_step", None)
+            if mask is not None and (compiling or not mask.all()):
+                return self._step_some(root, tensordict.get("next", None))
+        following = foreign.step(native, tensordict, root)
         return self._torchrl_step(tensordict) if following is None else following
+
+    @no_part_of_a_graph("a step of some envs is made by TorchRL's code, which looks whether there are any")
+    def _step_some(self, root: TensorDictBase, preset: TensorDictBase | None) -> TensorDictBase:
+        """What TransformedEnv makes of a mask that transforms behind the native ones have written."""
+        native, env = self.native(), self.base_env
+        native.hand_over()
+        for transform in reversed(native.transforms):
+            root = transform.inv(root)
+        mask = root.get("_step")
+        root = root.exclude("_step")
+        if not mask.any():
+            following: TensorDictBase = self._skip_tensordict(root)
+            return following
+        following = env._step(root.set("_step", mask))
+        if preset is not None:
+            following.update(preset.exclude(*following.keys(True, True)))
+        env._complete_done(env.full_done_spec, following)
+        for transform in (*native.transforms, *native.rest):
+            following = transform._step(root, following)
+        native.take_over()
+        return following
 
     @no_part_of_a_graph("a step of some envs is made by TorchRL's code, which looks whether there are any")
     def _torchrl_step(self, tensordict: TensorDictBase) -> TensorDictBase:
