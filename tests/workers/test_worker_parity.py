@@ -9,11 +9,12 @@ import pytest
 import torch
 from pettingzoo import ParallelEnv
 from python_envs import WHERE, Dictionary, Sampled
+from tensordict import TensorDictBase
 from torchrl.envs import GymEnv, GymWrapper, PettingZooWrapper, SerialEnv, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from torchrl_envs import Stateless, TwoAgents
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolCollector, PoolEnv, fuse
 
 
 def counted():
@@ -156,6 +157,46 @@ def test_specs(makers):
     finally:
         pool.close()
         serial.close(raise_if_closed=False)
+
+
+def agents_that_count():
+    return TwoAgents(counted=True)
+
+
+@pytest.mark.parametrize(
+    "make", [TwoAgents, agents_that_count, chase], ids=["EnvBase", "counted", "PettingZoo"]
+)
+def test_batch_sizes_of_groups(make):
+    """Those of nested tensordicts count the agents, too: in specs, at every call, and in batches."""
+
+    def sizes(tensordict):
+        items = tensordict.items(True)
+        nested = {key: value.batch_size for key, value in items if isinstance(value, TensorDictBase)}
+        return {key: size for key, size in nested.items() if "collector" not in str(key)}
+
+    pool, serial = PoolEnv(make, 3, num_workers=0), SerialEnv(3, make)
+    roots = [env.rand_action(env.reset()) for env in (pool, serial)]
+    assert sizes(roots[0]) == sizes(roots[1]) != {}
+    stepped = [env.step_and_maybe_reset(root) for env, root in zip((pool, serial), roots, strict=True)]
+    for ours, theirs in zip(*stepped, strict=True):
+        assert sizes(ours) == sizes(theirs)
+    some = torch.tensor([True, False, True])
+    masked = [env.step(env.rand_action(env.reset()).set("_step", some)) for env in (pool, serial)]
+    assert sizes(masked[0]) == sizes(masked[1])
+    ours, theirs = (dict(env.specs.items(True)) for env in (pool, serial))
+    assert {key: spec.shape for key, spec in theirs.items()} == {key: ours[key].shape for key in theirs}
+    rollout = serial.rollout(4)
+    for env in (pool, fuse(TransformedEnv(pool, StepCounter()))):
+        assert sizes(env.rollout(4)) == sizes(rollout)
+        (batch,) = PoolCollector(env, frames_per_batch=12, total_frames=12)
+        assert sizes(batch) == sizes(rollout)
+    asynchronous = PoolEnv(make, 3, num_workers=0)
+    asynchronous.async_step_send(asynchronous.rand_action(asynchronous.reset())[[0, 2]], [0, 2])
+    assert sizes(asynchronous.async_step_recv(2)) == {
+        key: torch.Size([2, *size[1:]]) for key, size in sizes(stepped[1][0]).items()
+    }
+    if make is chase:
+        assert pool.group_map == make().group_map
 
 
 @pytest.mark.parametrize("caller_steps", [False, True])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from tensordict import TensorDict
 from torchrl.data import Binary, Bounded, Categorical, Composite, Unbounded
@@ -13,19 +15,21 @@ class TwoAgents(EnvBase):
 
     Args:
         root_flags: whether there are flags of the whole env too.
+        counted: whether the agents are a dimension of their tensordicts.
     """
 
-    def __init__(self, root_flags=True):
+    def __init__(self, root_flags=True, counted=False):
         super().__init__()
-        self.root_flags = root_flags
+        self.root_flags, self.shape_of_agents = root_flags, (2,) * counted
+        agents = partial(Composite, shape=self.shape_of_agents)
         self.observation_spec = Composite(
-            agents=Composite(observation=Unbounded((2, 3)), position=Unbounded((2,), dtype=torch.int64)),
+            agents=agents(observation=Unbounded((2, 3)), position=Unbounded((2,), dtype=torch.int64)),
             clock=Unbounded((1,), dtype=torch.int32),
         )
-        self.action_spec = Composite(agents=Composite(action=Categorical(4, shape=(2,))))
-        self.reward_spec = Composite(agents=Composite(reward=Unbounded((2, 1))))
+        self.action_spec = Composite(agents=agents(action=Categorical(4, shape=(2,))))
+        self.reward_spec = Composite(agents=agents(reward=Unbounded((2, 1))))
         flags = {name: Binary(1, (2, 1), dtype=torch.bool) for name in ("done", "terminated")}
-        self.done_spec = Composite(agents=Composite(flags), **(_root_flags() if root_flags else {}))
+        self.done_spec = Composite(agents=agents(flags), **(_root_flags() if root_flags else {}))
 
     def _set_seed(self, seed):
         self.generator = torch.Generator().manual_seed(seed or 0)
@@ -51,7 +55,9 @@ class TwoAgents(EnvBase):
 
     def _observe(self):
         drawn = torch.rand((2, 3), generator=self.generator)
-        agents = TensorDict({"observation": drawn, "position": self.position.clone()})
+        agents = TensorDict(
+            {"observation": drawn, "position": self.position.clone()}, batch_size=self.shape_of_agents
+        )
         return {"agents": agents, "clock": torch.tensor([self.steps], dtype=torch.int32)}
 
 

@@ -328,6 +328,7 @@ class PoolCollector(StoringCollector):
             differentiable=differentiable,
             pin_memory=pin_memory,
             uploads=Uploads(self.storing_device) if step_by_step else None,
+            groups=env._groups,
             column_strides=env.column_strides if isinstance(env, FusedPool) else list,
         )
         return self._storage

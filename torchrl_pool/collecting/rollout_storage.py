@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -12,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool.collecting.recycler import Recycler
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.specs import Groups, Key
 from torchrl_pool.env.tensors import as_it_lies, unsafe_tensordict
 from torchrl_pool.env.transfers import Pieces, Uploads
 
@@ -105,7 +106,9 @@ class RolloutBatch:
                 places, values = zip(*origins, strict=True)
                 tensors[key] = _Copies.apply(self.tensors[key], places, *values)  # type: ignore[no-untyped-call]
             size = torch.Size([storage.num_envs, storage.num_steps])
-            result = unsafe_tensordict(tensors, size, None, [None, "time"], nested=True)
+            result = unsafe_tensordict(
+                tensors, size, None, [None, "time"], nested=True, groups=storage.groups
+            )
             return result if device is None else result.to(device, non_blocking=True)
 
 
@@ -208,6 +211,7 @@ class RolloutStorage:
         differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
         uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
+        groups: what batch sizes of nested tensordicts have besides ``[N, T]``.
         column_strides: from the strides of the outputs to those of all columns that the executor writes.
     """
 
@@ -222,10 +226,11 @@ class RolloutStorage:
         differentiable: Collection[Key],
         pin_memory: bool,
         uploads: Uploads | None = None,
+        groups: Groups = MappingProxyType({}),
         column_strides: Callable[[list[int]], list[int]] = list,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
-        self.pin_memory = pin_memory
+        self.pin_memory, self.groups = pin_memory, groups
         self.left_out = left_out
         self.differentiable = differentiable
         self._recycler = Recycler()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, is_leaf_nontensor, is_tensor_collection
 
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.specs import Groups, Key
 
 
 class NextRoot:
@@ -19,11 +19,18 @@ class NextRoot:
         in_root: those of them that it writes into roots.
         actions: what it reads.
         flags: the entries that tell whether an episode is over.
+        groups: what batch sizes of nested tensordicts have besides the number of envs.
     """
 
     def __init__(
-        self, written: Sequence[Key], in_root: Sequence[Key], actions: Sequence[Key], flags: Sequence[Key]
+        self,
+        written: Sequence[Key],
+        in_root: Sequence[Key],
+        actions: Sequence[Key],
+        flags: Sequence[Key],
+        groups: Groups,
     ) -> None:
+        self._groups = groups
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
@@ -33,11 +40,13 @@ class NextRoot:
 
     def can_carry(self, root: Mapping[str, Any], batch_size: torch.Size) -> bool:
         """Whether what is carried can be put into tensordicts that are made anew."""
-        shared = [root[key] for key in self._shared if key in root]
-        for one in shared:
-            if type(one) is not TensorDict or one.batch_size != batch_size or one._td_dim_names is not None:
+        shared: list[tuple[tuple[str, ...], Any]] = []
+        shared += [((key,), root[key]) for key in self._shared if key in root]
+        for path, one in shared:
+            size = batch_size + self._groups.get(path, ())
+            if type(one) is not TensorDict or one.batch_size != size or one._td_dim_names is not None:
                 return False
-            shared += [value for value in one.values() if is_tensor_collection(value)]
+            shared += [((*path, key), value) for key, value in one.items() if is_tensor_collection(value)]
         return True
 
     def following(

@@ -244,15 +244,18 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
         actions = [key for key, _, _ in self._action_layout]
+        self._groups = source.groups
+        if source.group_map is not None:
+            self.group_map = source.group_map
         self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
         in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
-        self._next_root = NextRoot(keys, in_root, actions, self.done_keys)
+        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, self._groups)
         self._use_device()
         self._be_traceable()
 
     def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
         self.action_spec = full_action_spec(
-            self._configs, self._source.one_hot, self.device, self._source.specs
+            self._configs, self._source.one_hot, self.device, self._source.specs, self._source.groups
         )
         pictures = {
             tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
@@ -260,7 +263,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         if len(pictures) > 1:
             raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
         observation, reward, done = full_output_spec(
-            [outputs[c] for c in self._configs], self.device, self._source.specs
+            [outputs[c] for c in self._configs], self.device, self._source.specs, self._source.groups
         )
         self.observation_spec = observation
         self.reward_spec = reward

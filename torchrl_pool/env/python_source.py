@@ -17,6 +17,7 @@ from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
+from torchrl_pool.env.specs import Groups
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
@@ -86,13 +87,17 @@ class PythonSource:
         config = _core.remote_config(description.name, list(self.workers.entries))
         self.configs: list[_core.Config] = [config] * num_envs
         self.specs: Mapping[str, TensorSpec] = {}
+        self.groups: Groups = {}
+        self.group_map: Mapping[str, list[str]] | None = description.group_map
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
         self.one_hot = one_hot and description.specs is None
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
-            self.specs = dict(_leaves(pickle.loads(description.specs)))
+            specs: Sequence[Composite] = pickle.loads(description.specs)
+            self.specs = dict(_leaves(specs))
+            self.groups = dict(_groups(specs))
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         try:
@@ -174,6 +179,14 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
         )
     make: Callable[[], Any] = task
     return make
+
+
+def _groups(specs: Sequence[Composite]) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The batch size of each nested entry."""
+    for composite in specs:
+        for key, spec in composite.items(include_nested=True):
+            if isinstance(spec, Composite):
+                yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
 
 
 def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:

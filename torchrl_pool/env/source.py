@@ -11,6 +11,7 @@ from torchrl.data import TensorSpec
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_affinity, check_int, open_configs, task_per_env
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, open_options, reset_arguments
+from torchrl_pool.env.specs import Groups
 from torchrl_pool.plugins import registry
 from torchrl_pool.plugins.loading import is_builtin
 
@@ -32,6 +33,8 @@ class Source(Protocol):
         configs: of each env.
         one_hot: whether discrete entries are one-hot vectors.
         specs: those of TorchRL for some entries of one env, which stand as they are given.
+        groups: the batch sizes of nested tensordicts of one env.
+        group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads or processes that step envs.
         info_keys: which infos are written besides those that were asked for.
     """
@@ -39,6 +42,8 @@ class Source(Protocol):
     configs: list[_core.Config]
     one_hot: bool
     specs: Mapping[str, TensorSpec]
+    groups: Groups
+    group_map: Mapping[str, list[str]] | None
     num_threads: int
     info_keys: list[str]
 
@@ -67,6 +72,8 @@ class PluginSource:
     """Envs of tasks, in the threads of this process."""
 
     specs: Mapping[str, TensorSpec] = {}
+    groups: Groups = {}  # noqa: RUF012
+    group_map: Mapping[str, list[str]] | None = None
 
     def __init__(
         self,

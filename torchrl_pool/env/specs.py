@@ -23,6 +23,9 @@ from torchrl_pool import _core
 
 Key: TypeAlias = "str | tuple[str, ...]"
 
+#: Nested tensordicts, by their keys: what their batch sizes have besides the number of envs, of agents say.
+Groups: TypeAlias = "Mapping[tuple[str, ...], tuple[int, ...]]"
+
 _DTYPES: dict[str, torch.dtype] = {
     "bool": torch.bool,
     "uint8": torch.uint8,
@@ -55,6 +58,7 @@ def full_action_spec(
     one_hot: bool,
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
+    groups: Groups,
 ) -> Composite:
     """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``.
 
@@ -67,11 +71,14 @@ def full_action_spec(
         return _box(specs, device)
 
     columns = [[s for s in config.specs if s.role == "action"] for config in configs]
-    return _composite(columns, convert, device, given)
+    return _composite(columns, convert, device, given, groups)
 
 
 def full_output_spec(
-    outputs: Sequence[Sequence[_core.Spec]], device: torch.device | None, given: Mapping[str, TensorSpec]
+    outputs: Sequence[Sequence[_core.Spec]],
+    device: torch.device | None,
+    given: Mapping[str, TensorSpec],
+    groups: Groups,
 ) -> tuple[Composite, Composite, Composite]:
     """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
 
@@ -86,7 +93,7 @@ def full_output_spec(
 
     def select(*roles: str) -> Composite:
         return _composite(
-            [[s for s in specs if s.role in roles] for specs in outputs], convert, device, given
+            [[s for s in specs if s.role in roles] for specs in outputs], convert, device, given, groups
         )
 
     return select("observation", "info"), select("reward"), select("done")
@@ -134,6 +141,7 @@ def _composite(
     convert: Callable[[Sequence[_core.Spec]], TensorSpec],
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
+    groups: Groups,
 ) -> Composite:
     """One entry per spec of an env, each from that spec of every env."""
     num_envs = len(columns)
@@ -145,6 +153,9 @@ def _composite(
             if known is None
             else known.expand(num_envs, *known.shape).to(device or known.device)
         )
+    for path, more in groups.items():
+        if path in composite.keys(True):
+            composite[path].shape = torch.Size([num_envs, *more])
     return composite
 
 

@@ -12,9 +12,10 @@ from torchrl.envs import EnvBase
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import BatchAllocator
 from torchrl_pool.env.next_root import NextRoot
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.specs import Groups, Key
 from torchrl_pool.env.transfers import down, up
 
+_NO_GROUPS: Groups = {}
 _Entries = type(TensorDict._new_unsafe()._tensordict)  # a dict of their own kind
 
 
@@ -26,6 +27,7 @@ class TensorMethods(EnvBase):
     _outputs: Sequence[_core.Spec]
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]
     _nested: bool  # whether an output or action lies in a tensordict of its own
+    _groups: Groups
     _next_root: NextRoot
     _pin_memory_wish: bool | None
 
@@ -86,7 +88,9 @@ class TensorMethods(EnvBase):
     ) -> TensorDict:
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
-        return unsafe_tensordict(values, batch_size, self._device, names, nested=self._nested)
+        return unsafe_tensordict(
+            values, batch_size, self._device, names, nested=self._nested, groups=self._groups
+        )
 
 
 def _as_choices(key: Key, action: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -112,6 +116,7 @@ def unsafe_tensordict(
     names: Sequence[str | None] | None = None,
     *,
     nested: bool,
+    groups: Groups = _NO_GROUPS,
 ) -> TensorDict:
     """A tensordict of entries that are known to fit, some of which may lie in tensordicts of their own."""
     # What TensorDict._new_unsafe does, which would convert the device and copy the entries one by one.
@@ -130,7 +135,9 @@ def unsafe_tensordict(
             below = own.get(path[:depth])
             if below is None:
                 found = into._tensordict.get(path[depth - 1])
-                below = unsafe_tensordict({}, batch_size, device, names, nested=False)
+                more = groups.get(path[path[0] == "next" : depth], ())
+                below_names = names and [*names, *[None] * len(more)]
+                below = unsafe_tensordict({}, batch_size + more, device, below_names, nested=False)
                 if found is not None:
                     below._tensordict.update(found.items())
                 own[path[:depth]] = into._tensordict[path[depth - 1]] = below

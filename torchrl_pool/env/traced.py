@@ -11,7 +11,7 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool.env import operators
 from torchrl_pool.env.life import LifeMethods
-from torchrl_pool.env.specs import Key
+from torchrl_pool.env.specs import Groups, Key
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -68,7 +68,8 @@ class TracedMethods(TracedResets, LifeMethods):
         if preset is not None:
             after.update(preset.exclude(*self.step_keys))
         tensordict.set("next", after)
-        return tensordict, TensorDict(root, batch_size=self.batch_size, device=self.device)
+        following = TensorDict(root, batch_size=self.batch_size, device=self.device)
+        return tensordict, grouped(following, self._groups)
 
     def _traced_step(self, tensordict: TensorDictBase) -> TensorDictBase:
         mask = tensordict.get("_step", None)
@@ -102,9 +103,17 @@ class TracedMethods(TracedResets, LifeMethods):
         return actions
 
     def _traced_values(self, keys: Sequence[Key], values: Sequence[torch.Tensor]) -> TensorDict:
-        return TensorDict(
-            dict(zip(keys, values, strict=True)), batch_size=self.batch_size, device=self.device
-        )
+        entries = dict(zip(keys, values, strict=True))
+        return grouped(TensorDict(entries, batch_size=self.batch_size, device=self.device), self._groups)
+
+
+def grouped(tensordict: TensorDict, groups: Groups) -> TensorDict:
+    """The same, whose nested tensordicts have the batch sizes that they are to have."""
+    for path, more in groups.items():
+        below = tensordict.get(path, None) if more else None
+        if below is not None:
+            below.batch_size = torch.Size([*tensordict.batch_size, *more])
+    return tensordict
 
 
 def entries_of(

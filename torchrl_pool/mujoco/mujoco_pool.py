@@ -246,7 +246,7 @@ class MujocoPool(SingleSimulations):
         self.full_done_spec = self._physics.full_done_spec.clone()
         self.observation_spec = observation = self._observation_spec()
         in_root = [*observation.keys(True, True), *_FLAGS]
-        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys)
+        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
         self._nested = any(isinstance(key, tuple) for key in in_root)
 
     def _observation_spec(self) -> Composite:

@@ -101,7 +101,7 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
     }
     envs = [PoolEnv(task, 1, **arguments) for _ in _PATTERNS]
     runs = [_Run(env, pattern) for env, pattern in zip(envs, _PATTERNS, strict=True)]
-    composites = full_output_spec([envs[0]._outputs], None, {})
+    composites = full_output_spec([envs[0]._outputs], None, {}, {})
     specs = {key: leaf for spec in composites for key, leaf in spec.items(True, True)}
 
     def compare(call: str, rows: tuple[list[_GuardedRow], ...]) -> bool:

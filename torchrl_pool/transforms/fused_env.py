@@ -35,7 +35,7 @@ class NativePart:
         self.transforms, self.rest = fusion.native, fusion.rest
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys, done_keys)
+        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._groups)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
@@ -58,7 +58,9 @@ class NativePart:
         """As :meth:`PoolEnv._unsafe`."""
         env = self.env
         batch_size = env._batch_size if num_rows is None else torch.Size([num_rows])
-        return unsafe_tensordict(values, batch_size, env._device, names, nested=self.nested)
+        return unsafe_tensordict(
+            values, batch_size, env._device, names, nested=self.nested, groups=env._groups
+        )
 
     # ---- what the transforms behind it find
 

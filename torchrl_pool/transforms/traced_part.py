@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.specs import Key
-from torchrl_pool.env.traced import entries_of, traced_root
+from torchrl_pool.env.traced import entries_of, grouped, traced_root
 from torchrl_pool.transforms import foreign
 
 _envs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -76,7 +76,7 @@ class TracedPart:
         read = dict.fromkeys(key for one in part.chain.inverse for key in one.out_keys_inv)
         carried = (one.key for one in part.inputs.carried)
         self.input_keys = list(dict.fromkeys((*carried, *self._action_keys, *read)))
-        self._batch_size, self._device = pool.batch_size, pool.device
+        self._batch_size, self._device, self._groups = pool.batch_size, pool.device, pool._groups
         self._has_hook = pool._post_step_mdp_hooks is not None
         for kind in ("action", "state", "reward", "done", "reset"):
             getattr(env, f"{kind}_keys")  # what TorchRL makes once and keeps, and what a graph would find new
@@ -162,7 +162,7 @@ class TracedPart:
         return {key: torch.empty(shape, dtype=dtype, device=self._device) for key, shape, dtype in rows}
 
     def _tensordict(self, values: dict[Key, Any]) -> TensorDict:
-        return TensorDict(values, batch_size=self._batch_size, device=self._device)
+        return grouped(TensorDict(values, batch_size=self._batch_size, device=self._device), self._groups)
 
 
 # ---- the operators

@@ -32,11 +32,13 @@ class Description:
         name: of the env, for messages.
         entries: what it reads and writes.
         specs: a TorchRL env's, pickled; ``None`` for other envs.
+        group_map: a multi-agent env's, if it has one.
     """
 
     name: str
     entries: tuple[Entry, ...]
     specs: bytes | None
+    group_map: dict[str, list[str]] | None
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Worker:
         adapter = self._made(env)
         spec = getattr(adapter.env, "spec", None)
         name = getattr(spec, "id", None) or type(adapter.env).__name__
-        return Description(name, tuple(adapter.entries), adapter.specs)
+        group_map = getattr(adapter.env, "group_map", None) if adapter.specs else None
+        return Description(name, tuple(adapter.entries), adapter.specs, group_map and dict(group_map))
 
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
