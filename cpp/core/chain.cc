@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "cache_line.h"
 #include "ticket.h"
 
 namespace torchrl_pool::core {
@@ -61,12 +62,17 @@ void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows&
 
 ChainRunner::ChainRunner(const Ticket& ticket, const Batch& batch) : ticket_(ticket), chain_(*ticket.chain) {
   const std::size_t columns = chain_.num_columns(), carried = chain_.columns_.carried.size();
-  values_.resize(columns + carried + chain_.temp_offsets_.size());
-  Rows* value = values_.data();
+  const std::size_t count = columns + carried + chain_.temp_offsets_.size();
+  if (count > few_.size()) {
+    many_.resize(count);
+    values_ = many_.data();
+  }
+  Rows* value = values_;
   for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, 0);
   for (std::size_t i = 0; i < carried; ++i) {
     *value++ = ticket.actions.RowsFrom(chain_.columns_.pool_actions + i, 0);
   }
+  temps_ = value;
 }
 
 // Stage by stage, over as many rows at once as there is room for.
@@ -75,16 +81,15 @@ void ChainRunner::Run(std::size_t phase, Chain::When when, std::uint32_t first, 
   if (stages.empty()) return;
   const std::size_t temps = chain_.temp_offsets_.size(), temp_bytes = chain_.temp_bytes_;
   const std::size_t most = temp_bytes == 0 ? count : std::max<std::size_t>(1, kTempBytes / temp_bytes);
-  Rows* const temp_values = values_.data() + values_.size() - temps;
   for (const std::uint32_t end = first + count; first < end;) {
     const auto at_once = static_cast<std::uint32_t>(std::min<std::size_t>(most, end - first));
     std::byte* const memory = temps > 0 ? TempMemory(temp_bytes * at_once) : nullptr;
     for (std::size_t i = 0; i < temps; ++i) {
       const std::size_t row_bytes = chain_.columns_.temps[i];
-      temp_values[i] = {memory + chain_.temp_offsets_[i] * at_once - first * row_bytes, row_bytes};
+      temps_[i] = {memory + chain_.temp_offsets_[i] * at_once - first * row_bytes, row_bytes};
     }
     for (const auto& stage : stages) {
-      stage->Run({values_.data(), ticket_.learned.data() + stage->learned_offset, first, at_once}, when);
+      stage->Run({values_, ticket_.learned.data() + stage->learned_offset, first, at_once}, when);
     }
     first += at_once;
   }

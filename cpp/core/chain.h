@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "batch.h"
-#include "cache_line.h"
 #include "rows.h"
 
 namespace torchrl_pool::core {
@@ -205,6 +204,7 @@ class Chain {
 class ChainRunner {
  public:
   ChainRunner(const Ticket& ticket, const Batch& batch);
+  ChainRunner(const ChainRunner&) = delete;
 
   // The stages of a phase, on the rows of consecutive envs.
   void Run(std::size_t phase, Chain::When when, std::uint32_t first, std::uint32_t count);
@@ -212,7 +212,10 @@ class ChainRunner {
  private:
   const Ticket& ticket_;
   const Chain& chain_;
-  ApartVector<Rows> values_;
+  std::array<Rows, 32> few_;
+  std::vector<Rows> many_;
+  Rows* values_ = few_.data();
+  Rows* temps_;  // the last of them
 };
 
 }  // namespace torchrl_pool::core

@@ -41,11 +41,11 @@ _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in a
 class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
 
-    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives (for Atari, with Gymnasium's
-    ``AtariPreprocessing`` and ``FrameStackObservation``), bit for bit, in rollouts, under transforms and in
-    collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that makes an env of
-    Python, which then lives in a worker process. Tensors that a call returns belong to the caller: the pool
-    never writes to them again.
+    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives (for Atari, with
+    Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``), bit for bit, in rollouts, under
+    transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that
+    makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to the
+    caller: the pool never writes to them again.
 
     Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
     pickled, and be sent to another process until then.

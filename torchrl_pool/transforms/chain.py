@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -258,12 +258,14 @@ class Inputs:
         self,
         root: TensorDictBase,
         num_rows: int | None = None,
+        latest: Mapping[Key, torch.Tensor] | None = None,
     ) -> tuple[list[torch.Tensor], list[int]] | None:
         """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
 
         Args:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
+            latest: what the last call has made, on the CPU: of such a tensor there is less to look at.
         """
         carried: list[Any] = []  # None: an entry that may be missing, and is
         away = False
@@ -282,8 +284,13 @@ class Inputs:
             shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
             if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
                 return None
-            if value.requires_grad or value.layout is not torch.strided:
-                return None  # what TorchRL makes of it knows where it comes from, say
+            if value.requires_grad:
+                return None  # what TorchRL makes of it knows where it comes from
+            if latest is not None and latest.get(key) is value and value.is_contiguous():
+                carried.append(value)
+                continue
+            if value.layout is not torch.strided:
+                return None
             away = away or not value.is_cpu
             carried.append(as_it_lies(value))
         if self._inverse:
