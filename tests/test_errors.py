@@ -115,8 +115,7 @@ def test_pinned_memory_without_cuda():
     [
         (torch.zeros(N, 3).long(), ValueError, r"'action': expected shape \[3, 2\], got \[3, 3\]"),
         (torch.zeros(N, dtype=torch.int64), ValueError, r"expected shape \[3, 2\], got \[3\]"),
-        (one_hot(0, 1, 0) + 0.5, TypeError, r"expected dtype torch.int64, got torch.float32"),
-        (one_hot(0, 1, 0) * torch.nan, TypeError, r"expected dtype torch.int64, got torch.float32"),
+        (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
         (one_hot(0, 1, 0) + 0j, TypeError, r"expected dtype torch.int64, got torch.complex64"),
         (one_hot(0, 1, 0) * 0, ValueError, r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]"),
         (one_hot(0, 1, 0) * 2, ValueError, r"expected a one-hot vector of 2 entries, got \[2, 0\]"),
@@ -126,9 +125,9 @@ def test_bad_one_hot_action(cartpole, action, error, message):
     assert_refused(cartpole, action, error, message)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int32, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int32, torch.uint8])
 def test_choices_of_another_dtype(dtype):
-    """What modules make of them: torch's OneHotCategorical floats, masks of bools."""
+    """Modules differ in what they make of one-hot vectors."""
     env, twin = (PoolEnv("CartPole-v1", N, seed=0) for _ in range(2))
     action = one_hot(0, 1, 0)
     data, expected = (

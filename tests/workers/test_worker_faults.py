@@ -214,14 +214,34 @@ def test_results_of_others_while_one_hangs(make_pool):
 
 
 @pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
-def test_interrupts_of_an_env_in_this_process(make_pool, where):
+def test_interrupts_of_an_env_in_this_process(where):
     """Its KeyboardInterrupt is the caller's, and the pool can be used again."""
-    pool = make_pool({2: "interrupt"}, **where)
+    last = NUM_ENVS - 1
+    pool = PoolEnv(
+        [partial(Scripted, {2: "interrupt"} if env == last else None) for env in range(NUM_ENVS)],
+        NUM_ENVS,
+        **where,
+    )
     _, root = step(pool, pool.reset())
     with pytest.raises(KeyboardInterrupt):
         step(pool, root)
     pool.reset()
     _, root = step(pool, pool.reset())
+    pool.close()
+
+
+@pytest.mark.parametrize("event", ["raise", "shape", "dtype"])
+def test_a_step_that_fails_in_the_callers_share(event):
+    last = NUM_ENVS - 1
+    makers = [partial(Scripted, {1: event} if env == last else None) for env in range(NUM_ENVS)]
+    pool = PoolEnv(makers, NUM_ENVS, **WHERE["both"])
+    root = pool.reset()
+    with pytest.raises(EnvFailure) as raised:
+        step(pool, root)
+    assert (raised.value.env_index, raised.value.steps) == ([last], [1])
+    assert raised.value.tensordict["observation"][:, 0].tolist() == pytest.approx([0.01, 0.01, 0.01, 0])
+    pool.reset()
+    pool.close()
 
 
 def test_nothing_is_left(make_pool):

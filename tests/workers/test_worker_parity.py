@@ -9,8 +9,17 @@ import pytest
 import torch
 from pettingzoo import ParallelEnv
 from python_envs import WHERE, Dictionary, Sampled
-from tensordict import TensorDictBase
-from torchrl.envs import GymEnv, GymWrapper, PettingZooWrapper, SerialEnv, StepCounter, TransformedEnv
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Composite, Unbounded
+from torchrl.envs import (
+    EnvBase,
+    GymEnv,
+    GymWrapper,
+    PettingZooWrapper,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+)
 from torchrl.envs.utils import check_env_specs
 from torchrl_envs import Stateless, TwoAgents
 
@@ -197,6 +206,38 @@ def test_batch_sizes_of_groups(make):
     }
     if make is chase:
         assert pool.group_map == make().group_map
+
+
+class Uneven(EnvBase):
+    """Specs of one name that count differently."""
+
+    def __init__(self, observed=(), rewarded=(3,)):
+        super().__init__()
+        self.group_map = "all"  # none that means anything to a pool
+        self.observed, self.rewarded = observed, rewarded
+        self.observation_spec = Composite(a=Composite(seen=Unbounded((3, 5)), shape=observed))
+        self.action_spec = Composite(a=Composite(action=Unbounded((3, 2)), shape=observed))
+        self.reward_spec = Composite(a=Composite(reward=Unbounded((3, 1)), shape=rewarded))
+
+    def _set_seed(self, seed):
+        pass
+
+    def _reset(self, tensordict=None, **kwargs):
+        return TensorDict({"a": TensorDict({"seen": torch.zeros(3, 5)}, self.observed)})
+
+    def _step(self, tensordict):
+        root = self._reset()
+        root["a", "reward"] = torch.ones(3, 1)
+        return root.set("done", torch.zeros(1, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("observed", "rewarded"), [((), (3,)), ((3,), ()), ((3,), (3,))])
+def test_groups_that_specs_count_differently(observed, rewarded):
+    make = partial(Uneven, observed, rewarded)
+    pool, serial = PoolEnv(make, 2, num_workers=0), SerialEnv(2, make)
+    ours, theirs = (dict(env.specs.items(True)) for env in (pool, serial))
+    assert {key: spec.shape for key, spec in theirs.items()} == {key: ours[key].shape for key in theirs}
+    assert pool.rollout(4)["next", "a"].batch_size == serial.rollout(4)["next", "a"].batch_size
 
 
 @pytest.mark.parametrize("caller_steps", [False, True])

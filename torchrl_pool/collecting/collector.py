@@ -340,6 +340,8 @@ class PoolCollector(StoringCollector):
         indivisible = env.part.chain.program.indivisible if isinstance(env, FusedPool) else ""
         if not groups.is_decided and (whole or indivisible or self.n_env < 2):
             groups.decide(1)
+        if groups.number > 1 and "_step" in self._policy_output_keys:
+            raise ValueError("double_buffered: expected a policy that writes no mask '_step'")
         if groups.number > 1 and whole:
             raise ValueError(
                 "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "

@@ -27,6 +27,7 @@ from torchrl_pool.env.specs import (
     full_action_spec,
     full_output_spec,
     key_of,
+    sizes_of_groups,
     torch_dtype,
 )
 from torchrl_pool.env.traced import TracedMethods
@@ -64,10 +65,11 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
             Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
             envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
-        caller_steps: whether this process takes a share of envs of Python too, and steps it while it waits
-            for the workers'. Where a step takes microseconds that is the quickest, with one worker less than
-            there are processors (then the default of ``num_workers``). What those envs do to their process
-            they do to this one: one that ends it ends all, and none can be given up.
+        caller_steps: whether this process takes a share of envs of Python too, the last of them, and steps it
+            while it waits for the workers'. Where a step takes microseconds that is the quickest, with one
+            worker less than there are processors (then the default of ``num_workers``). The share is smaller
+            by one than the others'. What those envs do to their process they do to this one: one that ends
+            it ends all, and none can be given up.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
             tensors in tensordicts without a device.
@@ -245,7 +247,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
         actions = [key for key, _, _ in self._action_layout]
-        self._groups = source.groups
+        self._groups = sizes_of_groups(source.groups, source.specs)
         if source.group_map is not None:
             self.group_map = source.group_map
         self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))

@@ -87,7 +87,7 @@ class PythonSource:
         config = _core.remote_config(description.name, list(self.workers.entries))
         self.configs: list[_core.Config] = [config] * num_envs
         self.specs: Mapping[str, TensorSpec] = {}
-        self.groups: Groups = {}
+        self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
@@ -97,7 +97,8 @@ class PythonSource:
                 raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
             specs: Sequence[Composite] = pickle.loads(description.specs)
             self.specs = dict(_leaves(specs))
-            self.groups = dict(_groups(specs))
+            roles = "action", "observation", "reward", "done"
+            self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         try:
@@ -181,12 +182,11 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
     return make
 
 
-def _groups(specs: Sequence[Composite]) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """The batch size of each nested entry."""
-    for composite in specs:
-        for key, spec in composite.items(include_nested=True):
-            if isinstance(spec, Composite):
-                yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
+def _groups(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The batch size of each nested composite."""
+    for key, spec in composite.items(include_nested=True):
+        if isinstance(spec, Composite):
+            yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
 
 
 def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:

@@ -33,7 +33,7 @@ class Source(Protocol):
         configs: of each env.
         one_hot: whether discrete entries are one-hot vectors.
         specs: those of TorchRL for some entries of one env, which stand as they are given.
-        groups: the batch sizes of nested tensordicts of one env.
+        groups: the batch sizes of nested specs of one env, by what they are for.
         group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads or processes that step envs.
         info_keys: which infos are written besides those that were asked for.
@@ -42,7 +42,7 @@ class Source(Protocol):
     configs: list[_core.Config]
     one_hot: bool
     specs: Mapping[str, TensorSpec]
-    groups: Groups
+    groups: Mapping[str, Groups]
     group_map: Mapping[str, list[str]] | None
     num_threads: int
     info_keys: list[str]
@@ -72,7 +72,7 @@ class PluginSource:
     """Envs of tasks, in the threads of this process."""
 
     specs: Mapping[str, TensorSpec] = {}
-    groups: Groups = {}  # noqa: RUF012
+    groups: Mapping[str, Groups] = {}
     group_map: Mapping[str, list[str]] | None = None
 
     def __init__(

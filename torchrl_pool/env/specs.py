@@ -58,7 +58,7 @@ def full_action_spec(
     one_hot: bool,
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
-    groups: Groups,
+    groups: Mapping[str, Groups],
 ) -> Composite:
     """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``.
 
@@ -71,14 +71,14 @@ def full_action_spec(
         return _box(specs, device)
 
     columns = [[s for s in config.specs if s.role == "action"] for config in configs]
-    return _composite(columns, convert, device, given, groups)
+    return _composite(columns, convert, device, given, groups.get("action", {}))
 
 
 def full_output_spec(
     outputs: Sequence[Sequence[_core.Spec]],
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
-    groups: Groups,
+    groups: Mapping[str, Groups],
 ) -> tuple[Composite, Composite, Composite]:
     """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
 
@@ -92,9 +92,8 @@ def full_output_spec(
         return _box(specs, device)
 
     def select(*roles: str) -> Composite:
-        return _composite(
-            [[s for s in specs if s.role in roles] for specs in outputs], convert, device, given, groups
-        )
+        columns = [[s for s in specs if s.role in roles] for specs in outputs]
+        return _composite(columns, convert, device, given, groups.get(roles[0], {}))
 
     return select("observation", "info"), select("reward"), select("done")
 
@@ -157,6 +156,18 @@ def _composite(
         if path in composite.keys(True):
             composite[path].shape = torch.Size([num_envs, *more])
     return composite
+
+
+def sizes_of_groups(groups: Mapping[str, Groups], leaves: Mapping[str, TensorSpec]) -> Groups:
+    """What nested tensordicts have of the sizes of nested specs, which may differ: what fits all entries."""
+    shapes = [(tuple(name.split("/")), tuple(spec.shape)) for name, spec in leaves.items()]
+    sizes: dict[tuple[str, ...], tuple[int, ...]] = {}
+    for role in ("observation", "action", "reward", "done"):
+        for path, more in groups.get(role, {}).items():
+            within = [shape for key, shape in shapes if key[: len(path)] == path]
+            if all(shape[: len(more)] == more for shape in within):
+                sizes.setdefault(path, more)
+    return sizes
 
 
 def check_dtypes(env: EnvBase, written: Mapping[Key, torch.Tensor]) -> None:

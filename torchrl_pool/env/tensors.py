@@ -95,9 +95,10 @@ class TensorMethods(EnvBase):
 
 def _as_choices(key: Key, action: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The same whole numbers: modules differ in what they make of one-hot vectors and indices."""
-    if not dtype.is_floating_point and not action.is_complex():
+    kinds = (dtype, action.dtype)
+    if not any(kind.is_floating_point or kind.is_complex for kind in kinds) and not action.is_meta:
         converted = action.to(dtype)
-        if torch.equal(converted.to(action.dtype), action):
+        if torch.equal(converted.to(action.dtype), action) and torch.equal(converted < 0, action < 0):
             return converted
     raise TypeError(f"{key!r}: expected dtype {dtype}, got {action.dtype}")
 

@@ -91,8 +91,7 @@ class Worker:
         adapter = self._made(env)
         spec = getattr(adapter.env, "spec", None)
         name = getattr(spec, "id", None) or type(adapter.env).__name__
-        group_map = getattr(adapter.env, "group_map", None) if adapter.specs else None
-        return Description(name, tuple(adapter.entries), adapter.specs, group_map and dict(group_map))
+        return Description(name, tuple(adapter.entries), adapter.specs, _group_map(adapter.env))
 
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
@@ -350,6 +349,17 @@ def _set_attribute(env: Any, name: str, value: Any) -> None:
         setattr(env, name, value)
     else:
         put(name, value)
+
+
+def _group_map(env: Any) -> dict[str, list[str]] | None:
+    """Which agents are in which group, where an env says so as TorchRL's wrappers do."""
+    try:
+        group_map = env.group_map
+    except Exception:
+        return None
+    if not isinstance(group_map, Mapping):
+        return None
+    return {str(group): [str(agent) for agent in agents] for group, agents in group_map.items()}
 
 
 def _picture(env: Any) -> Any:

@@ -31,7 +31,8 @@ class WorkerSet:
 
     Args:
         factories: what makes an env, or one such for each.
-        num_envs: number of envs, which the workers share as equally as can be.
+        num_envs: number of envs, which the processes share as equally as can be; this one, which has other
+            work besides, takes one less.
         num_processes: number of worker processes.
         has_local: whether this process takes a share, as the last of the workers.
         info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
@@ -56,7 +57,7 @@ class WorkerSet:
         self.respawns = respawns
         self._num_processes = num_processes
         count = num_processes + has_local
-        self.first_env = [num_envs * worker // count for worker in range(count + 1)]
+        self.first_env = _first_envs(num_envs, num_processes, has_local)
         self.processes: list[int] = []  # their descriptors, for the executor
         self._workers: list[WorkerProcess] = []
         self._counter = itertools.count(1)
@@ -306,6 +307,16 @@ class WorkerSet:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self._end()
+
+
+def _first_envs(num_envs: int, num_processes: int, has_local: bool) -> list[int]:
+    """Of each worker, and the number of envs."""
+    if num_processes == 0:
+        return [0, num_envs]
+    here = max(1, num_envs // (num_processes + 1) - 1) if has_local else 0
+    elsewhere = num_envs - here
+    first = [elsewhere * worker // num_processes for worker in range(num_processes + 1)]
+    return [*first, num_envs] if has_local else first
 
 
 def _memory_without_name() -> int:
