@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -210,8 +209,8 @@ class RolloutStorage:
         left_out: entries that the batches do not hold.
         differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
-        uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
         groups: what batch sizes of nested tensordicts have besides ``[N, T]``.
+        uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
         column_strides: from the strides of the outputs to those of all columns that the executor writes.
     """
 
@@ -225,8 +224,8 @@ class RolloutStorage:
         left_out: Collection[Key],
         differentiable: Collection[Key],
         pin_memory: bool,
+        groups: Groups,
         uploads: Uploads | None = None,
-        groups: Groups = MappingProxyType({}),
         column_strides: Callable[[list[int]], list[int]] = list,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps

@@ -31,14 +31,18 @@ def root_of_step(part: Part, tensordict: TensorDictBase) -> TensorDictBase:
     return root
 
 
+def with_preset(following: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
+    """``"next"`` with what the caller has put there and the env does not write."""
+    preset = tensordict.get("next", None)
+    return following if preset is None else following.update(preset.exclude(*following.keys(True, True)))
+
+
 def step(part: Part, tensordict: TensorDictBase, root: TensorDictBase) -> TensorDictBase | None:
     """What ``"next"`` becomes. None: an entry is not as the specs have it, which TorchRL deals with."""
     following = part.step(root)
     if following is None:
         return None
-    preset = tensordict.get("next", None)
-    if preset is not None:
-        following.update(preset.exclude(*following.keys(True, True)))
+    following = with_preset(following, tensordict)
     if part.rest:
         root = root.exclude("_step", "next")
         for transform in part.rest:

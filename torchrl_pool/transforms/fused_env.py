@@ -362,43 +362,32 @@ class FusedEnv(TracedResets, TransformedEnv):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         compiling = torch.compiler.is_compiling()
         native = traced_part(self) if compiling else self.native()
-        mask = tensordict.get("_step", None)
-        if mask is not None and (compiling or not mask.all()):
-            return self._torchrl_step(tensordict)
         root = foreign.root_of_step(native, tensordict)
-        if native.rest:
-            mask = root.get("_step", None)
-            if mask is not None and (compiling or not mask.all()):
-                return self._step_some(root, tensordict.get("next", None))
+        mask = root.get("_step", None)  # the caller's, or one that a transform has written
+        if mask is not None and (compiling or not mask.all()):
+            return self._torchrl_step(tensordict, root)
         following = foreign.step(native, tensordict, root)
-        return self._torchrl_step(tensordict) if following is None else following
+        return self._torchrl_step(tensordict, root) if following is None else following
 
     @no_part_of_a_graph("a step of some envs is made by TorchRL's code, which looks whether there are any")
-    def _step_some(self, root: TensorDictBase, preset: TensorDictBase | None) -> TensorDictBase:
-        """What TransformedEnv makes of a mask that transforms behind the native ones have written."""
+    def _torchrl_step(self, tensordict: TensorDictBase, root: TensorDictBase) -> TensorDictBase:
+        """What TransformedEnv does from where transforms behind the native ones have made the root."""
         native, env = self.native(), self.base_env
         native.hand_over()
         for transform in reversed(native.transforms):
             root = transform.inv(root)
-        mask = root.get("_step")
-        root = root.exclude("_step")
-        if not mask.any():
-            following: TensorDictBase = self._skip_tensordict(root)
-            return following
-        following = env._step(root.set("_step", mask))
-        if preset is not None:
-            following.update(preset.exclude(*following.keys(True, True)))
+        mask = root.get("_step", None)
+        if mask is not None:
+            root = root.exclude("_step")
+            if not mask.any():
+                skipped: TensorDictBase = self._skip_tensordict(root)
+                return skipped
+            if not mask.all():
+                root.set("_step", mask)
+        following = foreign.with_preset(env._step(root), tensordict)
         env._complete_done(env.full_done_spec, following)
         for transform in (*native.transforms, *native.rest):
             following = transform._step(root, following)
-        native.take_over()
-        return following
-
-    @no_part_of_a_graph("a step of some envs is made by TorchRL's code, which looks whether there are any")
-    def _torchrl_step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        native = self.native()
-        native.hand_over()
-        following: TensorDictBase = super()._step(tensordict)
         native.take_over()
         return following
 
