@@ -201,6 +201,10 @@ POLICIES = {
     "an MLP that shapes its results": lambda: TensorDictModule(
         MLP(SIZE, (ACTIONS, 2), num_cells=[4]), ["observation"], ["action"]
     ),
+    "layers that come twice": lambda: TensorDictModule(repeating(), ["observation"], ["action"]),
+    "an MLP whose activation is one object": lambda: TensorDictModule(
+        MLP(SIZE, ACTIONS, num_cells=[4, 4], activation_class=lambda: TANH), ["observation"], ["action"]
+    ),
     "a network with a hook inside": lambda: TensorDictModule(louder(), ["observation"], ["action"]),
 }
 
@@ -209,6 +213,14 @@ class ParameterPolicy(TensorDictModule):
     def __init__(self):
         weights = nn.Parameter(torch.zeros(6, ACTIONS))
         super().__init__(lambda x: (weights, x), ["observation"], ["action", "seen"])
+
+
+TANH = nn.Tanh()
+
+
+def repeating():
+    square = nn.Linear(SIZE, SIZE)
+    return nn.Sequential(square, TANH, square, TANH, nn.Linear(SIZE, ACTIONS))
 
 
 def louder():

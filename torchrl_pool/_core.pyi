@@ -114,6 +114,9 @@ class Chain:
     @property
     def num_phases(self) -> int: ...
 
+# namespace, name, object; of a list, a copy
+def is_unchanged(watched: Sequence[tuple[Any, Any, Any, list[Any] | None]]) -> bool: ...
+
 class stages:  # a module
     class Parameter:
         @overload

@@ -79,6 +79,7 @@ class DQNUpdate(TargetUpdate):
     ) -> None:
         self.check(loss)
         self.network = Networks(loss.value_network, list(loss.value_network)[:-1])
+        self.networks = (self.network,)
         self.observed: list[Any] = read_first(self.network.calls)
         super().__init__(
             loss,

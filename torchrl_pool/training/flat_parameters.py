@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from torchrl_pool import _core
 
 
 def flatten_parameters(parameters: Iterable[nn.Parameter]) -> nn.Parameter:
@@ -58,26 +61,83 @@ def shrinking(gradient: torch.Tensor, max_norm: float) -> torch.Tensor:
     return (max_norm / (norm + 1e-6)).clamp_max(1.0)
 
 
+class Pieces:
+    """Parameters as parts of the tensors that an update reads and writes, for as long as they are that.
+
+    Args:
+        named: all parameters of the networks, by name; those that do not learn (``requires_grad=False``)
+            stay where they are.
+        flat: made of those that learn.
+
+    Raises:
+        RuntimeError: by :meth:`check`, see there.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, torch.Tensor]], flat: nn.Parameter) -> None:
+        self._flat, self._flat_grad = flat, flat.grad
+        self._pieces = [(name, one, one.data_ptr(), one.requires_grad, one.grad) for name, one in named]
+
+    def check(self) -> None:
+        """Gives gradients back that somebody's ``zero_grad()`` has taken away: updates set them to zero.
+
+        Raises:
+            RuntimeError: a parameter lies elsewhere, as after ``to()`` or ``double()``, or has been frozen or
+                freed: what is learned here would not be what is called there.
+        """
+        if self._flat.grad is not self._flat_grad:
+            self._flat.grad = self._flat_grad
+        for name, parameter, address, learns, grad in self._pieces:
+            if parameter.data_ptr() != address:
+                raise RuntimeError(f"{name!r} was moved after the update was made of it: make another one")
+            if parameter.requires_grad is not learns:
+                done = "frozen" if learns else "freed"
+                raise RuntimeError(f"{name!r} was {done} after the update was made of it: make another one")
+            if parameter.grad is not grad and learns:
+                parameter.grad = grad
+
+
 class FlatUpdate:
     """What updates have in common whose optimiser steps one flat parameter.
 
+    Parameters that do not learn (``requires_grad=False``) when it is made are left alone.
+
     Args:
-        parameters: those of the networks that learn.
-        optimizer: makes the optimiser of a list with the one tensor that they become.
+        networks: those that learn.
+        optimizer: makes the optimiser of a list with the one tensor that their parameters become.
     """
 
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        networks: nn.Module,
         optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
     ) -> None:
-        self._flat = flatten_parameters(parameters)
+        named = dict(networks.named_parameters())
+        self._own = {name: one for name, one in named.items() if one.requires_grad}
+        self._flat = flatten_parameters(self._own.values())
+        self._pieces = Pieces(named.items(), self._flat)
+        self._watched: list[tuple[Any, Any, Any, None]] = [
+            (module._parameters, name, one, None)
+            for module in networks.modules()
+            for name, one in module._parameters.items()
+        ]
         if isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(
                 "optimizer: expected what makes one of parameters, such as functools.partial("
                 f"{type(optimizer).__name__}, lr=3e-4), got one that has been made"
             )
         self.optimizer = optimizer([self._flat])
+
+    def _gradient_memory(self) -> torch.Tensor:
+        """Where the gradient of all parameters goes, which are still those that this was made of."""
+        if not _core.is_unchanged(self._watched):
+            raise RuntimeError(
+                "a parameter was replaced after the update was made of it, as load_state_dict(..., "
+                "assign=True) does: make another one"
+            )
+        self._pieces.check()
+        grad = self._flat.grad
+        assert grad is not None
+        return grad
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and the optimiser's state."""
@@ -88,3 +148,17 @@ class FlatUpdate:
         with torch.no_grad():
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
+
+
+def refuse_counting(networks: nn.Module) -> None:
+    """Refuses layers that change what they keep while a gradient is made of them as functions.
+
+    Raises:
+        ValueError: a layer of batch normalisation in train mode that keeps running statistics.
+    """
+    for name, layer in networks.named_modules():
+        if isinstance(layer, _NormBase) and layer.training and layer.track_running_stats:
+            raise ValueError(
+                f"loss: {type(layer).__name__} {name!r} changes its statistics with each call in train mode, "
+                "which cannot be part of this gradient: call eval() on it, or use LayerNorm"
+            )

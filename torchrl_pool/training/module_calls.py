@@ -77,6 +77,12 @@ def called_in_pieces(
     return {key: torch.cat(parts) for key, parts in found.items()}
 
 
-def distinct(calls: Iterable[Call]) -> list[Call]:
-    """The calls in their order, each but once."""
-    return list({(id(one.network), tuple(one.in_keys), tuple(one.out_keys)): one for one in calls}.values())
+def with_critic(policy: Iterable[Call], critic: Iterable[Call]) -> list[Call]:
+    """A policy's calls and then a critic's, but for those that the policy makes, too: of a common trunk."""
+
+    def what(one: Call) -> object:
+        return id(one.network), tuple(one.in_keys), tuple(one.out_keys)
+
+    calls = list(policy)
+    made = set(map(what, calls))
+    return [*calls, *(one for one in critic if what(one) not in made)]

@@ -13,9 +13,9 @@ from torchrl.objectives import ClipPPOLoss
 
 from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
+from torchrl_pool.training.flat_parameters import FlatUpdate, refuse_counting, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
-from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, distinct, networks_of
+from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, networks_of, with_critic
 from torchrl_pool.training.traced_once import TracedOnce
 
 ADVANTAGE = 2  # its place among the columns
@@ -89,8 +89,7 @@ class PPOUpdate(FlatUpdate):
         self.loss, self.max_grad_norm = loss, max_grad_norm
         self._terms, self.sequence_length = _Terms(loss, sequence_length), sequence_length
         self.gradient_accumulation = gradient_accumulation
-        self._own = dict(self._terms.named_parameters())
-        super().__init__(self._own.values(), optimizer)
+        super().__init__(self._terms, optimizer)
         self._compiled = TracedOnce(self._gradient, compile=True) if compile else None
 
     @torch.no_grad()
@@ -131,8 +130,7 @@ class PPOUpdate(FlatUpdate):
         Returns:
             ``"loss_objective"``, ``"loss_critic"`` and ``"loss_entropy"``, detached, as the loss names them.
         """
-        grad = self._flat.grad
-        assert grad is not None
+        grad = self._gradient_memory()
         inputs = [indices, *columns, *self._terms.coefficients()]
         if self._compiled is not None:
             gradient, losses = self._compiled(self._flat.detach(), *inputs)
@@ -197,6 +195,7 @@ class PPOUpdate(FlatUpdate):
 
     def _gradient(self, flat: torch.Tensor, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The clipped gradient of all parameters as one tensor, and the losses: what is compiled."""
+        refuse_counting(self._terms)
 
         def total(
             flat: torch.Tensor, share: float, part: list[torch.Tensor]
@@ -235,7 +234,7 @@ class _Terms(nn.Module):
         policy = list(actor.module)[:-1]
         self.policy_calls = [one for part in policy for one in networks_of(part, sequence_length)]
         # A trunk that both have is called once.
-        self.calls = distinct([*self.policy_calls, *networks_of(critic, sequence_length)])
+        self.calls = with_critic(self.policy_calls, networks_of(critic, sequence_length))
         self.networks = nn.ModuleList(one.network for one in self.calls)
         self.observed: list[Any] = read_first(self.calls)
 

@@ -94,6 +94,7 @@ class SACUpdate(TargetUpdate):
         self.density, self.generator = density, generator
         self.actor = Networks(loss.actor_network, list(loss.actor_network.module)[:-1])
         self.critic = Networks(loss.qvalue_network, [loss.qvalue_network])
+        self.networks = self.actor, self.critic
         self.copies = loss.num_qvalue_nets
         self.learns_alpha = isinstance(loss.log_alpha, nn.Parameter)
         keys = loss.tensor_keys

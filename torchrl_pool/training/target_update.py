@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.objectives import LossModule
 
-from torchrl_pool.training.flat_parameters import flatten_parameters
+from torchrl_pool.training.flat_parameters import Pieces, flatten_parameters, refuse_counting
 from torchrl_pool.training.module_calls import Tensors, call, networks_of
 from torchrl_pool.training.traced_once import TracedOnce
 
@@ -55,20 +55,25 @@ class FlatWeights:
 
     Args:
         entries: by name; copies of a network that are stacked in the first dimension have a number of copies.
+        learned: the names of those that become one tensor; the others stay where they are.
     """
 
-    def __init__(self, entries: Sequence[tuple[str, torch.Tensor, int]]) -> None:
-        self.pieces = [
-            (f"{copy}.{name}" if copies else name, tensor.shape[1:] if copies else tensor.shape)
-            for name, tensor, copies in entries
-            for copy in range(max(copies, 1))
-        ]
-        self.flat = flatten_parameters([tensor for _, tensor, _ in entries])  # type: ignore[misc]
+    def __init__(self, entries: Sequence[tuple[str, torch.Tensor, int]], learned: Set[str]) -> None:
+        own = [entry for entry in entries if entry[0] in learned]
+        self.flat = flatten_parameters([tensor for _, tensor, _ in own])  # type: ignore[misc]
+        self._shapes = {name: one.shape for entry in own for name, one in _copies(*entry)}
+        others = [entry for entry in entries if entry[0] not in learned]
+        self._others = {name: one.detach() for entry in others for name, one in _copies(*entry)}
 
     def split(self, flat: torch.Tensor) -> Weights:
-        """The pieces of a tensor that is laid out like these."""
-        parts = torch.split(flat, [shape.numel() for _, shape in self.pieces])
-        return {name: part.view(shape) for (name, shape), part in zip(self.pieces, parts, strict=True)}
+        """The pieces of a tensor that is laid out like these, and what does not learn."""
+        parts = torch.split(flat, [shape.numel() for shape in self._shapes.values()])
+        pieces = {n: part.view(shape) for (n, shape), part in zip(self._shapes.items(), parts, strict=True)}
+        return pieces | self._others
+
+
+def _copies(name: str, tensor: torch.Tensor, copies: int) -> list[tuple[str, torch.Tensor]]:
+    return [(f"{i}.{name}", tensor[i]) for i in range(copies)] if copies else [(name, tensor)]
 
 
 def entries_of(
@@ -101,7 +106,8 @@ def below(weights: Weights, prefix: str) -> Weights:
 class TargetUpdate(ABC):
     """Does with tensors and indices what a loss, ``backward()``, ``step()`` and SoftUpdate do.
 
-    Algorithms define :meth:`losses` of weights and tensors, and :attr:`observed`, before they are built.
+    Algorithms define :meth:`losses` of weights and tensors, and :attr:`networks` and :attr:`observed`, before
+    they are built. Parameters that do not learn then (``requires_grad=False``) are left alone.
 
     Args:
         loss: whose networks are updated.
@@ -114,6 +120,7 @@ class TargetUpdate(ABC):
             operations of the first update are made again, without the Python code around them.
     """
 
+    networks: Sequence[Networks]
     observed: list[Any]
     names: tuple[str, ...]
 
@@ -131,11 +138,12 @@ class TargetUpdate(ABC):
         if compile not in (True, False, "trace"):
             raise ValueError(f"compile: expected True, False or 'trace', got {compile!r}")
         self.loss, self.tau, self.target_every = loss, tau, target_every
-        self._own, self._targets = FlatWeights(own), FlatWeights(targets)
+        learned = {name: tensor.numel() for name, tensor, _ in own if tensor.requires_grad}
+        self._own, self._targets = FlatWeights(own, learned.keys()), FlatWeights(targets, learned.keys())
         self.parameters, self.targets = self._own.flat, self._targets.flat.detach()
-        start = sum(
-            tensor.numel() for name, tensor, _ in own[: [name for name, *_ in own].index(targets[0][0])]
-        )
+        self._pieces = Pieces([(name, tensor) for name, tensor, _ in own], self.parameters)
+        followed = list(learned).index(next(name for name, *_ in targets if name in learned))
+        start = sum(list(learned.values())[:followed])
         self._followed = self.parameters.detach()[start : start + self.targets.numel()]
         self.optimizer = optimizer([self.parameters])
         keys = loss.tensor_keys
@@ -190,6 +198,7 @@ class TargetUpdate(ABC):
         *more: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         """Learns from some rows of the columns; returns the losses and the errors, detached."""
+        self._pieces.check()
         flat, grad = self.parameters.detach(), self.parameters.grad
         assert grad is not None
         inputs = [self.targets, indices, *more, *([] if weights is None else [weights]), *columns]
@@ -208,6 +217,9 @@ class TargetUpdate(ABC):
         return {**dict(zip(self.names, losses.unbind(), strict=True)), "td_error": error}
 
     def _gradient(self, num_more: int, weighted: bool) -> Callable[..., Any]:
+        for networks in self.networks:
+            refuse_counting(networks)
+
         def gradient(
             flat: torch.Tensor, targets: torch.Tensor, indices: torch.Tensor, *inputs: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -14,7 +14,7 @@ from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
-from torchrl_pool.training.module_calls import Tensors, call, distinct, networks_of
+from torchrl_pool.training.module_calls import Tensors, call, networks_of, with_critic
 from torchrl_pool.training.vtrace import vtrace_targets
 
 
@@ -83,10 +83,9 @@ class VTraceUpdate(FlatUpdate):
         critic = networks_of(loss.critic_network)
         heads = [one for part in list(loss.actor_network.module)[:-1] for one in networks_of(part)]
         # A trunk that both have is called once.
-        self._calls, self._critic = distinct([*heads, *critic]), critic
+        self._calls, self._critic = with_critic(heads, critic), critic
         self._observed: list[Any] = read_first(self._calls)
-        networks = nn.ModuleList(one.network for one in self._calls)
-        super().__init__(dict(networks.named_parameters()).values(), optimizer)
+        super().__init__(nn.ModuleList(one.network for one in self._calls), optimizer)
 
     def __call__(self, *parts: TensorDictBase) -> dict[str, torch.Tensor]:
         """Updates the networks with some envs' steps.
@@ -98,8 +97,7 @@ class VTraceUpdate(FlatUpdate):
         Returns:
             ``"loss_objective"``, ``"loss_critic"`` and ``"loss_entropy"``, detached, the parts' mean.
         """
-        grad = self._flat.grad
-        assert grad is not None
+        grad = self._gradient_memory()
         grad.zero_()
         total = torch.zeros(3)
         for part in parts:

@@ -83,7 +83,6 @@ class Chain:
         self.remembered_keys = [key for key in self.root_keys if key in seen and key not in program.flags]
         self.carried = program.carried
         self.inverse = program.inverse
-        self.watched = program.watched
         self._places = [one for one in program.watched if isinstance(one[0], Place)]
         self.has_phases = self.core.num_phases > 1
         self._kept_alive = program.kept_alive
@@ -102,7 +101,7 @@ class Chain:
 
     def check_in_place(self) -> None:
         """Raises RuntimeError: what a transform keeps is not where the executor reads and writes it."""
-        if not is_unchanged(self._places):
+        if not _core.is_unchanged(self._places):
             raise RuntimeError(
                 "what a transform keeps was moved while a batch was collected, as by share_memory_(): do it "
                 "between batches"
@@ -250,6 +249,8 @@ class Inputs:
     def __init__(self, chain: Chain) -> None:
         self._env = chain.program.env
         self.carried = chain.carried
+        self._carried = [(one, one.key, one.dtype, one.shape) for one in chain.carried]
+        self._carries_nested = any(type(one.key) is not str for one in chain.carried)
         self._inverse = list(reversed(chain.inverse))
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
         self._changes_nested = any(type(key) is not str for key in keys)
@@ -269,11 +270,12 @@ class Inputs:
         """
         carried: list[Any] = []  # None: an entry that may be missing, and is
         away = False
-        for one in self.carried:
-            key = one.key
-            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+        # The dictionary itself, where there is one, answers in a fraction of a tensordict's time.
+        get = root._tensordict.get if type(root) is TensorDict and not self._carries_nested else root.get
+        for one, key, dtype, shape in self._carried:
+            value: Any = get(key, None)
             if one.may_be_next:
-                following = root._get_str("next", None)
+                following = get("next", None)
                 if following is not None:
                     value = following.get(key, value)
             if value is None:
@@ -281,8 +283,10 @@ class Inputs:
                     return None
                 carried.append(None)
                 continue
-            shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
-            if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
+            if num_rows is not None:
+                shape = torch.Size((num_rows, *shape[1:]))
+            # What a tensor of the last call is may have changed, too: by set_(), say.
+            if type(value) is not torch.Tensor or value.dtype is not dtype or value.shape != shape:
                 return None
             if value.requires_grad:
                 return None  # what TorchRL makes of it knows where it comes from
@@ -331,10 +335,3 @@ def _inverted(transform: Transform, root: TensorDictBase) -> TensorDictBase:
         value = transform._inv_apply_transform(value)
         root._set_str(key, value, validated=True, inplace=False, non_blocking=False)
     return root
-
-
-def is_unchanged(watched: Sequence[tuple[Any, Any, Any]]) -> bool:
-    for namespace, name, value in watched:  # noqa: SIM110
-        if namespace.get(name) is not value:
-            return False
-    return True

@@ -21,7 +21,7 @@ from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.env.traced import TracedResets, no_part_of_a_graph
 from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms import foreign
-from torchrl_pool.transforms.chain import ChainAllocator, Inputs, is_unchanged
+from torchrl_pool.transforms.chain import ChainAllocator, Inputs
 from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
 from torchrl_pool.transforms.step_into import StepIntoBatch
 from torchrl_pool.transforms.traced_part import Traced, TracedPart, traced_part
@@ -283,7 +283,7 @@ class FusedEnv(TracedResets, TransformedEnv):
     def fusion(self) -> Fusion:
         """What becomes of the transforms as they now are."""
         fusion: Fusion | None = self.__dict__["_fusion"]
-        if fusion is None or not is_unchanged(fusion.watched):
+        if fusion is None or not _core.is_unchanged(fusion.watched):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
@@ -299,7 +299,7 @@ class FusedEnv(TracedResets, TransformedEnv):
     def native(self) -> NativePart:
         """The pool with the transforms that run natively, be it none."""
         fusion = self.__dict__["_fusion"]
-        if fusion is None or not is_unchanged(fusion.watched):
+        if fusion is None or not _core.is_unchanged(fusion.watched):
             self.fusion()
         part: NativePart = self.__dict__["_part"]
         return part

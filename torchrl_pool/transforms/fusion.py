@@ -9,19 +9,7 @@ from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.transforms.chain import Chain
 from torchrl_pool.transforms.native import NATIVE
-from torchrl_pool.transforms.program import NotNative, Program
-
-
-class Lists:
-    """Whether lists, of keys mostly, still hold what they held: those in which something is put in place."""
-
-    def __init__(self, lists: list[list[object]]) -> None:
-        self._lists, self._copies = lists, [list(one) for one in lists]
-
-    def get(self, name: str) -> bool:
-        del name
-        return self._lists == self._copies
-
+from torchrl_pool.transforms.program import NotNative, Program, Watched, watched_name
 
 # What a native form stands for, and an instance may have of its own.
 _METHODS = {"_apply_transform", "_call", "_step", "_reset", "_inv_apply_transform", "_inv_call"}
@@ -35,7 +23,7 @@ class Fusion:
     native: list[Transform]  # the first ones
     rest: list[Transform]  # TorchRL runs these
     why_not: str  # why the first of the rest is not native; empty: there is no rest
-    watched: list[tuple[object, object, object]]
+    watched: list[Watched]  # what they were made from
 
     @property
     def num_native(self) -> int:
@@ -61,7 +49,6 @@ def fuse_chain(env: TransformedEnv) -> Fusion:
     transforms = transforms_of(env)
     programs, why_not = _programs(base, transforms)
     watched = [*_composition(env, transforms), *programs[-1].watched]
-    watched.append((Lists([value for _, _, value in watched if type(value) is list]), "", True))
     while num_native := len(programs) - 1:
         misfit = programs[-1].fits(_env_behind(env, transforms, num_native))
         if misfit is None:
@@ -100,11 +87,10 @@ def _env_behind(env: TransformedEnv, transforms: list[Transform], count: int) ->
     return parent
 
 
-def _composition(env: TransformedEnv, transforms: list[Transform]) -> list[tuple[object, object, object]]:
-    watched: list[tuple[object, object, object]] = [(env._modules, "_transform", env.transform)]
+def _composition(env: TransformedEnv, transforms: list[Transform]) -> list[Watched]:
+    watched: list[Watched] = [watched_name(env._modules, "_transform")]
     if type(env.transform) is Compose:
         modules = env.transform.transforms._modules
-        watched += [(modules, name, module) for name, module in modules.items()]
-        watched.append((modules, str(len(transforms)), None))
-        watched.append((env.transform._modules, "transforms", env.transform.transforms))
+        watched += [watched_name(modules, name) for name in (*modules, str(len(transforms)))]
+        watched.append(watched_name(env.transform._modules, "transforms"))
     return watched

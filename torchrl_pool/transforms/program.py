@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torchrl.envs import EnvBase, Transform
@@ -94,6 +94,16 @@ class Instruction:
     at_resets: bool
 
 
+# Namespace, name, and what the name stands for; of a list, also what it holds.
+Watched: TypeAlias = tuple[Any, Any, Any, list[Any] | None]
+
+
+def watched_name(namespace: Any, name: Any) -> Watched:
+    """A name that has to go on standing for what it now stands for."""
+    value = namespace.get(name)
+    return namespace, name, value, list(value) if type(value) is list else None
+
+
 class Place:
     """Whether a tensor still lies where it lay, and asks for no gradient.
 
@@ -117,8 +127,8 @@ class Program:
     carried: list[Carried] = field(default_factory=list)
     carried_values: list[Value] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
-    # What must still be there, and the same, for the program to hold: (namespace, name, object).
-    watched: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    # What must still be there, and the same, for the program to hold.
+    watched: list[Watched] = field(default_factory=list)
     inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
     kept_alive: list[Any] = field(default_factory=list)
     repeat: Repeat | None = None
@@ -246,7 +256,7 @@ class Program:
     def watch(self, namespace: Any, *names: Any) -> None:
         """The program holds as long as these names stand for what they now stand for."""
         for name in names:
-            self.watched.append((namespace, name, namespace.get(name)))
+            self.watched.append(watched_name(namespace, name))
 
     def parameter(self, tensor: torch.Tensor | None, row_shape: torch.Size) -> Any:
         """A tensor of the user's, which stages read where it lies."""
@@ -265,7 +275,7 @@ class Program:
         if tensor.requires_grad:
             raise NotNative("a gradient of what it keeps is asked for")
         place = Place(tensor)
-        self.watched.append((place, "", True))
+        self.watched.append(watched_name(place, ""))
         self.kept_alive.append(tensor)
         return place.address
 

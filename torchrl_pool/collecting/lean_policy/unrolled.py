@@ -43,7 +43,8 @@ def _calls(network: Any, num_inputs: int) -> list[Callable[..., Any]]:
         return [network]
     forward = type(network).forward
     if forward is nn.Sequential.forward or (_only_calls(network) and num_inputs == 1):
-        return [call for inner in network.children() for call in _calls(inner, 1)] or [network]
+        layers = network._modules.values()  # with one that comes twice, which children() names but once
+        return [call for inner in layers for call in _calls(inner, 1)] or [network]
     return [network.forward]
 
 

@@ -118,7 +118,7 @@ def address_of_state(program: Program, where: Any, key: Key, shape: torch.Size, 
         raise NotNative(f"its {key!r} is {tensor!r}, expected {dtype} {list(shape)}")
     if not tensor.is_cpu or not tensor.is_contiguous():
         raise NotNative(f"its {key!r} is on {tensor.device}, or not contiguous")
-    program.watched.append((where, key, tensor))
+    program.watch(where, key)
     return program.address_of(tensor)
 
 
