@@ -1,5 +1,7 @@
 """Entries in tensordicts of their own take the fast road, and come out as on TorchRL's."""
 
+from functools import partial
+
 import pytest
 import torch
 from building import build_plugin
@@ -9,7 +11,19 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
-from torchrl.envs import Compose, InitTracker, RenameTransform, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs import (
+    CatTensors,
+    Compose,
+    ExcludeTransform,
+    InitTracker,
+    RenameTransform,
+    RewardSum,
+    SelectTransform,
+    StepCounter,
+    Transform,
+    TransformedEnv,
+    VecNormV2,
+)
 from torchrl.envs.utils import RandomPolicy
 
 from torchrl_pool import PoolCollector, PoolEnv, fuse, load_plugin
@@ -194,3 +208,47 @@ def test_a_step_finds_them():
     env.full_observation_spec["observation"] = Unbounded((N, 4), dtype=torch.float64)
     with pytest.raises(TypeError, match="float"):
         env.step_and_maybe_reset(env.rand_action(root))
+
+
+class Watching(Transform):
+    """TorchRL runs it, and does nothing with it."""
+
+    def _reset(self, tensordict, tensordict_reset):
+        return tensordict_reset
+
+
+EMPTYING = {
+    "CatTensors": lambda keys: CatTensors(keys, "all"),
+    "RenameTransform": lambda keys: RenameTransform(keys, [f"own_{i}" for i in range(len(keys))]),
+    "ExcludeTransform": lambda keys: ExcludeTransform(*keys),
+}
+
+
+@pytest.mark.parametrize("make", EMPTYING.values(), ids=EMPTYING)
+def test_tensordicts_without_entries_are_on_no_road(make):
+    """TorchRL's code leaves them behind, the executor has none."""
+    env = PoolEnv("Dict-v0", N, max_episode_steps=4, seed=0)
+    keys = [key for key in env.observation_spec.keys(True, True) if key[0] == "sensors"]
+    floats = [key for key in keys if env.observation_spec[key].dtype == torch.float32]
+    norm = VecNormV2(["position"], reduce_batch_dims=True)
+    assert floats
+    for transforms in ([make(keys), norm, Watching()], [make(keys), StepCounter()]):
+        if transforms[0].out_keys == ["all"]:
+            transforms[0] = make(floats)
+            transforms.insert(1, ExcludeTransform(*(set(keys) - set(floats))))
+        fused = fuse(TransformedEnv(PoolEnv("Dict-v0", N, max_episode_steps=4, seed=0), Compose(*transforms)))
+        rollout = fused.rollout(9, break_when_any_done=False)
+        assert type(rollout) is TensorDict
+        assert "sensors" not in set(rollout["next"].keys())
+        root = fused.rand_action(fused.reset())
+        some = fused.step(root.clone().set("_step", torch.arange(N) < 2))["next"]
+        assert set(some.keys()) == set(rollout["next"].keys())
+
+
+@pytest.mark.parametrize("wrap", [plain, fuse])
+def test_a_tensordict_is_selected_as_a_whole(wrap):
+    make = partial(PoolEnv, "Dict-v0", N, seed=0)
+    env = wrap(TransformedEnv(make(), Compose(SelectTransform("sensors"), StepCounter())))
+    expected = {key for key in make().observation_spec.keys(True, True) if key[0] == "sensors"}
+    assert {key for key in env.reset().keys(True, True) if key[0] == "sensors"} == expected
+    assert {key for key in env.rollout(2)["next"].keys(True, True) if key[0] == "sensors"} == expected

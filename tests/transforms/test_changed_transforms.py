@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 
 import pytest
 import torch
@@ -251,6 +251,37 @@ def test_methods_of_an_instances_own_are_torchrls():
     sign = t.SignTransform(in_keys=["reward"])
     sign._apply_transform = lambda reward: reward * 7
     assert (play(fuse(over_pool(sign)))["next", "reward"] == 7).all()
+
+
+def test_methods_that_an_instance_is_given_later_are_torchrls():
+    def change(transform):
+        transform._apply_transform = lambda reward: reward * 7
+
+    assert (
+        play_twice(fuse(over_pool(t.SignTransform(in_keys=["reward"]))), change)["next", "reward"] == 7
+    ).all()
+
+
+@pytest.mark.parametrize("most", [4.0, 3.5, 1e3, nan, inf])
+def test_a_limit_of_steps_that_is_no_int(most):
+    expected = play(over_pool(t.StepCounter(most)), 9)
+    assert_same(play(fuse(over_pool(t.StepCounter(most))), 9), expected)
+
+    def change(transform):
+        transform.max_steps = most
+
+    changed = play_twice(fuse(over_pool(t.StepCounter(100))), change)
+    assert_same(changed, play_twice(over_pool(t.StepCounter(100)), change))
+
+
+def test_what_is_taken_out_of_a_chain_leaves_its_specs():
+    """TorchRL's own pop() leaves those that the env remembers."""
+    env = fuse(over_pool(t.StepCounter(), t.RewardSum()))
+    play(env, 3)
+    env.transform.pop(0)
+    assert "step_count" not in set(play(env, 3).keys())
+    assert env.fusion().num_native == 1
+    assert "step_count" not in set(env.full_observation_spec.keys())
 
 
 def test_a_key_that_is_renamed_over_keeps_its_place():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,6 +63,8 @@ class Chain:
         self.num_columns = num_pool + len(columns)
         self.positions = [index_of(value) for value in final.values()]
         self.root_keys = [key for key, value in final.items() if value.at_resets]
+        # Tensordicts of the pool of whose entries none is left, the innermost first.
+        self.emptied = sorted(_groups_of(pool_values) - _groups_of(final), key=len, reverse=True)
         self.root_positions = [index_of(final[key]) for key in self.root_keys]
         self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
         # Of these, a reset of some envs shows the others' latest values to whoever comes behind the chain ...
@@ -107,11 +109,23 @@ class Chain:
                 "between batches"
             )
 
+    def without_emptied(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What TorchRL's code has made, which leaves tensordicts behind that have no entries any more."""
+        for path in self.emptied:
+            group = tensordict.get(path, None)
+            if group is not None and group.is_empty():
+                tensordict.del_(path)
+        return tensordict
+
     def spread(self, of_entries: list[int], columns: list[int]) -> list[int]:
         """A number for each column: those of entries in the places of others."""
         for position, number in zip(self.positions, of_entries, strict=True):
             columns[position] = number
         return columns
+
+
+def _groups_of(keys: Iterable[Key]) -> set[tuple[str, ...]]:
+    return {key[:depth] for key in keys if isinstance(key, tuple) for depth in range(1, len(key))}
 
 
 def _one_column_each(program: Program) -> dict[Key, Value]:

@@ -122,7 +122,7 @@ class NativePart:
         for transform in self.transforms:
             root = transform._reset(source, root)
         self.take_over()
-        return root
+        return self.chain.without_emptied(root)
 
     def step(self, root: TensorDictBase) -> TensorDict | None:
         """A step of all envs. None: an entry is not as the specs have it, which TorchRL deals with."""
@@ -284,6 +284,8 @@ class FusedEnv(TracedResets, TransformedEnv):
         """What becomes of the transforms as they now are."""
         fusion: Fusion | None = self.__dict__["_fusion"]
         if fusion is None or not _core.is_unchanged(fusion.watched):
+            if fusion is not None:
+                super().empty_cache()  # TorchRL does so at append_transform(), but not at pop()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
                 fusion = fuse_chain(self)
@@ -386,7 +388,10 @@ class FusedEnv(TracedResets, TransformedEnv):
                 root.set("_step", mask)
         following = foreign.with_preset(env._step(root), tensordict)
         env._complete_done(env.full_done_spec, following)
-        for transform in (*native.transforms, *native.rest):
+        for transform in native.transforms:
+            following = transform._step(root, following)
+        following = native.chain.without_emptied(following)
+        for transform in native.rest:
             following = transform._step(root, following)
         native.take_over()
         return following

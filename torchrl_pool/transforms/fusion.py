@@ -43,7 +43,10 @@ def is_fusible(env: EnvBase) -> bool:
 
 
 def fuse_chain(env: TransformedEnv) -> Fusion:
-    """Translates the transforms of an env that is fusible."""
+    """Translates the transforms of an env that is fusible.
+
+    Specs that the env remembers are looked at: they must be those of its transforms.
+    """
     base = env.base_env
     assert isinstance(base, PoolEnv)
     transforms = transforms_of(env)
@@ -65,6 +68,7 @@ def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program]
     for transform in transforms:
         program = programs[-1].copy()
         describe = NATIVE.get(type(transform))
+        program.watch(transform.__dict__, *_METHODS)
         try:
             if describe is None:
                 raise NotNative(f"no native form of {type(transform).__name__} is known")

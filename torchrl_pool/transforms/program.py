@@ -201,7 +201,17 @@ class Program:
             raise NotNative(f"it removes the flag {key!r}")
         if any(one.key == key for one in self.carried):
             raise NotNative(f"it removes {key!r}, which the next step goes on with")
+        self.refuse_group(key)
         self.entries.pop(key, None)
+
+    def refuse_group(self, key: Key) -> None:
+        """Raises NotNative: the key is that of a tensordict with entries, not of one of them."""
+        path = (key,) if isinstance(key, str) else tuple(key)
+        if any(
+            isinstance(one, tuple) and len(one) > len(path) and one[: len(path)] == path
+            for one in self.entries
+        ):
+            raise NotNative(f"{key!r} is a tensordict of entries")
 
     def add(
         self,

@@ -128,6 +128,8 @@ def select(transform: SelectTransform, program: Program) -> None:
     parent = transform.parent
     rewards, flags = list(parent.reward_keys), list(parent.done_keys)
     kept = [*transform.selected_keys]
+    for key in kept:
+        program.refuse_group(key)
     kept += [*(rewards if transform.keep_reward_keys else []), *(flags if transform.keep_done_keys else [])]
     kept += parent.state_spec.keys(True, True)
     if missing := [key for key in (*rewards, *flags) if key not in kept]:

@@ -17,6 +17,9 @@ def step_counter(transform: StepCounter, program: Program) -> None:
         raise NotNative("it truncates episodes that are not done then (update_done=False)")
     if transform.max_steps is not None and transform.max_steps < 1:
         raise NotNative(f"its max_steps is {transform.max_steps}")
+    most = transform.max_steps or 0
+    if not isinstance(most, int) or most >= 1 << 62:
+        raise NotNative(f"its max_steps is {most!r}")
     if transform.truncated_key != "truncated":
         raise NotNative(f"it writes the flag {transform.truncated_key!r}, which the pool does not have")
     if len(transform.all_truncated_keys) > 1:
@@ -33,7 +36,7 @@ def step_counter(transform: StepCounter, program: Program) -> None:
         shows_others=False,
         before=before,
         out=out,
-        max_steps=transform.max_steps or 0,
+        max_steps=most,
         truncated=program.read("truncated"),
         done=program.read("done") if transform.update_done else None,
     )
