@@ -419,3 +419,9 @@ def test_a_collector_goes_on_from_another_ones_state(tmp_path):
         assert (next(batches) == batch).all()
     with pytest.raises(ValueError, match="expected 3 simulators, got 1"):
         load_collector_state(other, {"simulators": [b""]})
+
+
+def test_trajectories_that_have_not_ended_are_in_no_state():
+    collector = PoolCollector(PoolEnv("CartPole-v1", 2), frames_per_batch=8, trajs_per_batch=2)
+    with pytest.raises(ValueError, match="trajs_per_batch"):
+        collector_state(collector)

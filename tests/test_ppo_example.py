@@ -260,3 +260,13 @@ def test_wrong_options(arguments, message, capsys):
         PROGRAM.main(arguments)
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_is_no_checkpoint(tmp_path, capsys):
+    hello = tmp_path / "hello.pt"
+    hello.write_bytes(b"hello\n")
+    for path, message in ((hello, "which torch.load cannot read"), (tmp_path, "got a folder")):
+        with pytest.raises(SystemExit) as exit_info:
+            PROGRAM.main(["--resume", str(path)])
+        assert exit_info.value.code == 2
+        assert message in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import torch
@@ -70,4 +71,5 @@ def main(steps: int = 200) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Plays Ant-v5 rebuilt in torch beside the original.").parse_args()
     main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from functools import partial
 from typing import Any
@@ -101,4 +102,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Trains a cart-pole of ten lines of XML.").parse_args()
     main()

@@ -6,6 +6,7 @@ Each episode has another robot: other masses, another friction.
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import torch
@@ -92,4 +93,5 @@ def main(num_envs: int = 64) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Shows how long a quadruped stands that is pushed.").parse_args()
     main()

@@ -6,7 +6,6 @@ import csv
 import importlib.util
 import json
 import os
-import pickle
 import signal
 import threading
 import time
@@ -71,7 +70,7 @@ class Clock:
             "iterations": self.iterations,
             "collecting": seconds["collecting"],
             "env_step": seconds["env_step"],
-            "inference": seconds["collecting"] - seconds["env_step"],
+            "inference": max(seconds["collecting"] - seconds["env_step"], 0.0),
             "training": seconds["training"],
         }
 
@@ -285,9 +284,13 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
+    if path.is_dir():
+        raise ValueError(f"--resume: expected a file, as {path / 'checkpoint.pt'}, got a folder")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # of bytes that it did not write it may say anything
         raise ValueError(
             f"--resume: expected a checkpoint, got {path}, which torch.load cannot read"
         ) from error

@@ -24,6 +24,7 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
 
     Raises:
         NotImplementedError: a task that cannot save its state.
+        ValueError: a collector with ``trajs_per_batch``, which keeps parts of trajectories besides.
         TypeError: an env that is no PoolEnv, with or without transforms.
 
     Examples:
@@ -36,6 +37,11 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
     """
     pool = _pool_of(collector)
     env = collector.env
+    if collector.trajs_per_batch is not None:
+        raise ValueError(
+            "collector: expected none with trajs_per_batch, whose trajectories that have not ended yet are "
+            "kept where nobody can read them"
+        )
     return {
         "simulators": list(pool.get_state()),
         "root": collector._carrier.clone().to_dict(),

@@ -31,7 +31,8 @@ class PPOUpdate(FlatUpdate):
     to the rounding of sums.
 
     The parameters are made views of one tensor (:func:`~torchrl_pool.training.flatten_parameters`), so this
-    comes before the collector is built.
+    comes before the collector is built, and after ``to``. Those that do not learn (``requires_grad=False``)
+    are left alone. Gradients are set to zero here: nobody's ``zero_grad()`` is needed, or matters.
 
     Args:
         loss: the loss. Its coefficients, keys, clipping and normalisation are followed, also where they
@@ -53,6 +54,7 @@ class PPOUpdate(FlatUpdate):
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
         ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``,
             whose entropy has no formula; sequences that are to be compiled.
+        RuntimeError: by a call, where a parameter was moved, replaced, frozen or freed since.
 
     Examples:
         >>> from functools import partial
@@ -281,7 +283,7 @@ def _check(loss: Any) -> None:
             "separate_losses": loss.separate_losses,
             "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
             "entropy_coeff, as a mapping": loss._entropy_coeff_map is not None,
-            "critic_coeff=None": not loss._has_critic,
+            "critic_coeff=None or 0": not loss._has_critic,
             "reduction": loss.reduction != "mean",
         }
     )

@@ -28,7 +28,8 @@ class VTraceUpdate(FlatUpdate):
     another number with the same gradient.
 
     The parameters are made views of one tensor (:func:`~torchrl_pool.training.flatten_parameters`), so this
-    comes before the collector is built.
+    comes before the collector is built, and after ``to``. Those that do not learn (``requires_grad=False``)
+    are left alone.
 
     Args:
         loss: the loss. Its coefficients, keys, distance and reduction (``"mean"`` or ``"sum"``) are followed.
@@ -42,6 +43,7 @@ class VTraceUpdate(FlatUpdate):
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
         ValueError: an option of the loss that is not known here.
+        RuntimeError: by a call, where a parameter was moved, replaced, frozen or freed since.
 
     Examples:
         >>> from functools import partial
