@@ -8,6 +8,7 @@ import torch
 import torchrl.envs.custom.mujoco as torchrl_mujoco
 from comparing import same
 from tensordict import TensorDict
+from torchrl.data import Bounded
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MujocoTask, PoolEnv
@@ -106,6 +107,33 @@ def test_hooks():
     data = env.rollout(200, break_when_any_done=True)
     assert torch.allclose(data["next", "reward"], data["action"].sum(-1, keepdim=True))
     assert data["next", "terminated"][:, -1].all()
+
+
+class Mirrored(Slow):
+    """Half as many actions as controls: one for both hips, knees and ankles of two legs."""
+
+    XML_PATH = "walker2d.xml"
+    _sample_initial_state = MujocoTask._sample_initial_state
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.action_spec = Bounded(-1, 1, (self.num_envs, 3))
+
+    def _prepare_ctrl(self, action):
+        return torch.cat([action, -action], dim=1) * 0.5
+
+
+@pytest.mark.parametrize("cls", [Slow, Mirrored])
+def test_async_steps_show_the_action_and_not_the_control(cls):
+    env, other = cls(num_envs=3, seed=0), cls(num_envs=3, seed=0)
+    root = env.reset()
+    expected = other.step(other.reset().set("action", env.full_action_spec["action"].rand()))
+    env.async_step_send(root[:2].set("action", expected["action"][:2]), [0, 1])
+    env.async_step_send(root[2].set("action", expected["action"][2]), 2)
+    data = torch.cat([env.async_step_recv(2), env.async_step_recv(env_index=2).unsqueeze(0)])
+    for key in ("action", ("next", "observation"), ("next", "reward")):
+        assert torch.equal(data[key], expected[key]), key
+    assert set(data.keys()) == {"env_index", *expected.keys()}
 
 
 @pytest.mark.parametrize(("pixels_only", "entries"), [(True, {"pixels"}), (False, {"observation", "pixels"})])

@@ -29,7 +29,7 @@ from torchrl_pool.mujoco.functions import (
     reward_and_terms,
 )
 from torchrl_pool.mujoco.model_source import python_model, with_assets
-from torchrl_pool.mujoco.single_simulations import SingleSimulations
+from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
 
 PHYSICS = "MJCF-v0"
 _FLAGS = ("done", "terminated", "truncated")
@@ -295,10 +295,7 @@ class MujocoPool(SingleSimulations):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         state = self._running()
-        action = tensordict.get("action", None)
-        if action is None:
-            present = list(tensordict.keys())
-            raise KeyError(f"expected an entry 'action' in the tensordict, got {present}")
+        action = action_of(tensordict)
         mask = tensordict.get("_step", None)
         given = {"action": self._prepare_ctrl(action)}
         if mask is not None:

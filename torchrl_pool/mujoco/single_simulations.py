@@ -14,6 +14,8 @@ from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.mujoco.snapshots import join_state, split_state
 
+_GIVEN = "_action"  # the entry in which actions travel beside the controls that they become
+
 
 class SingleSimulations(EnvBase):
     """The methods of :class:`~torchrl_pool.MujocoPool` that take an ``env_index``."""
@@ -60,9 +62,14 @@ class SingleSimulations(EnvBase):
     def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """As :meth:`PoolEnv.async_step_send`. The functions see the envs that are received together."""
         self._running()
-        tensordict = tensordict.copy()
-        tensordict.set("action", self._prepare_ctrl(tensordict.get("action")))
-        self._physics.async_step_send(tensordict, env_index)
+        self._physics.async_step_send(self._with_control(tensordict), env_index)
+
+    def _with_control(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What the physics is sent: its control, and the action, which functions and callers see."""
+        action = action_of(tensordict)
+        control = self._prepare_ctrl(action if tensordict.batch_dims else action.unsqueeze(0))
+        control = control if tensordict.batch_dims else control.squeeze(0)
+        return tensordict.copy().update({_GIVEN: action, "action": control})
 
     def async_step_recv(
         self,
@@ -77,7 +84,9 @@ class SingleSimulations(EnvBase):
         rows, next_state = self._received(data, data.get("next"))
         state = self._running()
         before = state[rows]
-        action = data.get("action").reshape(len(rows), -1)
+        action = data.pop(_GIVEN)
+        data.set("action", action)
+        action = action if data.batch_dims else action.unsqueeze(0)
         try:
             result = self._results(before, action, next_state, rows=rows)
         except EnvFailure as failure:
@@ -206,6 +215,18 @@ class SingleSimulations(EnvBase):
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
         """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``."""
         return self._physics.render(env_index)
+
+
+def action_of(tensordict: TensorDictBase) -> torch.Tensor:
+    """The action of a step.
+
+    Raises:
+        KeyError: there is none.
+    """
+    action: torch.Tensor | None = tensordict.get("action", None)
+    if action is None:
+        raise KeyError(f"expected an entry 'action' in the tensordict, got {list(tensordict.keys())}")
+    return action
 
 
 def _write_rows(state: TensorDictBase, rows: torch.Tensor, values: TensorDictBase) -> None:
