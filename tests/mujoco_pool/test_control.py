@@ -192,6 +192,14 @@ def test_expressions_have_pythons_precedence():
         assert root["next", "ctrl"].item() == float(expected), law
 
 
+def test_an_actuators_name_comes_before_its_number():
+    law = {"1": "0.25", "bend": "action:1"}
+    env = make(1, xml=ARM.replace('"lift"', '"1"'), control=law, gains={})
+    root = env.rand_step(env.reset())
+    assert root["next", "ctrl"][0, 0] == 0.25
+    assert root["next", "ctrl"][0, 1] == root["action"][0, 0]
+
+
 WRONG = [
     ({"control": "stiffness * positoin"}, "no 'stiffness'"),
     ({"control": "positoin"}, "no 'positoin' .did you mean 'position'"),

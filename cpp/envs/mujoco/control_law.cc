@@ -21,7 +21,9 @@ std::string ActuatorName(const mjModel& model, int actuator) {
   return name && *name ? std::string("'") + name + "'" : std::to_string(actuator);
 }
 
+// By its name, as in fields, or else by its number.
 int FindActuator(const mjModel& model, const std::string& name) {
+  if (const int id = mj_name2id(&model, mjOBJ_ACTUATOR, name.c_str()); id >= 0) return id;
   if (!name.empty() && name.size() < 7 &&
       std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }) &&
       std::stoi(name) < model.nactuator) {
