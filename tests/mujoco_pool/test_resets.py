@@ -37,6 +37,32 @@ def test_noise_is_drawn_by_each_env_as_numpy_draws_it():
     assert (root["qpos"][:, 0] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("left hip", "left hip"),
+        ("left hip", "'left hip'"),
+        ("Hüfte", "Hüfte"),
+        ("hip[0] (left)", "hip[0] (left)"),
+        ("a=b, c's", '"a=b, c\'s"'),
+        ("hip", " hip "),
+    ],
+)
+def test_names_in_random_changes_may_hold_anything(name, part):
+    xml = ARM.replace('"shoulder"', f"'{name}'" if '"' in name else f'"{name}"')
+    line = f"  qpos:elbow, {part}   *=uniform( 1 ,2 )\n"
+    env = MujocoPool(xml, 1, keyframe="bent", randomize=[line], dtype=torch.float64)
+    change = env.reset(seed=3)["qpos"][0, :2] / torch.tensor([0.5, -0.7], dtype=torch.float64)
+    assert_equal(change.flip(0), np.random.default_rng(3).uniform(1, 2, 2))
+
+
+def test_long_lines_of_random_changes():
+    with pytest.raises(ValueError, match="randomize: expected 'FIELD ='"):
+        make(randomize=["q" * 100_000])
+    env = make(randomize=[f"qpos:{','.join(['elbow'] * 20_000)} += uniform(0, 1)"])
+    assert (env.reset()["qpos"][:, 1] != 0).all()
+
+
 def test_a_function_gives_what_it_likes_for_the_rows_that_are_reset():
     calls = []
 

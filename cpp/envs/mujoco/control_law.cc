@@ -42,12 +42,6 @@ std::size_t Assignment(const std::string& line) {
   return compares ? std::string::npos : place;
 }
 
-std::string Trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
-}
-
 }  // namespace
 
 bool ControlLaw::IsWord(const std::string& name) {

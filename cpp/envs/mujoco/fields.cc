@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
 #include "torchrl_pool/error.h"
@@ -203,6 +202,28 @@ void WithType(trp_dtype dtype, Function&& function) {
   }
 }
 
+// The names in "hip, 'left knee'".
+std::vector<std::string> SplitNames(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < list.size();) {
+    std::size_t end = std::min(list.find(',', begin), list.size());
+    std::string name = Trimmed(list.substr(begin, end - begin));
+    if (name.starts_with('\'') || name.starts_with('"')) {
+      const std::size_t quote = list.find(name[0], begin);
+      const std::size_t closing = list.find(name[0], quote + 1);
+      const std::size_t next =
+          closing == std::string::npos ? closing : list.find_first_not_of(' ', closing + 1);
+      if (closing != std::string::npos && (next == std::string::npos || list[next] == ',')) {
+        name = list.substr(quote + 1, closing - quote - 1);
+        end = std::min(next, list.size());
+      }
+    }
+    names.push_back(name);
+    begin = end + 1;
+  }
+  return names;
+}
+
 constexpr const char* kInputs[] = {"qpos",      "qvel",       "act",          "ctrl",
                                    "mocap_pos", "mocap_quat", "xfrc_applied", "qfrc_applied",
                                    "eq_active", "userdata",   "time"};
@@ -222,6 +243,13 @@ std::vector<std::string> NamesOf(const mjModel& model, mjtObj kind) {
     }
   }
   return names;
+}
+
+std::string Trimmed(const std::string& text) {
+  constexpr const char* kSpaces = " \t\n\r\f\v";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
 std::string Suggestion(const std::string& name, const std::vector<std::string>& names) {
@@ -283,9 +311,8 @@ Field<Owner>::Field(const mjModel& model, const std::string& what) : name_(what)
     if (rows == std::end(kRows)) {
       throw InvalidArgument("'" + what + "': the elements of '" + array_ + "' have no names");
     }
-    std::istringstream names(what.substr(colon + 1));
     num_rows = 0;
-    for (std::string name; std::getline(names, name, ',');) {
+    for (const std::string& name : SplitNames(what.substr(colon + 1))) {
       const int id = FindThing(model, what, rows->kind, name);
       const auto [first, count] =
           rows->of ? rows->of(model, id) : std::pair<std::int64_t, std::int64_t>(id, 1);

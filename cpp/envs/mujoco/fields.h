@@ -12,7 +12,8 @@
 
 namespace torchrl_pool::mujoco {
 
-// Elements of one array, as "xpos", "xpos:torso" or "qpos:hip,knee" name them. Owner: mjData or mjModel.
+// Elements of one array, as "xpos", "xpos:torso" or "qpos:hip,knee" name them; names may be quoted, and must
+// be where they hold commas. Owner: mjData or mjModel.
 template <class Owner>
 class Field {
  public:
@@ -63,6 +64,9 @@ int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const 
 // What mjData or mjModel has.
 template <class Owner>
 std::vector<std::string> ArrayNames();
+
+// Without spaces at its ends.
+std::string Trimmed(const std::string& text);
 
 // The nearest of these names, as " (did you mean 'x'?)"; empty where none is near.
 std::string Suggestion(const std::string& name, const std::vector<std::string>& names);

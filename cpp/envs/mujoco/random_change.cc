@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <regex>
 
 #include "torchrl_pool/error.h"
 
@@ -18,19 +17,42 @@ double Number(const std::string& line, const std::string& text) {
   return number;
 }
 
-}  // namespace
+// Throws InvalidArgument where the line is none.
+struct Parts {
+  std::string field, change, kind, first, second;
 
-RandomChange::RandomChange(const mjModel& model, const std::string& line) {
-  static const std::regex form(
-      R"(\s*([\w:,./-]+?)\s*(=|\+=|\*=)\s*(uniform|log_uniform|normal)\s*\(\s*([^,\s]+)\s*,\s*([^,\s]+)\s*\)\s*)");
-  std::smatch parts;
-  if (!std::regex_match(line, parts, form)) {
+  explicit Parts(const std::string& line) {
+    if (Parse(Trimmed(line))) return;
     throw InvalidArgument(
         "randomize: expected 'FIELD =', 'FIELD +=' or 'FIELD *=' and uniform(low, high), "
         "log_uniform(low, high) or normal(mean, deviation), got '" +
         line + "'");
   }
-  const std::string field = parts[1];
+
+ private:
+  // From the end on: the field's names may hold any character.
+  bool Parse(const std::string& line) {
+    const std::size_t open = line.rfind('('), equals = line.rfind('=', open);
+    if (open == std::string::npos || equals == std::string::npos || equals == 0 || line.back() != ')')
+      return false;
+    const std::size_t begin = line[equals - 1] == '+' || line[equals - 1] == '*' ? equals - 1 : equals;
+    field = Trimmed(line.substr(0, begin));
+    change = line.substr(begin, equals + 1 - begin);
+    kind = Trimmed(line.substr(equals + 1, open - equals - 1));
+    const std::string numbers = line.substr(open + 1, line.size() - open - 2);
+    const std::size_t comma = numbers.find(',');
+    if (comma == std::string::npos || comma != numbers.rfind(',')) return false;
+    first = Trimmed(numbers.substr(0, comma));
+    second = Trimmed(numbers.substr(comma + 1));
+    return !field.empty() && (kind == "uniform" || kind == "log_uniform" || kind == "normal");
+  }
+};
+
+}  // namespace
+
+RandomChange::RandomChange(const mjModel& model, const std::string& line) {
+  const Parts parts(line);
+  const std::string& field = parts.field;
   if (IsInput(field.substr(0, field.find(':')))) {
     data_.emplace(model, field);
   } else {
@@ -41,10 +63,12 @@ RandomChange::RandomChange(const mjModel& model, const std::string& line) {
                             "; of mjData a reset may change: " + Inputs());
     }
   }
-  change_ = parts[2] == "=" ? Change::kSet : parts[2] == "+=" ? Change::kAdd : Change::kScale;
-  kind_ = parts[3] == "uniform" ? Kind::kUniform : parts[3] == "normal" ? Kind::kNormal : Kind::kLogUniform;
-  first_ = Number(line, parts[4]);
-  second_ = Number(line, parts[5]);
+  change_ = parts.change == "=" ? Change::kSet : parts.change == "+=" ? Change::kAdd : Change::kScale;
+  kind_ = parts.kind == "uniform"  ? Kind::kUniform
+          : parts.kind == "normal" ? Kind::kNormal
+                                   : Kind::kLogUniform;
+  first_ = Number(line, parts.first);
+  second_ = Number(line, parts.second);
   if (kind_ == Kind::kNormal ? second_ < 0 : first_ > second_) {
     throw InvalidArgument("randomize: '" + line + "': the numbers are in the wrong order");
   }
