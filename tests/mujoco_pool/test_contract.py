@@ -277,6 +277,20 @@ def test_async_steps():
     assert env.async_reset_recv()["qpos"].shape == (1, 6)
 
 
+def test_random_actions_and_steps_of_those_that_were_received():
+    env, other = make(), make()
+    env.async_reset_send()
+    root = env.async_reset_recv(3, max_get=3)
+    assert (env.rand_action(root)["action"].shape, env.rand_action(root[0])["action"].shape) == ((3, 3), (3,))
+    data = env.rand_step(root)  # while the fourth is in flight
+    rows = data["env_index"]
+    actions = other.full_action_spec["action"].rand().index_copy(0, rows, data["action"])
+    expected = other.step(other.reset().set("action", actions))
+    for key in ("qpos", "reward", "done"):
+        assert torch.equal(data["next", key], expected["next", key][rows]), key
+    assert env.async_reset_recv(1)["env_index"].tolist() == list({0, 1, 2, 3} - set(rows.tolist()))
+
+
 @pytest.mark.parametrize("alone", [False, True])
 def test_async_steps_through_ends_of_episodes(alone):
     env, other = make(max_episode_steps=7), make(max_episode_steps=7)

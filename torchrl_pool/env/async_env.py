@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from types import MethodType
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import AsyncEnvPool, EnvBase
+from torchrl.envs import AsyncEnvPool
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool.env.errors import EnvFailure, env_failure, joined
+from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.life import LifeMethods
+from torchrl_pool.env.random_actions import RandomActions, indices_of, rows_of
 from torchrl_pool.env.sent_rows import rows_sent
 from torchrl_pool.env.specs import Key
 
@@ -36,24 +36,8 @@ class _Flight:
         self.lock = threading.Lock()
 
 
-class _OfInstances:
-    """A ``rand_action`` that the class does not show.
-
-    TransformedEnv looks whether a class overrides it, and then refuses random actions wherever a transform
-    changes their spec.
-    """
-
-    def __init__(self, function: Callable[..., TensorDictBase]) -> None:
-        self._function = function
-
-    def __get__(self, env: Any, owner: type) -> Callable[..., TensorDictBase]:
-        if env is None:
-            return EnvBase.rand_action  # type: ignore[no-any-return]
-        return MethodType(self._function, env)
-
-
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
-class AsyncMethods(LifeMethods):
+class AsyncMethods(RandomActions, LifeMethods):
     """The ``async_*`` methods of :class:`~torchrl_pool.PoolEnv`.
 
     They follow :class:`torchrl.envs.AsyncEnvPool` of torchrl 0.14: envs are sent, in any grouping and from
@@ -106,34 +90,8 @@ class AsyncMethods(LifeMethods):
         """Statistics of the exchange between processes: none."""
         return {}
 
-    # ---- random actions
-
-    @_OfInstances
-    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
-
-        Each row gets an action of its own env, whose bounds may differ from the others'.
-
-        Args:
-            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
-                ``None``: a new one of shape ``[num_envs]``.
-
-        Raises:
-            KeyError: fewer rows than envs, and no ``"env_index"``.
-        """
-        if tensordict is None or _is_for_all(self, tensordict):
-            return super().rand_action(tensordict)
-        _, indices = _rows_of(self, tensordict)
-        actions = self.full_action_spec.rand()[indices]
-        return tensordict.update(actions if tensordict.batch_dims else actions[0])
-
-    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
-
-        Only these envs move; others may be in flight.
-        """
-        tensordict = self.rand_action(tensordict)
-        return self.step(tensordict) if _is_for_all(self, tensordict) else _step_rows(self, tensordict)
+    def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
+        _send(self, _STEP, tensordict, indices, alone=True)
 
     # ---- step
 
@@ -198,45 +156,6 @@ class AsyncMethods(LifeMethods):
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 
-def _is_for_all(env: AsyncMethods, tensordict: TensorDictBase) -> bool:
-    """Whether row i is env i's, and none is missing."""
-    if tensordict.batch_size != env.batch_size:
-        return False
-    env_index = tensordict.get("env_index", None)
-    return env_index is None or env_indices(env_index, env.num_envs) == list(range(env.num_envs))
-
-
-def _rows_of(
-    env: AsyncMethods, tensordict: TensorDictBase, env_index: EnvIndex = None
-) -> tuple[TensorDictBase, list[int]]:
-    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
-    indices = _indices(env, tensordict, env_index)
-    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
-        tensordict = tensordict.unsqueeze(0)
-    if tensordict.batch_size != torch.Size([len(indices)]):
-        raise ValueError(
-            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
-            f"got {list(tensordict.batch_size)}"
-        )
-    return tensordict, indices
-
-
-def _step_rows(env: AsyncMethods, tensordict: TensorDictBase) -> TensorDictBase:
-    """Steps the envs of these rows, whatever others are in flight, and adds ``"next"`` to the tensordict."""
-    rows, indices = _rows_of(env, tensordict)
-    _send(env, _STEP, rows, indices, alone=True)
-    steps: list[TensorDictBase] = []
-    failures: list[EnvFailure] = []
-    for index in indices:
-        try:
-            steps.append(_receive(env, _STEP, None, index, None, None)[0].get("next"))
-        except EnvFailure as failure:
-            failures.append(failure)
-    if failures:
-        raise joined(failures)
-    return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
-
-
 def _send(
     env: AsyncMethods,
     op: _core.Op,
@@ -248,9 +167,9 @@ def _send(
     if alone is None:
         alone = names_one_env(env_index)
     if tensordict is None:
-        indices, entries = _indices(env, None, env_index), {}
+        indices, entries = indices_of(env, None, env_index), {}
     else:
-        tensordict, indices = _rows_of(env, tensordict, env_index)
+        tensordict, indices = rows_of(env, tensordict, env_index)
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
         entries = _sent_entries(env, op, tensordict)
@@ -378,20 +297,6 @@ def _assemble(
     if env._post_step_mdp_hooks is not None:
         data, next_root = env._post_step_mdp_hooks(data, next_root)
     return data, next_root
-
-
-def _indices(env: AsyncMethods, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
-    """The numbers of the envs that are sent."""
-    if env_index is None and tensordict is not None:
-        env_index = tensordict.get("env_index", None)
-        if env_index is None and tensordict.batch_size == env.batch_size:
-            return list(range(env.num_envs))  # what reset() returned, with actions
-    if env_index is None:
-        raise KeyError(
-            "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
-            f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
-        )
-    return env_indices(env_index, env.num_envs)
 
 
 def _actions(

@@ -7,20 +7,19 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.envs import EnvBase
 
 from torchrl_pool.env.arguments import EnvIndex, env_indices
 from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.env.random_actions import RandomActions
 from torchrl_pool.mujoco.snapshots import join_state, split_state
 
 _GIVEN = "_action"  # the entry in which actions travel beside the controls that they become
 
 
-class SingleSimulations(EnvBase):
+class SingleSimulations(RandomActions):
     """The methods of :class:`~torchrl_pool.MujocoPool` that take an ``env_index``."""
 
-    num_envs: int
     dtype: torch.dtype
     _physics: PoolEnv
     _terms: tuple[str, ...]  # of the reward, which are entries
@@ -63,6 +62,10 @@ class SingleSimulations(EnvBase):
         """As :meth:`PoolEnv.async_step_send`. The functions see the envs that are received together."""
         self._running()
         self._physics.async_step_send(self._with_control(tensordict), env_index)
+
+    def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
+        self._running()
+        self._physics._send_alone(self._with_control(tensordict), indices)
 
     def _with_control(self, tensordict: TensorDictBase) -> TensorDictBase:
         """What the physics is sent: its control, and the action, which functions and callers see."""
