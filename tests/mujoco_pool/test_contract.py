@@ -277,6 +277,24 @@ def test_async_steps():
     assert env.async_reset_recv()["qpos"].shape == (1, 6)
 
 
+def test_what_functions_have_seen_is_never_written_again():
+    seen = []
+
+    def reward(state, action, new):
+        seen.extend((tensor, tensor.clone()) for td in (state, new) for tensor in td.values())
+        return speed(state, action, new)
+
+    env = make(reward=reward)
+    root = env.rand_step(env.reset())["next"]
+    for _ in range(2):
+        env.async_step_send(env.rand_action(root))
+        env.async_step_recv(4)
+        env.async_reset_send(env_index=[1, 2])
+        env.async_reset_recv(2)
+        root = env.step(env.rand_action(root))["next"]
+    assert all(torch.equal(tensor, copy) for tensor, copy in seen)
+
+
 def test_random_actions_and_steps_of_those_that_were_received():
     env, other = make(), make()
     env.async_reset_send()

@@ -237,7 +237,7 @@ class MujocoTask(MujocoPool):
             self.__dict__["_reset_source"] = None
 
     def _state_td(self) -> TensorDictBase:
-        return self._running().select(*self.FIELDS)
+        return self._running().select(*self.FIELDS).clone()
 
 
 class Backend:
@@ -294,17 +294,17 @@ class Backend:
     @property
     def qpos(self) -> torch.Tensor:
         """The positions ``[N, nq]`` as they are now."""
-        qpos: torch.Tensor = self._env._running()["qpos"]
+        qpos: torch.Tensor = self._env._running()["qpos"].clone()
         return qpos
 
     @property
     def qvel(self) -> torch.Tensor:
         """The velocities ``[N, nv]`` as they are now."""
-        qvel: torch.Tensor = self._env._running()["qvel"]
+        qvel: torch.Tensor = self._env._running()["qvel"].clone()
         return qvel
 
     @property
     def time(self) -> torch.Tensor:
         """Simulated seconds ``[N]``."""
-        time: torch.Tensor = self._env._running()["time"]
+        time: torch.Tensor = self._env._running()["time"].clone()
         return time

@@ -24,6 +24,7 @@ class SingleSimulations(RandomActions):
     _physics: PoolEnv
     _terms: tuple[str, ...]  # of the reward, which are entries
     _state: TensorDict | None  # what all envs are in now, of which functions see rows
+    _written: TensorDict | None = None  # the same, where async calls write into it: nobody else holds it
     _model_values: dict[str, torch.Tensor]
 
     @abstractmethod
@@ -58,6 +59,15 @@ class SingleSimulations(RandomActions):
             raise RuntimeError(f"{self!r} has no running simulations: call reset() before the first step")
         return self._state
 
+    def _state_to_write(self) -> TensorDict:
+        """The state of all envs in tensors of its own: what functions were given is never written again."""
+        with self._physics._opening:  # several threads may receive at once
+            if self._state is None:
+                self._state = self._written = self._blank_state()
+            elif self._state is not self._written:
+                self._state = self._written = self._state.clone()
+            return self._state
+
     def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
         """As :meth:`PoolEnv.async_step_send`. The functions see the envs that are received together."""
         self._running()
@@ -85,7 +95,7 @@ class SingleSimulations(RandomActions):
         """As :meth:`PoolEnv.async_step_recv`."""
         data = self._physics.async_step_recv(min_get, env_index, max_get=max_get, timeout=timeout)
         rows, next_state = self._received(data, data.get("next"))
-        state = self._running()
+        state = self._state_to_write()
         before = state[rows]
         action = data.pop(_GIVEN)
         data.set("action", action)
@@ -120,10 +130,9 @@ class SingleSimulations(RandomActions):
         """As :meth:`PoolEnv.async_reset_recv`."""
         data = self._physics.async_reset_recv(min_get, env_index, max_get=max_get, timeout=timeout)
         rows, state = self._received(data, data)
-        if self._state is None:
-            self._state = self._blank_state()
-        state = state.update({key: torch.zeros_like(self._state.get(key)[rows]) for key in self._terms})
-        _write_rows(self._state, rows, state)
+        latest = self._state_to_write()
+        state = state.update({key: torch.zeros_like(latest.get(key)[rows]) for key in self._terms})
+        _write_rows(latest, rows, state)
         self._begun(rows)
         root = self._root(state).set("env_index", rows)
         return root if data.batch_dims else root[0]
