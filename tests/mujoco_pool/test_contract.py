@@ -21,6 +21,7 @@ from torchrl.envs import (
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MujocoPool, PoolCollector, explain, fuse
+from torchrl_pool.training import collector_state, load_collector_state
 
 
 def speed(state, action, new):
@@ -241,6 +242,30 @@ def test_states_go_on_bit_for_bit():
         env.set_state(state[0][:-3], [0])
     with pytest.raises(ValueError, match="expected 4 states"):
         env.set_state(state[:2])
+
+
+@pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum]])
+def test_a_collector_goes_on_from_another_ones_state(transforms, tmp_path):
+    def start(rows, rng):
+        return {"qpos:rootz": 1.2 + 0.1 * torch.rand(len(rows), 1, generator=rng)}
+
+    def collector(seed):
+        noise = ["body_mass:torso *= uniform(0.5, 2)"]
+        env = make(reset=start, seed=seed, randomize=noise, max_episode_steps=13)
+        env = TransformedEnv(env, Compose(*[one() for one in transforms])) if transforms else env
+        return PoolCollector(env, None, frames_per_batch=80, total_frames=-1)
+
+    one, other = iter(first := collector(0)), iter(second := collector(1))
+    next(one), next(other)
+    torch.save(collector_state(first), tmp_path / "state.pt")
+    batches = []
+    for batch in (one, other):
+        torch.manual_seed(2)
+        batches.append([next(batch) for _ in range(3)])
+        load_collector_state(second, torch.load(tmp_path / "state.pt", weights_only=True))
+    assert batches[0][-1]["next", "done"].any()
+    for expected, own in zip(*batches, strict=True):
+        assert_td_equal(own, expected)
 
 
 def continued(env):

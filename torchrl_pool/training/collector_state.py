@@ -10,14 +10,15 @@ from torchrl.envs import TransformedEnv
 
 from torchrl_pool.collecting import PoolCollector
 from torchrl_pool.env import PoolEnv
+from torchrl_pool.mujoco import MujocoPool
 
 
 def collector_state(collector: PoolCollector) -> dict[str, Any]:
     """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
 
-    That are the simulators with their random streams, the root that the next step begins with, the
-    transforms' statistics, and the counts of frames and trajectories. The policy and torch's generators
-    belong to whoever made them.
+    That are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
+    the root that the next step begins with, the transforms' statistics, and the counts of frames and
+    trajectories. The policy and torch's generators belong to whoever made them.
 
     Returns:
         A dict that ``torch.load(…, weights_only=True)`` reads.
@@ -25,7 +26,7 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
     Raises:
         NotImplementedError: a task that cannot save its state.
         ValueError: a collector with ``trajs_per_batch``, which keeps parts of trajectories besides.
-        TypeError: an env that is no PoolEnv, with or without transforms.
+        TypeError: an env that is no PoolEnv or MujocoPool, with or without transforms.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -44,6 +45,7 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
         )
     return {
         "simulators": list(pool.get_state()),
+        "generator": pool.rng.get_state() if isinstance(pool, MujocoPool) else None,
         "root": collector._carrier.clone().to_dict(),
         "transforms": copy.deepcopy(dict(env.transform.state_dict()))
         if isinstance(env, TransformedEnv)
@@ -78,6 +80,8 @@ def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> Non
     if len(state["simulators"]) != pool.num_envs:
         raise ValueError(f"state: expected {pool.num_envs} simulators, got {len(state['simulators'])}")
     pool.set_state(state["simulators"])
+    if isinstance(pool, MujocoPool):
+        pool.rng.set_state(state["generator"])
     if isinstance(collector.env, TransformedEnv):
         collector.env.transform.load_state_dict(state["transforms"])
     names = collector._carrier.names
@@ -88,10 +92,10 @@ def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> Non
     collector._traj_pool.load_state_dict(state["trajectories"])
 
 
-def _pool_of(collector: PoolCollector) -> PoolEnv:
+def _pool_of(collector: PoolCollector) -> PoolEnv | MujocoPool:
     env = collector.env
     while isinstance(env, TransformedEnv):
         env = env.base_env
-    if not isinstance(env, PoolEnv):
-        raise TypeError(f"collector: expected a PoolEnv below its transforms, got {env!r}")
+    if not isinstance(env, (PoolEnv, MujocoPool)):
+        raise TypeError(f"collector: expected a PoolEnv or a MujocoPool below its transforms, got {env!r}")
     return env
