@@ -10,7 +10,7 @@ import torch
 from models import ARM, Reference, assert_equal
 from tensordict import TensorDict
 
-from torchrl_pool import MujocoPool
+from torchrl_pool import MujocoPool, PoolEnv
 
 
 def make(num_envs=3, **options):
@@ -54,6 +54,26 @@ def test_names_in_random_changes_may_hold_anything(name, part):
     env = MujocoPool(xml, 1, keyframe="bent", randomize=[line], dtype=torch.float64)
     change = env.reset(seed=3)["qpos"][0, :2] / torch.tensor([0.5, -0.7], dtype=torch.float64)
     assert_equal(change.flip(0), np.random.default_rng(3).uniform(1, 2, 2))
+
+
+def test_seeds_of_any_size():
+    env = make(reset=lambda rows, rng: {"qpos:elbow": torch.rand(len(rows), 1, generator=rng)})
+    draws = []
+    for seed in (7, np.int64(7), 2**63, 2**64, 2**64 + 1, 2**127, 2**127):
+        env.set_seed(seed)
+        draws.append(env.reset()["qpos"][:, 1])
+        assert torch.equal(env.reset(seed=seed)["qpos"][:, 1], draws[-1])
+    assert torch.equal(draws[0].float(), torch.rand(3, 1, generator=torch.Generator().manual_seed(7))[:, 0])
+    assert len({tuple(draw.tolist()) for draw in draws}) == 5
+    pool = PoolEnv("CartPole-v1", 3)
+    for seed in (-1, 1.5, True, "a", [1, 2], [1.5, 2, 3], [], "abc"):
+        for call in ("set_seed", "reset"):
+            errors = []
+            for each in (env, pool):
+                with pytest.raises((TypeError, ValueError)) as raised:
+                    each.reset(seed=seed) if call == "reset" else each.set_seed(seed)
+                errors.append((raised.type, str(raised.value)))
+            assert errors[0] == errors[1]
 
 
 def test_long_lines_of_random_changes():

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
-from torchrl_pool.env.arguments import check_mask
+from torchrl_pool.env.arguments import check_int, check_mask, entropy_per_env
 from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
@@ -417,8 +419,8 @@ class MujocoPool(SingleSimulations):
         if mask is not None:
             given["_reset"] = mask = check_mask("_reset", mask, self.num_envs)
         seed = kwargs.get("seed")
-        if seed is not None:
-            self.rng.manual_seed(int(seed[0] if isinstance(seed, Sequence) else seed))
+        if entropy_per_env(seed, self.num_envs):
+            self._seed_generator(seed[0] if isinstance(seed, Sequence) else seed)
         restored = tensordict if kwargs.pop("set_state", False) else None
         rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
         if len(rows) and (restored is not None or self._model_values or self._gives_initial_states()):
@@ -465,8 +467,14 @@ class MujocoPool(SingleSimulations):
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
-            self.rng.manual_seed(int(seed))
+            self._seed_generator(check_int("seed", seed, minimum=0))
         return self._physics.set_seed(seed, static_seed=static_seed)
+
+    def _seed_generator(self, seed: Any) -> None:
+        number = operator.index(seed)
+        if number >= 2**64:  # more than torch takes
+            number = int(np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
+        self.rng.manual_seed(number)
 
     def _set_seed(self, seed: int | None) -> None:
         self.set_seed(seed)
