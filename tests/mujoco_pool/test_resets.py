@@ -76,6 +76,18 @@ def test_seeds_of_any_size():
             assert errors[0] == errors[1]
 
 
+def test_model_fields_are_the_envs_own():
+    masses = torch.full((3, 1), 2.0, dtype=torch.float64)
+    env = make(
+        model_fields={"body_mass:box": masses},
+        observation=lambda state: state["qfrc_bias"][:, 4:5],
+        fields=["qfrc_bias"],
+    )
+    expected = env.reset()["observation"]
+    masses.fill_(50)
+    assert torch.equal(env.reset()["observation"], expected)
+
+
 def test_long_lines_of_random_changes():
     with pytest.raises(ValueError, match="randomize: expected 'FIELD ='"):
         make(randomize=["q" * 100_000])

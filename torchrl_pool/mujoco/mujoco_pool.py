@@ -184,7 +184,7 @@ class MujocoPool(SingleSimulations):
         self.rng = torch.Generator()
         self._physics = physics
         self._functions = functions
-        self._model_values = {name: value.cpu() for name, value in model_values.items()}
+        self._model_values = {name: value.detach().cpu().clone() for name, value in model_values.items()}
         self._state: TensorDict | None = None
         self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
