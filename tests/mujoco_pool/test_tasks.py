@@ -247,6 +247,24 @@ def test_another_backend_is_refused():
         Slow(backend="mjx")
 
 
+def test_arguments_of_torchrls_class():
+    parameters = inspect.signature(torchrl_mujoco.MujocoEnv.__init__).parameters
+    defaults = {name: one.default for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY}
+    Slow(**{**defaults, "backend": "mujoco", "num_workers": 1, "parallel": None})
+    others = {
+        "render_every": 2,
+        "compile_step": True,
+        "compile_kwargs": {},
+        "num_workers": 4,
+        "parallel": False,
+    }
+    for name, value in others.items():
+        with pytest.raises(TypeError, match=f"{name}: MujocoTask takes .* alone, got {value!r}"):
+            Slow(**{name: value})
+    with pytest.raises(ValueError, match="pixels_only=True requires from_pixels=True"):
+        Slow(pixels_only=True)
+
+
 def test_a_class_without_a_model():
     class Nothing(MujocoTask):
         pass

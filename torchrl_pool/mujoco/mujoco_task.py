@@ -19,9 +19,18 @@ from torchrl.data import Composite, Unbounded
 from torchrl_pool.mujoco.model_source import is_text
 from torchrl_pool.mujoco.mujoco_pool import MujocoPool
 
+# Arguments of TorchRL's class that mean nothing here: their defaults, and why.
+_NOT_HERE: Mapping[str, tuple[Any, str]] = {
+    "render_every": (1, "each step has a picture of its own"),
+    "compile_step": (False, "the physics is MuJoCo's, not torch's"),
+    "compile_kwargs": (None, "the physics is MuJoCo's, not torch's"),
+    "num_workers": (1, "num_envs simulations share the executor's threads, not processes"),
+    "parallel": (None, "num_envs simulations share the executor's threads, not processes"),
+}
+
 
 class MujocoTask(MujocoPool):
-    """A :class:`MujocoPool` with the constructor, the hooks and the defaults of TorchRL's ``MujocoEnv``.
+    """A :class:`MujocoPool` with the arguments, the hooks and the defaults of TorchRL's ``MujocoEnv``.
 
     A class that was written for that one moves over by changing its base: ``_compute_reward``,
     ``_compute_done``, ``_make_obs``, ``_make_obs_spec``, ``_sample_initial_state``, ``_prepare_ctrl``,
@@ -43,7 +52,12 @@ class MujocoTask(MujocoPool):
         render_width: width of pictures, in pixels.
         render_height: height of pictures, in pixels.
         camera_id: the model's camera that takes them; -1: the free one. Default: 0 where it has one.
-        **options: those of :class:`MujocoPool`.
+        **options: those of :class:`MujocoPool`. Of TorchRL's class ``render_every``, ``compile_step``,
+            ``compile_kwargs``, ``num_workers`` and ``parallel`` are taken at their defaults only.
+
+    Raises:
+        TypeError: one of these has another value.
+        ValueError: ``pixels_only`` without ``from_pixels``, another backend, or no model.
 
     Examples:
         >>> from torchrl_pool import MujocoTask
@@ -86,6 +100,12 @@ class MujocoTask(MujocoPool):
             raise ValueError(
                 f"backend: expected 'mujoco', which runs in the executor's threads, got {backend!r}"
             )
+        for name, (default, reason) in _NOT_HERE.items():
+            value = options.pop(name, default)
+            if value is not default and value != default:
+                raise TypeError(f"{name}: MujocoTask takes {default!r} alone, got {value!r}: {reason}")
+        if pixels_only and not options.get("from_pixels"):
+            raise ValueError("pixels_only=True requires from_pixels=True")
         scale = self.RESET_NOISE_SCALE if reset_noise_scale is None else reset_noise_scale
         self.__dict__["reset_noise_scale"] = float(scale)
         self.__dict__["_backend"] = Backend(self)
