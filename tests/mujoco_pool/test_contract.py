@@ -320,6 +320,25 @@ def test_what_functions_have_seen_is_never_written_again():
     assert all(torch.equal(tensor, copy) for tensor, copy in seen)
 
 
+def test_functions_may_write_into_what_they_are_given():
+    def reward(state, action, new):
+        return speed(state, action.clamp_(-0.1, 0.1), new)
+
+    def start(rows, rng):
+        return {"qpos:rootz": 1.3 + 0 * rows.mul_(0)[:, None].double()}
+
+    weight = torch.ones(6, requires_grad=True)
+    env = make(
+        reward=reward, reset=start, observation=lambda state: state["qpos"] * weight, fields=["qpos", "qvel"]
+    )
+    data = play(env, 40)
+    assert (data["action"].abs() > 0.1).any()
+    begun = data["next", "done"][:, :-1, 0]
+    assert begun.any()
+    assert (data["observation"][:, 1:, 1][begun] == 1.3).all()
+    assert not data["next", "observation"].requires_grad
+
+
 def test_random_actions_and_steps_of_those_that_were_received():
     env, other = make(), make()
     env.async_reset_send()

@@ -40,6 +40,9 @@ WRONG = [
     ({"push_body": "boxx"}, ValueError, "boxx"),
     ({"action_delay": (3, 1)}, ValueError, "action_delay"),
     ({"frame_skip": 0}, ValueError, "frame_skip"),
+    ({"frame_skip": 2**63}, ValueError, "'frame_skip': expected an int of 64 bits, got 9223372036854775808"),
+    ({"gains": {"kpp": 1.0}}, ValueError, "gains: 'control' does not name 'kpp'"),
+    ({"control": "k * action", "gains": {"k": 1.0, "kpp": 2.0}}, ValueError, "does not name 'kpp'"),
     ({"reward": 3}, TypeError, "reward: expected a function"),
     (
         {"reward": lambda n: n},

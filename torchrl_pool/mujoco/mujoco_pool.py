@@ -345,8 +345,8 @@ class MujocoPool(SingleSimulations):
         count = action.shape[0]
         try:
             reward, terms = reward_and_terms(
-                self._compute_reward(state, action, next_state), count, self._terms
-            )
+                self._compute_reward(state, action.clone(), next_state), count, self._terms
+            )  # which may write into its action: the caller's stays as it is
             terminated = self._own(flag_column(self._compute_done(state, next_state), count))
             for key in self._terms:
                 term = self._own(terms[key], self.dtype)
@@ -400,7 +400,7 @@ class MujocoPool(SingleSimulations):
             entries["pixels"] = state.get("pixels")
         entries.update((name, state.get(name)) for name in self._terms)
         return {
-            name: self._own(value, self.dtype if value.is_floating_point() else None)
+            name: self._own(value.detach(), self.dtype if value.is_floating_point() else None)
             for name, value in entries.items()
         }
 
@@ -456,7 +456,9 @@ class MujocoPool(SingleSimulations):
         if restored is not None:
             inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
             return {name: restored[name].cpu()[rows] for name in inputs if name in restored}
-        return initial_values(self._initial_state(rows), len(rows)) if self._gives_initial_states() else {}
+        if not self._gives_initial_states():
+            return {}
+        return initial_values(self._initial_state(rows.clone()), len(rows))
 
     def _root(self, state: TensorDictBase) -> TensorDict:
         values = self._observation(state)

@@ -74,6 +74,8 @@ class OptionInfo:
                 f"option {self.name!r}: expected {self.fixed_count} elements in a list, got {value!r}"
             )
         for element in elements:
+            if isinstance(element, int) and not -(2**63) <= element < 2**63:
+                raise ValueError(f"option {self.name!r}: expected an int of 64 bits, got {value!r}")
             if isinstance(element, (int, float)) and not self.minimum <= element <= self.maximum:
                 raise ValueError(
                     f"option {self.name!r}: expected a number in [{self.minimum:g}, {self.maximum:g}], "

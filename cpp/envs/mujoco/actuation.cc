@@ -32,6 +32,9 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   std::vector<std::string> lines = control;
   if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");
   law = ControlLaw(model, lines);
+  for (const auto& [name, values] : gains) {
+    if (!law.Reads(name)) throw InvalidArgument("gains: 'control' does not name '" + name + "'");
+  }
   if (!target_scale) return;
   CheckCount(model, "target_scale", *target_scale);
   bool has_targets = false;

@@ -178,6 +178,11 @@ std::size_t ControlLaw::Element(std::vector<Read<Owner>>* reads, const Field<Own
   return reads->back().place + element;
 }
 
+bool ControlLaw::Reads(const std::string& gain) const {
+  return std::any_of(model_.begin(), model_.end(),
+                     [&](const Read<mjModel>& read) { return read.field.name() == "numeric_data:" + gain; });
+}
+
 void ControlLaw::Compute(const mjModel& model, const double* action, double* workspace, mjData* data) const {
   const std::size_t count = controls_.size();
   for (std::size_t i = 0; i < count; ++i) {

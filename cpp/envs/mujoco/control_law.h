@@ -48,6 +48,9 @@ class ControlLaw {
   // What it reads so, of which parts may be as old as the last simulation step: in order.
   const std::vector<DataField>& derived() const { return derived_; }
 
+  // Whether this gain is in an expression.
+  bool Reads(const std::string& gain) const;
+
   // How many numbers Compute works on.
   std::size_t workspace() const { return num_numbers_ + depth_; }
   void Compute(const mjModel& model, const double* action, double* workspace, mjData* data) const;
