@@ -9,7 +9,8 @@ from torchrl_pool import EnvFailure, MujocoPool
 WRONG = [
     ({"xml": "<mujoco><worldbody><body><geom/></body></worldbody></mujoco>"}, ValueError, "geom"),
     ({"xml": "<mujoco><wrong/></mujoco>"}, ValueError, "unrecognized element"),
-    ({"xml": "./nowhere.xml"}, FileNotFoundError, "nowhere.xml"),
+    ({"xml": "nowhere.xml"}, FileNotFoundError, r"no model 'nowhere.xml', neither in the current folder \(/"),
+    ({"xml": "some/nowhere.xml"}, FileNotFoundError, r"/some/nowhere\.xml does not exist"),
     ({"xml": 3}, TypeError, "xml: expected"),
     ({"xml": "<mujoco/>"}, ValueError, "is empty|no actuators"),
     ({"observation": ["qpoz"]}, ValueError, "did you mean 'qpos'"),
@@ -34,6 +35,12 @@ WRONG = [
     ({"randomize": ["jnt_qposadr += uniform(0, 9)"]}, ValueError, "holds integers"),
     ({"randomize": ["xpos += uniform(0, 1)"]}, ValueError, "mjModel has no array 'xpos'"),
     ({"model_fields": {"body_mass": torch.ones(2, 5)}}, ValueError, "expected 3 rows"),
+    (
+        {"model_fields": {"body_mass": torch.ones(3, 4)}},
+        ValueError,
+        "^model_fields: .* has 5 elements, got 4",
+    ),
+    ({"model_fields": {"body_mass": torch.full((3, 5), torch.nan)}}, ValueError, "^model_fields: .* NaN"),
     ({"kp": [1.0, 2.0, 3.0]}, ValueError, "one for each of the model's 2 actuators, got 3"),
     ({"target_scale": 1.0}, ValueError, "only with kp"),
     ({"unlimited_range": (1, -1)}, ValueError, "unlimited_range"),
@@ -118,9 +125,10 @@ def test_wrong_results_of_functions(functions, kind, message):
 @pytest.mark.parametrize(
     ("reset", "kind", "message"),
     [
-        (lambda rows, rng: {"qpos": torch.zeros(3, 8)}, ValueError, "'qpos' has 9 elements, got 8"),
+        (lambda rows, rng: {"qpos": torch.zeros(3, 8)}, ValueError, "^reset: 'qpos' has 9 elements, got 8"),
         (lambda rows, rng: {"qpos": torch.zeros(2, 9)}, ValueError, "'qpos': expected 3 rows"),
-        (lambda rows, rng: {"qpoz": torch.zeros(3, 9)}, ValueError, "cannot set 'qpoz'"),
+        (lambda rows, rng: {"qpoz": torch.zeros(3, 9)}, ValueError, "^reset: .*'qpoz' .did you mean 'qpos'"),
+        (lambda rows, rng: {"qpos:elbw": torch.zeros(3, 1)}, ValueError, "^reset: .*did you mean 'elbow'"),
         (lambda rows, rng: {"body_mass": torch.zeros(3, 6)}, ValueError, "what model_fields names"),
         (lambda rows, rng: {"qpos": torch.full((3, 9), torch.nan)}, (ValueError, TypeError), "set"),
         (lambda rows, rng: torch.zeros(3), TypeError, "reset: expected a mapping"),

@@ -30,8 +30,14 @@ def model_option(xml: str | os.PathLike[str]) -> str:
     if not str(xml).strip():
         raise ValueError("xml: expected the path of a model or its text, got nothing")
     path = Path(xml).expanduser()
-    is_name = path.name == str(path) and not path.exists()
-    return path.name if is_name else str(path.absolute())
+    if path.name != str(path) or path.exists():
+        return str(path.absolute())
+    if not (_GYMNASIUMS / path).exists():
+        raise FileNotFoundError(
+            f"xml: there is no model {path.name!r}, neither in the current folder ({Path.cwd()}) "
+            "nor among Gymnasium's"
+        )
+    return path.name
 
 
 class ModelInFolder(str):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,8 @@ from torchrl_pool.mujoco.model_source import python_model, with_assets
 from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
 
 PHYSICS = "MJCF-v0"
+# How the physics calls what these arguments give, and what its callers call it.
+_WORDS = {f"{PHYSICS}: set: ": "reset: ", f"{PHYSICS}: start: ": "model_fields: "}
 _FLAGS = ("done", "terminated", "truncated")
 
 
@@ -81,7 +84,7 @@ class MujocoPool(SingleSimulations):
             ``randomize`` and ``model_fields`` may name.
         dtype: of rewards and of floating-point observations.
         max_episode_steps: steps after which an episode is truncated; ``None``: never.
-        assets: files that the XML text names: their contents, by name.
+        assets: files that the XML text names: their contents, by name (with the model's ``meshdir``).
         seed: as ``set_seed(seed)`` right after construction.
         device: where outputs go, and where the functions find their inputs.
         from_pixels: as in :class:`~torchrl_pool.PoolEnv`.
@@ -185,6 +188,10 @@ class MujocoPool(SingleSimulations):
         self._physics = physics
         self._functions = functions
         self._model_values = {name: value.detach().cpu().clone() for name, value in model_values.items()}
+        if model_values:
+            every = range(num_envs)
+            with _in_own_words():
+                physics._source.reset_arguments(None, _per_env(model_values, {}, every, num_envs), None)
         self._state: TensorDict | None = None
         self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
@@ -433,7 +440,8 @@ class MujocoPool(SingleSimulations):
                 start = {name: value[rows] for name, value in self._model_values.items()}
                 kwargs["options"] = _per_env(start, values, rows.tolist(), self.num_envs)
         try:
-            state = self._physics._reset(self._tensordict(given), **kwargs)
+            with _in_own_words():
+                state = self._physics._reset(self._tensordict(given), **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
                 self._begin(failure.tensordict, rows)
@@ -506,6 +514,18 @@ class MujocoPool(SingleSimulations):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"
+
+
+@contextmanager
+def _in_own_words() -> Iterator[None]:
+    """Errors about values that resets are given name the argument that gave them."""
+    try:
+        yield
+    except ValueError as error:
+        for word, own in _WORDS.items():
+            if str(error).startswith(word):
+                raise ValueError(own + str(error).removeprefix(word)) from None
+        raise
 
 
 def _names(argument: str, names: Any) -> list[str]:

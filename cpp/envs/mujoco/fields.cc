@@ -284,6 +284,8 @@ bool IsInput(const std::string& array) {
   return std::find(std::begin(kInputs), std::end(kInputs), array) != std::end(kInputs);
 }
 
+std::vector<std::string> InputNames() { return {std::begin(kInputs), std::end(kInputs)}; }
+
 std::string Inputs() {
   std::string list;
   for (const char* name : kInputs) list += (list.empty() ? "" : ", ") + std::string(name);

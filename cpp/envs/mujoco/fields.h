@@ -52,7 +52,8 @@ using ModelField = Field<mjModel>;
 
 // Whether a reset may write this array of mjData; MuJoCo computes the others from these.
 bool IsInput(const std::string& array);
-// What IsInput accepts, for messages.
+// What IsInput accepts; and the same as a list for messages.
+std::vector<std::string> InputNames();
 std::string Inputs();
 
 // The names of the model's bodies, joints, keyframes, …

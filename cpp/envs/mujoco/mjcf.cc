@@ -142,7 +142,11 @@ class Mjcf {
           AddModel("set", name, values, &model);
           continue;
         }
-        data.push_back({DataField(*options_->model, name), values});
+        try {
+          data.push_back({DataField(*options_->model, name), values});
+        } catch (const InvalidArgument& error) {
+          throw InvalidArgument(std::string("set: ") + error.what());
+        }
         Check("set", data.back().field, values);
       }
     }
@@ -169,6 +173,9 @@ class Mjcf {
       for (const ModelField& field : options_->changed) {
         if (field.name() == name) return field;
         names.push_back(field.name());
+      }
+      if (option == "set") {
+        for (const std::string& input : InputNames()) names.push_back(input);
       }
       throw InvalidArgument(option + ": a reset cannot set '" + name + "'" + Suggestion(name, names) +
                             "; it can set " + (option == "set" ? Inputs() + ", and " : "") +
