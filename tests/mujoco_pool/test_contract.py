@@ -351,6 +351,11 @@ def test_random_actions_and_steps_of_those_that_were_received():
     for key in ("qpos", "reward", "done"):
         assert torch.equal(data["next", key], expected["next", key][rows]), key
     assert env.async_reset_recv(1)["env_index"].tolist() == list({0, 1, 2, 3} - set(rows.tolist()))
+    broken = make(reward=lambda state, action, new: 1 / 0)
+    root = broken.reset()
+    with pytest.raises(ZeroDivisionError):
+        broken.rand_step(root[:3].set("env_index", torch.arange(3)))
+    broken.reset()  # none is in flight
 
 
 @pytest.mark.parametrize("alone", [False, True])

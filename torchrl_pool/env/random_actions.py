@@ -77,11 +77,16 @@ class RandomActions(EnvBase):
         self._send_alone(rows, indices)
         steps: list[TensorDictBase] = []
         failures: list[EnvFailure] = []
+        errors: list[Exception] = []
         for index in indices:
             try:
                 steps.append(self.async_step_recv(env_index=index).get("next"))
             except EnvFailure as failure:
                 failures.append(failure)
+            except Exception as error:  # a task's function raises: no env stays in flight for it
+                errors.append(error)
+        if errors:
+            raise errors[0]
         if failures:
             raise joined(failures)
         return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
