@@ -104,6 +104,16 @@ def test_envs_that_do_not_fit_together():
         PoolEnv(dict, 2)
 
 
+def test_a_list_with_an_env_that_ends_or_hangs_as_it_is_made():
+    """It is told by the reset, as an exception of its constructor is."""
+    for sick, report in ((partial(os._exit, 3), "exit code 3"), (partial(time.sleep, 60), "within 1 s")):
+        pool = PoolEnv([Sampled, sick, Sampled], 3, num_workers=3, step_timeout=1.0)
+        with pytest.raises(EnvFailure, match=report) as raised:
+            pool.reset()
+        assert raised.value.env_index == [1]
+        pool.close()
+
+
 def test_close_that_fails():
     class Clinging(Sampled):
         def close(self):

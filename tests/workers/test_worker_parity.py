@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from pettingzoo import ParallelEnv
 from python_envs import WHERE, Dictionary, Sampled
 from tensordict import TensorDict, TensorDictBase
@@ -61,10 +62,10 @@ class Chase(ParallelEnv):
     possible_agents = ("hunter", "hare")
 
     def observation_space(self, agent):
-        return gymnasium.spaces.Box(-1, 1, (2 + (agent == "hare"),))
+        return spaces.Box(-1, 1, (2 + (agent == "hare"),))
 
     def action_space(self, agent):
-        return gymnasium.spaces.Discrete(3)
+        return spaces.Discrete(3)
 
     def reset(self, seed=None, options=None):
         if seed is not None or not hasattr(self, "rng"):
@@ -166,6 +167,34 @@ def test_specs(makers):
     finally:
         pool.close()
         serial.close(raise_if_closed=False)
+
+
+def bounded(high):
+    return Sampled(spaces.Box(-high, high, (3,)), spaces.Box(-high, high, (2,)))
+
+
+def bounded_of_torchrl(high):
+    return GymWrapper(bounded(high))
+
+
+@pytest.mark.parametrize("make", [bounded, bounded_of_torchrl], ids=["Gymnasium", "GymEnv"])
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+def test_envs_of_a_list_have_bounds_of_their_own(make, where):
+    """Each its own, in specs, in random actions and where actions are checked; like ones share them."""
+    highs = [1.0, 0.5, 1.0]
+    pool = PoolEnv([partial(make, high) for high in highs], 3, **where)
+    serial = SerialEnv(3, [partial(bounded_of_torchrl, high) for high in highs])
+    for name, key in (("full_action_spec", "action"), ("full_observation_spec", "observation")):
+        ours, theirs = getattr(pool, name)[key].space, getattr(serial, name)[key]
+        for env in range(3):
+            assert torch.equal(ours.low[env], theirs[env].space.low), (name, env)
+            assert torch.equal(ours.high[env], theirs[env].space.high), (name, env)
+    assert len(set(pool._configs)) == 2
+    pool.rollout(20)
+    action = torch.tensor([[0.9, 0.9], [0.6, 0.4], [0.9, 0.9]])
+    with pytest.raises(ValueError, match=r"env 1, element 0: expected a number in \[-0.5, 0.5\], got 0.6"):
+        pool.step(pool.reset().set("action", action))
+    pool.close()
 
 
 def agents_that_count():

@@ -56,7 +56,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             entries must agree in name, shape and dtype. dm_control's pairs, such as ``("cheetah", "run")``,
             stand for ids. Or a callable that makes an env of Gymnasium, TorchRL
             or PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``.
-            Then the first env is made at once, to see its specs.
+            Then the first env is made at once, to see its specs; of a list the first of each callable in it,
+            for bounds may differ.
         num_envs: number of simulators; the batch size is ``[num_envs]``.
 
     Keyword Args:

@@ -81,11 +81,16 @@ class PythonSource:
                 has_local,
                 [key for key in info_keys if key not in native],
                 respawn,
+                step_timeout,
             )
         self.num_threads = self.workers.num_workers
-        description = self.workers.description
-        config = _core.remote_config(description.name, list(self.workers.entries))
-        self.configs: list[_core.Config] = [config] * num_envs
+        descriptions = self.workers.descriptions
+        configs = {
+            id(one): _core.remote_config(one.name, self.workers.entries_of(one))
+            for one in {id(one): one for one in descriptions}.values()
+        }
+        self.configs: list[_core.Config] = [configs[id(one)] for one in descriptions]
+        description = descriptions[0]
         self.specs: Mapping[str, TensorSpec] = {}
         self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
@@ -166,7 +171,9 @@ def _factories(task: Any, num_envs: int, options: Mapping[str, Any], limit: Mapp
         return _factory(task, options, limit)
     if len(task) != num_envs:
         raise ValueError(f"task: expected one callable or {num_envs} of them, got {len(task)}")
-    return [_factory(one, options, limit) for one in task]
+    # Like tasks have one factory, by which they are known to make like envs.
+    of_names = {one: _factory(one, options, limit) for one in task if isinstance(one, str)}
+    return [of_names[one] if isinstance(one, str) else _factory(one, options, limit) for one in task]
 
 
 def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) -> Callable[[], Any]:

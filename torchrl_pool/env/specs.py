@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -62,7 +63,7 @@ def full_action_spec(
 ) -> Composite:
     """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``.
 
-    Specs of one env that are given, by their names, stand as they are.
+    Specs of one env that are given, by their names, stand as they are, where envs do not differ in bounds.
     """
 
     def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
@@ -111,22 +112,24 @@ def _discrete(specs: Sequence[_core.Spec], one_hot: bool, device: torch.device |
 def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:
     spec, dtype = specs[0], torch_dtype(specs[0])
     shape = torch.Size((len(specs), *spec.shape))
-    if not spec.low and not spec.high:
+    # Envs with equal options share their specs; a picture has a bound for every pixel.
+    distinct = list({id(s): s for s in specs}.values())
+    if not any(s.low or s.high for s in distinct):
         return Unbounded(shape=shape, dtype=dtype, device=device)
 
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
-        # Envs with equal options share their specs; a picture has a bound for every pixel.
-        distinct = {id(s): getattr(s, side) for s in {id(s): s for s in specs}.values()}
-        if not distinct[id(spec)]:
-            return torch.full(shape, missing, dtype=dtype, device="cpu")
-        if all(row == distinct[id(spec)] for row in distinct.values()):
-            rows = [distinct[id(spec)]]
+        rows = {}
+        for s in distinct:
+            row = getattr(s, side)
+            known = torch.tensor(row, dtype=torch.float64, device="cpu").to(dtype)
+            rows[id(s)] = known if row else torch.full((math.prod(spec.shape),), missing, dtype=dtype)
+        if all(torch.equal(row, rows[id(spec)]) for row in rows.values()):
+            table = rows[id(spec)]
         else:
-            rows = [distinct[id(s)] for s in specs]
-        table = torch.tensor(rows, dtype=torch.float64, device="cpu").to(dtype)
+            table = torch.stack([rows[id(s)] for s in specs])
         return table.reshape(-1, *spec.shape).expand(shape).contiguous()
 
-    if dtype is torch.int8 and spec.shape and all({*s.low} == {0} and {*s.high} == {1} for s in specs):
+    if dtype is torch.int8 and spec.shape and all({*s.low} == {0} and {*s.high} == {1} for s in distinct):
         return Binary(spec.shape[-1], shape=shape, dtype=dtype, device=device)  # a MultiBinary space
 
     limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
@@ -147,15 +150,23 @@ def _composite(
     composite = Composite(shape=(num_envs,), device=device)
     for index, spec in enumerate(columns[0]):
         known = given.get(spec.name)
+        specs = [column[index] for column in columns]
         composite[key_of(spec)] = (
-            convert([column[index] for column in columns])
-            if known is None
+            convert(specs)
+            if known is None or (isinstance(known, (Bounded, Unbounded)) and _differ(specs))
             else known.expand(num_envs, *known.shape).to(device or known.device)
         )
     for path, more in groups.items():
         if path in composite.keys(True):
             composite[path].shape = torch.Size([num_envs, *more])
     return composite
+
+
+def _differ(specs: Sequence[_core.Spec]) -> bool:
+    """Whether the bounds of some are not those of the first."""
+    distinct = list({id(spec): spec for spec in specs}.values())
+    first = distinct[0].low, distinct[0].high
+    return any((spec.low, spec.high) != first for spec in distinct[1:])
 
 
 def sizes_of_groups(groups: Mapping[str, Groups], leaves: Mapping[str, TensorSpec]) -> Groups:

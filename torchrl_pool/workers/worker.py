@@ -93,6 +93,21 @@ class Worker:
         name = getattr(spec, "id", None) or type(adapter.env).__name__
         return Description(name, tuple(adapter.entries), adapter.specs, _group_map(adapter.env))
 
+    def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
+        """Makes these envs, and describes those whose bounds are not the first env's.
+
+        One that cannot be made, or does not fit, is left out: it says so once it is created for the pool.
+        """
+        return [self._differing(env, first) for env in envs]
+
+    def _differing(self, env: int, first: Description) -> Description | None:
+        try:
+            description = self.describe(env)
+        except Exception:
+            return None
+        is_same = description.entries == first.entries
+        return None if is_same or _mismatch(description.entries, first.entries) else description
+
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
         self._attachment = attachment
@@ -119,17 +134,8 @@ class Worker:
     def _check(self, adapter: Adapter) -> None:
         """It has the entries that the pool's first env has, but for their bounds."""
         expected = [entry for entry in self._attachment.entries if entry.name != LOST.name]
-        if len(adapter.entries) != len(expected):
-            raise ValueError(
-                f"the envs of a pool have the same entries; env 0 has {_names(expected)}, "
-                f"this one has {_names(adapter.entries)}"
-            )
-        for ours, theirs in zip(adapter.entries, expected, strict=True):
-            if _kind(ours) != _kind(theirs):
-                raise ValueError(
-                    f"the envs of a pool have the same entries; env 0 has {_kind(theirs)}, "
-                    f"this one has {_kind(ours)}"
-                )
+        if mismatch := _mismatch(adapter.entries, expected):
+            raise ValueError(f"the envs of a pool have the same entries; {mismatch}")
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
@@ -370,6 +376,16 @@ def _picture(env: Any) -> Any:
             "render_mode='rgb_array'"
         )
     return picture
+
+
+def _mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:
+    """Why an env with these entries cannot be in one pool with env 0; empty where it can."""
+    if len(entries) != len(expected):
+        return f"env 0 has {_names(expected)}, this one has {_names(entries)}"
+    for ours, theirs in zip(entries, expected, strict=True):
+        if _kind(ours) != _kind(theirs):
+            return f"env 0 has {_kind(theirs)}, this one has {_kind(ours)}"
+    return ""
 
 
 def _names(entries: Sequence[Entry]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
@@ -26,8 +27,9 @@ _SMALL = 1 << 14  # bytes that a channel takes before they are read
 class WorkerSet:
     """Where the envs of one pool live: in worker processes, in this one, or some here and some there.
 
-    The first env is made at once, for what it says of itself; all others when the set is opened. An executor
-    calls the methods ``serve``, ``how_it_ended``, ``respawn``, ``save`` and ``load``.
+    The first env is made at once, for what it says of itself, and so is the first of each further callable;
+    all others when the set is opened. An executor calls the methods ``serve``, ``how_it_ended``, ``respawn``,
+    ``save`` and ``load``.
 
     Args:
         factories: what makes an env, or one such for each.
@@ -37,6 +39,10 @@ class WorkerSet:
         has_local: whether this process takes a share, as the last of the workers.
         info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
         respawns: whether a worker that has ended is replaced in the midst of a call.
+        step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
+
+    Attributes:
+        descriptions: of each env; where bounds are the same, one object.
 
     Raises:
         RequestFailure: the first env cannot be made, or cannot be one of a pool.
@@ -50,6 +56,7 @@ class WorkerSet:
         has_local: bool,
         info_keys: Sequence[str],
         respawns: bool,
+        step_timeout: float | None = None,
     ) -> None:
         self._factories = factories
         self._info_keys = list(info_keys)
@@ -70,11 +77,11 @@ class WorkerSet:
         self._arena: _core.Arena | None = None
         try:
             self._begin()
-            self.description: Description = self.ask(0, "describe", 0)
+            self.descriptions = self._describe(num_envs, step_timeout)
         except BaseException:
             self.close()
             raise
-        self.entries = [*self.description.entries, *([LOST] if self.respawns else [])]
+        self.entries = self.entries_of(self.descriptions[0])
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
@@ -85,9 +92,59 @@ class WorkerSet:
             self._template = Template(self._factories)
             self._workers = [self._launch()]
 
+    def _describe(self, num_envs: int, step_timeout: float | None) -> list[Description]:
+        first: Description = self.ask(0, "describe", 0)
+        if callable(self._factories):
+            return [first] * num_envs
+        first_of: dict[int, int] = {}  # of each callable, its first env
+        for env, factory in enumerate(self._factories):
+            first_of.setdefault(id(factory), env)
+        others = [env for env in first_of.values() if env > 0]
+        known = {first.entries: first}
+        found = {0: first}
+        for env, description in zip(others, self._differing(others, first, step_timeout), strict=True):
+            found[env] = known.setdefault(description.entries, description)
+        return [found[first_of[id(factory)]] for factory in self._factories]
+
+    def _differing(
+        self, envs: Sequence[int], first: Description, step_timeout: float | None
+    ) -> list[Description]:
+        """The descriptions of these envs, made by all their workers at the same time."""
+        descriptions = [first] * len(envs)
+        shares = self.shares_of(envs)
+        self._launch_missing(max(shares, default=0) + 1)
+        for index, share in shares.items():
+            if not self._is_local(index):
+                self._send(index, "differing", ([envs[i] for i in share], first))
+        for index, share in shares.items():
+            if self._is_local(index):
+                assert self._local is not None
+                values = self._local.differing([envs[i] for i in share], first)
+            else:
+                worker = self._workers[index]
+                timeout = None if step_timeout is None else step_timeout * len(share)
+                if not worker.channel.poll(timeout):
+                    worker.kill()
+                try:
+                    values = self._result(index, -1)
+                except RequestFailure:  # its process has ended, as it will again, and be told
+                    continue
+            for i, value in zip(share, values, strict=True):
+                descriptions[i] = value or first
+        return descriptions
+
+    def entries_of(self, description: Description) -> list[Entry]:
+        """Those that an env has in the pool."""
+        return [*description.entries, *([LOST] if self.respawns else [])]
+
     def _launch(self) -> WorkerProcess:
         assert self._template is not None
         return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+
+    def _launch_missing(self, count: int) -> None:
+        """So that there are as many workers, at least."""
+        while len(self._workers) < min(count, self._num_processes):
+            self._workers.append(self._launch())
 
     @property
     def num_workers(self) -> int:
@@ -104,8 +161,11 @@ class WorkerSet:
         if self._memory < 0:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
-        while len(self._workers) < self._num_processes:
-            self._workers.append(self._launch())
+        for index, worker in enumerate(self._workers):
+            if worker.wait(0):
+                self._workers[index] = self._launch()
+                worker.close()
+        self._launch_missing(self._num_processes)
         self.processes = [worker.pidfd for worker in self._workers]
         for index in range(self._num_processes):
             self._attach(index)
