@@ -104,6 +104,16 @@ def test_envs_that_do_not_fit_together():
         PoolEnv(dict, 2)
 
 
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
+def test_one_env_for_many_is_refused(where):
+    env = Sampled()
+    for makers in (lambda: env, [lambda: env, lambda: env, Sampled, Sampled]):
+        pool = PoolEnv(makers, 4, **{**where, "num_workers": min(1, where["num_workers"])})
+        with pytest.raises(EnvFailure, match=r"expected a new env from each call .* got the one that is env"):
+            pool.reset()
+        pool.close()
+
+
 def test_a_list_with_an_env_that_ends_or_hangs_as_it_is_made():
     """It is told by the reset, as an exception of its constructor is."""
     for sick, report in ((partial(os._exit, 3), "exit code 3"), (partial(time.sleep, 60), "within 1 s")):

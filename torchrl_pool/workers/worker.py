@@ -78,6 +78,7 @@ class Worker:
         self._factories = factories
         self._info_keys = info_keys
         self._adapters: dict[int, Adapter] = {}
+        self._env_of: dict[int, int] = {}  # by the id of what was made
         self._unset: set[int] = set()  # made in the place of lost envs, and not yet reset
         self._reset_options: dict[int, Any] = {}
         self._attachment: Attachment
@@ -128,7 +129,14 @@ class Worker:
         adapter = self._adapters.get(env)
         if adapter is None:
             factory = self._factories if callable(self._factories) else self._factories[env]
-            adapter = self._adapters[env] = adapt(factory(), self._info_keys)
+            made = factory()
+            other = self._env_of.get(id(made))
+            if other is not None and _is_of(self._adapters.get(other), made):
+                raise ValueError(
+                    f"expected a new env from each call of what makes them, got the one that is env {other}"
+                )
+            adapter = self._adapters[env] = adapt(made, self._info_keys)
+            self._env_of[id(made)] = env
         return adapter
 
     def _check(self, adapter: Adapter) -> None:
@@ -273,6 +281,7 @@ class Worker:
             except Exception as error:
                 failures.append(RequestFailure(env, report_of(error)))
         self._adapters.clear()
+        self._env_of.clear()
         if failures:
             raise failures[0]
 
@@ -376,6 +385,11 @@ def _picture(env: Any) -> Any:
             "render_mode='rgb_array'"
         )
     return picture
+
+
+def _is_of(adapter: Adapter | None, made: Any) -> bool:
+    """Whether this env was made from that, which may stand in a wrapper of TorchRL's."""
+    return adapter is not None and (adapter.env is made or getattr(adapter.env, "_env", None) is made)
 
 
 def _mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:
