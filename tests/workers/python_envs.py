@@ -71,8 +71,8 @@ class Scripted(gymnasium.Env):
 
     Args:
         script: by step: ``"raise"``, ``"exit"``, ``"crash"``, ``"shape"``, ``"dtype"``, ``"interrupt"``,
-            ``"terminate"``, ``"truncate"``, or a number of seconds to sleep. A reset's option ``"script"``
-            replaces it.
+            ``"terminate"``, ``"truncate"``, a number of seconds to sleep, or an exception. A reset's option
+            ``"script"`` replaces it.
     """
 
     observation_space = spaces.Box(-1, 1, (3,))
@@ -104,6 +104,8 @@ class Scripted(gymnasium.Env):
                 ctypes.string_at(0)
             case "interrupt":
                 raise KeyboardInterrupt
+            case BaseException():
+                raise type(event)(*event.args)
             case "shape":
                 observation = np.zeros(4, np.float32)
             case "dtype":

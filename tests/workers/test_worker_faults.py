@@ -233,6 +233,31 @@ def test_results_of_others_while_one_hangs(make_pool):
     assert raised.value.env_index == [SICK]
 
 
+@pytest.mark.parametrize("respawn", [False, True])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_what_would_end_a_program_is_an_envs_failure_in_a_worker(make_pool, error, respawn):
+    """The worker lives on, with its other envs; each reset revives the env."""
+    pool = make_pool({1: error("no licence")}, respawn=respawn)
+    root = pool.reset()
+    pid = pool._source.workers._workers[1].pid
+    for _ in range(5):
+        with pytest.raises(EnvFailure, match=f"{error.__name__}: no licence") as raised:
+            step(pool, root)
+        assert raised.value.env_index == [SICK]
+        root = pool.reset()
+    assert pool._source.workers._workers[1].pid == pid
+
+    def cannot():
+        raise error("no licence")
+
+    with pytest.raises(EnvFailure, match=f"{error.__name__}: no licence"):
+        PoolEnv(cannot, 2, num_workers=1)
+    pool.set_attr("end", cannot)
+    with pytest.raises(EnvFailure, match=f"{error.__name__}: no licence"):
+        pool.call("end")
+    pool.reset()
+
+
 @pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
 def test_interrupts_of_an_env_in_this_process(where):
     """Its KeyboardInterrupt is the caller's, and the pool can be used again."""

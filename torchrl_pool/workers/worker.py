@@ -72,9 +72,17 @@ class RequestFailure(Exception):
 
 
 class Worker:
-    """The envs of one worker, in the process that they run in."""
+    """The envs of one worker, in the process that they run in.
 
-    def __init__(self, factories: Factories, info_keys: Sequence[str]) -> None:
+    Args:
+        factories: what makes an env, or one such for each.
+        info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
+        is_local: whether that is the pool's own process, in which an interrupt is meant for its caller.
+    """
+
+    def __init__(self, factories: Factories, info_keys: Sequence[str], is_local: bool = False) -> None:
+        # In a process of their own whatever envs raise is their failure: also what would end a program.
+        self._failures = Exception if is_local else BaseException
         self._factories = factories
         self._info_keys = info_keys
         self._adapters: dict[int, Adapter] = {}
@@ -104,7 +112,7 @@ class Worker:
     def _differing(self, env: int, first: Description) -> Description | None:
         try:
             description = self.describe(env)
-        except Exception:
+        except self._failures:
             return None
         is_same = description.entries == first.entries
         return None if is_same or _mismatch(description.entries, first.entries) else description
@@ -223,9 +231,9 @@ class Worker:
         return None
 
     def _fail(self, env: int, error: BaseException) -> BaseException | None:
-        """Reports the env's failure; what is meant to end more than the env is returned."""
+        """Reports the env's failure; what is meant for the pool's caller is returned."""
         self._port.failed(env, report_of(error))
-        return None if isinstance(error, Exception) else error
+        return None if isinstance(error, self._failures) else error
 
     # ---- what is asked for by name ---------------------------------------------------------------------
 
@@ -278,7 +286,7 @@ class Worker:
         for env, adapter in sorted(self._adapters.items()):
             try:
                 adapter.env.close()
-            except Exception as error:
+            except self._failures as error:
                 failures.append(RequestFailure(env, report_of(error)))
         self._adapters.clear()
         self._env_of.clear()
@@ -294,7 +302,7 @@ class Worker:
                     results.append(act(i, adapter.env))
                 finally:
                     adapter.restore(adapter.state())  # what it knew of the env may have changed
-            except Exception as error:
+            except self._failures as error:
                 raise RequestFailure(env, report_of(error)) from error
         return results
 
@@ -328,7 +336,7 @@ def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) ->
         return _dumps((number, True, getattr(worker, name)(*arguments)))
     except RequestFailure as failure:
         return _dumps((number, False, failure))
-    except Exception as error:
+    except BaseException as error:
         return _dumps((number, False, RequestFailure(-1, report_of(error))))
 
 

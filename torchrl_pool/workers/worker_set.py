@@ -87,7 +87,7 @@ class WorkerSet:
         """As far as env 0 needs it."""
         self._memory = _memory_without_name()
         if self.has_local:
-            self._local = Worker(self._factories, self._info_keys)
+            self._local = Worker(self._factories, self._info_keys, is_local=True)
         if self._num_processes > 0:
             self._template = Template(self._factories)
             self._workers = [self._launch()]
