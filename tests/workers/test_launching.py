@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -293,6 +294,26 @@ def test_nothing_stays_behind():
             worker.close()
     assert open_files() == files
     eventually(lambda: descendants() == processes)
+
+
+def test_defaults_for_sockets_are_for_other_sockets(tmp_path, monkeypatch):
+    """Neither the pool's process nor what makes the envs changes the lines between them."""
+    monkeypatch.syspath_prepend(tmp_path)
+    body = "import socket\ndef make():\n    return 1\n"
+    (tmp_path / "impatient.py").write_text(body)
+    from impatient import make
+
+    (tmp_path / "impatient.py").write_text(body + "socket.setdefaulttimeout(0.01)\n")
+    launching._end_zygote()
+    socket.setdefaulttimeout(0.01)
+    try:
+        template = Template(make)
+        worker = template.launch(ANSWER)
+    finally:
+        socket.setdefaulttimeout(None)
+    time.sleep(0.1)
+    assert asked(worker, "factories()") == 1
+    template.close()
 
 
 def test_threads_launch_at_the_same_time(template):

@@ -1,6 +1,7 @@
 """Envs of Python that are saved, set back, failed and interrupted where it is awkward."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -173,6 +174,20 @@ def test_arguments_larger_than_a_channel_holds(make_pool):
         pool.set_attr("block", block)
     assert all(np.array_equal(one, block) for one in pool.get_attr("block"))
     assert step(pool)["observation"].flatten().tolist() == [1, 1]
+
+
+def test_close_after_a_long_question_was_interrupted():
+    """What the env never reads is not waited for."""
+    pool = PoolEnv(Steps, 2, num_workers=1)
+    pool.reset()
+    pool.set_attr("saving_takes", 60.0)
+    for name, arguments in (("call", ("get_state",)), ("set_attr", ("block", np.zeros(1 << 20)))):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            getattr(pool, name)(*arguments)
+    begin = time.monotonic()
+    pool.close()
+    assert time.monotonic() - begin < 20
 
 
 def test_questions_of_several_threads():

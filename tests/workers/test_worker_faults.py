@@ -174,6 +174,50 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     step(pool, pool.reset())
 
 
+@pytest.mark.parametrize("killed", ["template", "zygote"])
+@pytest.mark.parametrize("after", ["reset", "close", "respawn"])
+def test_what_starts_workers_killed_at_rest(make_pool, killed, after):
+    """All workers are gone with it; a reset starts others, and closing just closes."""
+    pool = make_pool({}, respawn=after == "respawn")
+    _, root = step(pool, pool.reset())
+    workers = pool._source.workers._workers
+    pid = parent_of(workers[0].pid)
+    os.kill(pid if killed == "template" else parent_of(pid), signal.SIGKILL)
+    assert all(worker.wait(5) for worker in workers)
+    if after == "reset":
+        with pytest.raises(EnvFailure, match="its worker process ended, with all"):
+            step(pool, root)
+        step(pool, pool.reset())
+    elif after == "respawn":
+        data, root = step(pool, root)
+        assert data["next", "respawned"].all()
+        step(pool, root)
+    pool.close()
+    step(pool, pool.reset())
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
+
+
+def test_closing_a_pool_of_the_parents():
+    """It does nothing in a forked child: the parent goes on."""
+    pool = PoolEnv(Sampled, 4, num_workers=2)
+    _, root = step(pool, pool.reset())
+    if not (child := os.fork()):
+        code = 1
+        try:
+            pool.close()
+            pool.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    step(pool, root)
+    pool.close()
+
+
 def test_only_the_envs_that_are_reset_revive(make_pool):
     """The others of that worker still have to be reset."""
     pool = make_pool({2: "exit"})

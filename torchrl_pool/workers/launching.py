@@ -30,6 +30,8 @@ UNPICKLING_SECONDS = 600.0
 ANSWERING_SECONDS = 60.0
 #: Seconds that a process has to end by itself, before it is killed.
 ENDING_SECONDS = 5.0
+#: Seconds between the end of a process's line and its own, at most.
+NOTICING_SECONDS = 1.0
 
 _BOOT = """
 import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -63,6 +65,10 @@ class WorkerProcess:
     def wait(self, timeout: float) -> bool:
         """Whether it has ended within so many seconds."""
         return self.pidfd < 0 or _is_readable(self.pidfd, timeout)
+
+    def can_be_sent(self, timeout: float) -> bool:
+        """Whether its channel takes a short message within so many seconds."""
+        return _is_ready(self.channel.fileno(), select.POLLOUT, timeout)
 
     def how_it_ended(self) -> str:
         """Such as ``"was killed by signal 9 (SIGKILL)"`` or ``"ended with exit code 3"``."""
@@ -133,6 +139,10 @@ class Template:
             raise
         return worker
 
+    def has_ended(self) -> bool:
+        """Whether somebody else has ended it."""
+        return self._pidfd >= 0 and _is_readable(self._pidfd, NOTICING_SECONDS)
+
     def close(self) -> None:
         """Ends the template, which its workers do not outlive."""
         self._line.close()
@@ -171,7 +181,7 @@ class _Zygote:
     """The process that templates are forked from."""
 
     def __init__(self) -> None:
-        self.line, theirs = socket.socketpair()
+        self.line, theirs = _socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 [
@@ -244,7 +254,7 @@ def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, in
 
 def _new_line(give: Callable[[int], None]) -> socket.socket:
     """One end of a line, after the other end was given away."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = _socketpair()
     try:
         with theirs:
             give(theirs.fileno())
@@ -252,6 +262,14 @@ def _new_line(give: Callable[[int], None]) -> socket.socket:
         ours.close()
         raise
     return ours
+
+
+def _socketpair() -> tuple[socket.socket, socket.socket]:
+    """Both wait as long as it takes, whatever a program has set for its own sockets."""
+    pair = socket.socketpair()
+    for line in pair:
+        line.settimeout(None)
+    return pair
 
 
 def _answer(line: socket.socket, seconds: float, doing: str = "") -> tuple[Any, list[int]]:
@@ -309,8 +327,12 @@ def _is_open(fd: int) -> bool:
 
 
 def _is_readable(fd: int, seconds: float) -> bool:
+    return _is_ready(fd, select.POLLIN, seconds)
+
+
+def _is_ready(fd: int, event: int, seconds: float) -> bool:
     poll = select.poll()
-    poll.register(fd, select.POLLIN)
+    poll.register(fd, event)
     return bool(poll.poll(seconds * 1000))
 
 

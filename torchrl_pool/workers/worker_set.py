@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import pickle
 import tempfile
@@ -72,6 +73,7 @@ class WorkerSet:
         self._senders: dict[int, threading.Thread] = {}  # of long ones
         self._locks = [threading.Lock() for _ in range(count)]
         self._template: Template | None = None
+        self._launching = threading.Lock()
         self._local: Worker | None = None
         self._memory = -1
         self._arena: _core.Arena | None = None
@@ -138,8 +140,17 @@ class WorkerSet:
         return [*description.entries, *([LOST] if self.respawns else [])]
 
     def _launch(self) -> WorkerProcess:
-        assert self._template is not None
-        return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+        with self._launching:
+            assert self._template is not None
+            try:
+                return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+            except RuntimeError:
+                if not self._template.has_ended():
+                    raise
+            # Somebody has killed it, and with it all workers.
+            ended, self._template = self._template, Template(self._factories)
+            ended.close()
+            return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""
@@ -199,17 +210,19 @@ class WorkerSet:
     def respawn(self, index: int) -> int:
         """Another process in the place of one that has ended; returns its descriptor."""
         with self._locks[index]:
-            self._workers[index].close()
-            self._workers[index] = worker = self._launch()
+            worker, old = self._launch(), self._workers[index]
+            self._workers[index] = worker
+            old.close()
             self._attach(index)
             return worker.pidfd
 
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
         with self._locks[index]:
-            self._workers[index].close()
-            self._workers[index] = worker = self._launch()
+            worker, old = self._launch(), self._workers[index]
+            self._workers[index] = worker
             pool.replace_worker(index, worker.pidfd)
+            old.close()
             self._attach(index)
 
     def save(self, env: int) -> bytes:
@@ -292,9 +305,7 @@ class WorkerSet:
             with contextlib.suppress(OSError):  # it has ended, as the answer tells
                 channel.send_bytes(question)
 
-        earlier = self._senders.pop(index, None)
-        if earlier is not None:  # an interrupt has left it behind
-            earlier.join()
+        self._is_sent(index)  # what an interrupt may have left behind
         if self._arena is None:
             send()
         elif len(question) <= _SMALL:
@@ -303,16 +314,27 @@ class WorkerSet:
         else:  # has to be read while it is sent
             self._senders[index] = sender = threading.Thread(target=send, daemon=True)
             sender.start()
-            while sender.is_alive():
-                self._arena.send_word(index)
-                sender.join(0.01)
-            del self._senders[index]
+            self._is_sent(index)
 
-    def _result(self, index: int, env: int) -> Any:
+    def _is_sent(self, index: int, deadline: float = math.inf) -> bool:
+        """Whether the worker has read the last long question, after waiting for that."""
+        sender = self._senders.get(index)
+        while sender is not None and sender.is_alive():
+            if time.monotonic() >= deadline:
+                return False
+            self.arena.send_word(index)
+            sender.join(0.01)
+        self._senders.pop(index, None)
+        return True
+
+    def _result(self, index: int, env: int, deadline: float | None = None) -> Any:
+        """The answer to the last question; None where there is none by then."""
         worker = self._workers[index]
         number = -1
         while number != self._numbers[index]:  # there may be answers that an interrupt has left behind
             try:
+                if deadline is not None and not worker.channel.poll(max(deadline - time.monotonic(), 0)):
+                    return None
                 number, is_fine, value = pickle.loads(worker.channel.recv_bytes())
             except (EOFError, OSError):
                 worker.wait(1.0)
@@ -336,15 +358,16 @@ class WorkerSet:
                     self._local.close()
                 except RequestFailure as failure:
                     failures.append(failure)
-            for index in range(len(self._workers)):
-                self._send(index, "close", ())
             start = time.monotonic()
-            for index, worker in enumerate(self._workers):
-                at_work = self._arena is not None and self._arena.is_at_work(index)
-                deadline = start + (RETURNING_SECONDS if at_work else CLOSING_SECONDS)
+            deadlines = [start + self._closing_seconds(index) for index in range(len(self._workers))]
+            asked = []
+            for index, deadline in enumerate(deadlines):
+                if self._can_be_asked(index, deadline):
+                    self._send(index, "close", ())
+                    asked.append(index)
+            for index in asked:
                 try:
-                    if worker.channel.poll(max(deadline - time.monotonic(), 0)):
-                        self._result(index, -1)
+                    self._result(index, -1, deadlines[index])
                 except RequestFailure as failure:
                     failures += [failure] if failure.env >= 0 else []  # one that has ended is closed
         finally:
@@ -352,9 +375,24 @@ class WorkerSet:
         if failures:
             raise failures[0]
 
+    def _closing_seconds(self, index: int) -> float:
+        at_work = self._arena is not None and self._arena.is_at_work(index)
+        return RETURNING_SECONDS if at_work else CLOSING_SECONDS
+
+    def _can_be_asked(self, index: int, deadline: float) -> bool:
+        """Whether it is there, and reads what it is sent, until then."""
+        worker = self._workers[index]
+        if worker.channel.closed:  # it is another process's, from which this one was forked
+            return False
+        return self._is_sent(index, deadline) and worker.can_be_sent(max(deadline - time.monotonic(), 0))
+
     def _end(self) -> None:
         for worker in self._workers:
             worker.kill()
+        for sender in self._senders.values():  # until nobody reads, it uses the channel
+            sender.join(RETURNING_SECONDS)
+        self._senders.clear()
+        for worker in self._workers:
             worker.close()
         self._workers, self.processes, self._arena, self._local = [], [], None, None
         template, self._template = self._template, None

@@ -193,6 +193,7 @@ def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: 
     channel = Connection(own)
     try:
         with socket.socket(fileno=os.dup(own)) as line:
+            line.settimeout(None)  # what makes the envs may have set a default, which own would share
             _greet(line)
         pickled = channel.recv_bytes()
     except (EOFError, OSError):
