@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "errors.h"
@@ -67,8 +69,9 @@ void Store(std::byte* to, T value) {
 // A number where the entry has one element.
 void WriteNumber(const Field& field, std::byte* to, py::handle value) {
   if (field.kind == 'f') {
-    const double number = PyFloat_AsDouble(value.ptr());
+    double number = PyFloat_AsDouble(value.ptr());
     if (number == -1.0 && PyErr_Occurred()) throw py::error_already_set();
+    if (field.is_reward) number += 0.0;  // no -0.0, as TorchRL's GymEnv has it, which adds rewards up
     return field.item_bytes == 4 ? Store(to, static_cast<float>(number)) : Store(to, number);
   }
   if (field.kind == 'b') {
@@ -100,17 +103,27 @@ bool WritePlainArray(const Field& field, std::byte* to, py::handle value) {
   return fits;
 }
 
-// Of another dtype too, where NumPy casts within a kind or upwards: as TorchRL's GymEnv does.
+// These numbers in the entry's dtype: of floats as near as it comes, all others as they are, or nothing.
+std::optional<py::array> Cast(const Field& field, const py::array& array) {
+  constexpr std::string_view kNumbers = "biuf";
+  if (kNumbers.find(array.dtype().kind()) == std::string_view::npos) return std::nullopt;
+  auto cast = array.attr("astype")(field.dtype).cast<py::array>();
+  if (field.kind == 'f') return cast;
+  const bool is_same = py::module_::import("numpy").attr("array_equal")(cast, array).cast<bool>();
+  return is_same ? std::optional(cast) : std::nullopt;
+}
+
+// Of another dtype too, where nothing is lost: else TorchRL's GymEnv casts, and here the env has failed.
 void WriteArray(const Field& field, std::byte* to, const py::array& array) {
   const py::dtype dtype = array.dtype();
   const std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim());
-  const bool fits =
-      field.is_reward ? static_cast<std::size_t>(array.size()) == field.size : shape == field.shape;
+  const bool is_number = shape.empty() && field.size == 1 && field.shape.size() <= 1;
+  const bool fits = field.is_reward ? static_cast<std::size_t>(array.size()) == field.size
+                                    : shape == field.shape || is_number;
   const bool is_like =
       dtype.kind() == field.kind && static_cast<std::size_t>(dtype.itemsize()) == field.item_bytes;
-  const auto numpy = [] { return py::module_::import("numpy"); };
-  if (fits && !is_like && numpy().attr("can_cast")(dtype, field.dtype, "same_kind").cast<bool>()) {
-    return WriteArray(field, to, array.attr("astype")(field.dtype).cast<py::array>());
+  if (fits && !is_like) {
+    if (const auto cast = Cast(field, array)) return WriteArray(field, to, *cast);
   }
   if (!fits || !is_like) {
     throw py::type_error(field.Expected() + ", got " + py::str(dtype).cast<std::string>() + " " +
@@ -118,7 +131,8 @@ void WriteArray(const Field& field, std::byte* to, const py::array& array) {
   }
   const bool is_plain = (array.flags() & py::array::c_style) != 0 && dtype.byteorder() != '>';
   const py::array plain =
-      is_plain ? array : numpy().attr("ascontiguousarray")(array, field.dtype).cast<py::array>();
+      is_plain ? array
+               : py::module_::import("numpy").attr("ascontiguousarray")(array, field.dtype).cast<py::array>();
   std::memcpy(to, plain.data(), field.bytes);
 }
 
@@ -129,18 +143,19 @@ void Write(const Field& field, std::byte* to, py::handle value) {
     }
     return;
   }
-  const bool is_number = PyNumber_Check(value.ptr()) && (field.shape.empty() || field.is_reward);
+  const bool is_number = PyNumber_Check(value.ptr()) && (field.shape.size() <= 1 || field.is_reward);
   if (field.size == 1 && is_number) return WriteNumber(field, to, value);
-  if (!py::isinstance<py::sequence>(value) || py::isinstance<py::str>(value)) {
+  const bool is_array = py::hasattr(value, "__array__");
+  if (!is_array && (!py::isinstance<py::sequence>(value) || py::isinstance<py::str>(value))) {
     throw py::type_error(field.Expected() + ", got " + Py_TYPE(value.ptr())->tp_name);
   }
-  WriteArray(field, to, py::module_::import("numpy").attr("asarray")(value, field.dtype).cast<py::array>());
+  WriteArray(field, to, py::module_::import("numpy").attr("asarray")(value).cast<py::array>());
 }
 
 // Of a reward, as the env gave it; NaN where that is no plain number.
 double NumberOf(py::handle value) {
   const bool is_plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
-  return is_plain ? PyFloat_AsDouble(value.ptr()) : std::numeric_limits<double>::quiet_NaN();
+  return is_plain ? PyFloat_AsDouble(value.ptr()) + 0.0 : std::numeric_limits<double>::quiet_NaN();
 }
 
 // As an env says it.

@@ -31,6 +31,7 @@ SPACES = {
     "bools": spaces.Box(0, 1, (2,), bool),
     "discrete": spaces.Discrete(3),
     "int8": spaces.Discrete(3, dtype=np.int8),
+    "multi-discrete of int32": spaces.MultiDiscrete([2, 3], dtype=np.int32),
     "multi-discrete": spaces.MultiDiscrete([2, 3]),
     "multi-discrete of one kind": spaces.MultiDiscrete([3, 3]),
     "multi-discrete in rows": spaces.MultiDiscrete([[2, 2], [2, 2]]),
@@ -45,6 +46,7 @@ SPACES = {
 STARTS = {
     "discrete": spaces.Discrete(3, start=5),
     "multi-discrete": spaces.MultiDiscrete([2, 3], start=[-1, 4]),
+    "int8": spaces.Discrete(3, start=-1, dtype=np.int8),
     "dict": spaces.Dict(a=spaces.Discrete(3, start=-2), b=spaces.MultiDiscrete([2, 2], start=[1, 1])),
     "tuple": spaces.Tuple([spaces.Discrete(3, start=1), spaces.Discrete(3, start=-1)]),
 }
@@ -97,7 +99,10 @@ def random_actions(adapter, generator):
 def test_observations_are_named_as_gym_env_names_them(space):
     adapter = adapt(Sampled(space))
     reference = GymWrapper(Sampled(space), categorical_action_encoding=True)
-    assert described(adapter.entries, "observation") == as_described(reference.full_observation_spec)
+    expected = as_described(reference.full_observation_spec)
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):  # choices are int64 here
+        expected = {name: ("int64", shape) for name, (_, shape) in expected.items()}
+    assert described(adapter.entries, "observation") == expected
     assert described(adapter.entries, "reward") == as_described(reference.full_reward_spec)
     for entry in adapter.entries:
         if entry.role == "observation":
@@ -133,7 +138,10 @@ def test_actions_are_named_as_gym_env_names_them_and_lie_in_their_space(space):
     env = Sampled(action_space=space)
     adapter = adapt(env)
     reference = GymWrapper(Sampled(action_space=space), categorical_action_encoding=True)
-    assert described(adapter.entries, "action") == as_described(reference.full_action_spec)
+    expected = as_described(reference.full_action_spec)
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        expected = {name: ("int64", shape) for name, (_, shape) in expected.items()}
+    assert described(adapter.entries, "action") == expected
     adapter.reset(0, None)
     generator = np.random.default_rng(0)
     for _ in range(5):

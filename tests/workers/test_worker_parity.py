@@ -24,7 +24,7 @@ from torchrl.envs import (
 from torchrl.envs.utils import check_env_specs
 from torchrl_envs import Stateless, TwoAgents
 
-from torchrl_pool import PoolCollector, PoolEnv, fuse
+from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse
 
 
 def counted():
@@ -195,6 +195,96 @@ def test_envs_of_a_list_have_bounds_of_their_own(make, where):
     with pytest.raises(ValueError, match=r"env 1, element 0: expected a number in \[-0.5, 0.5\], got 0.6"):
         pool.step(pool.reset().set("action", action))
     pool.close()
+
+
+LARGEST = np.iinfo(np.int64).max
+ACTIONS = {
+    "int64": spaces.Box(0, LARGEST, (1,), np.int64),
+    "least int64": spaces.Box(-LARGEST - 1, 5, (1,), np.int64),
+    "bools": spaces.Box(0, 1, (3,), bool),
+    "discrete": spaces.Discrete(3, dtype=np.int32),
+    "multi-discrete": spaces.MultiDiscrete([2, 3], dtype=np.int32),
+}
+
+
+@pytest.mark.parametrize("space", ACTIONS.values(), ids=ACTIONS)
+def test_spaces_of_rare_dtypes(space):
+    """The env gets values of its space, and gives them back as observations."""
+
+    class Checking(Sampled):
+        def step(self, action):
+            assert self.action_space.contains(action), action
+            return super().step(action)
+
+    observed = spaces.Box(-1, 1, (2,)) if space.dtype == np.int64 else space  # Gymnasium cannot draw these
+    make = partial(Checking, observed, space)
+    pool, serial = PoolEnv(make, 2, num_workers=0), SerialEnv(2, lambda: GymWrapper(make()))
+    assert pool.action_spec == serial.full_action_spec["action"]
+    assert pool.rollout(10).shape == torch.Size([2, 5])
+
+
+class Answering(Sampled):
+    """Its observations are what it is told, its rewards too."""
+
+    def __init__(self, space, observation, reward=0.0):
+        super().__init__(space)
+        self.observation, self.reward = observation, reward
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation, {}
+
+    def step(self, action):
+        return self.observation, self.reward, False, False, {}
+
+
+ONE, BYTES, INTS = (
+    spaces.Box(-9, 9, (1,)),
+    spaces.Box(0, 255, (2,), np.uint8),
+    spaces.Box(-9, 9, (2,), np.int32),
+)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "is_taken"),
+    [
+        (ONE, 0.5, True),
+        (ONE, np.float32(0.5), True),
+        (ONE, np.array(0.5), True),
+        (ONE, torch.tensor([0.5]), True),
+        (spaces.Box(-9, 9, (2, 2)), torch.ones(2, 2, dtype=torch.float64), True),
+        (BYTES, np.array([3, 255]), True),
+        (BYTES, np.array([3, 256]), False),
+        (BYTES, np.array([3, -1], np.int8), False),
+        (INTS, np.array([3.0, -4.0]), True),
+        (INTS, np.array([3.5, -4.0]), False),
+        (INTS, [3.5, -4.0], False),
+        (INTS, np.array([1, 1 << 40]), False),
+        (spaces.MultiBinary(2), np.array([True, False]), True),
+        (spaces.Box(0, 1, (2,), bool), np.array([1, 0]), True),
+        (spaces.Box(0, 1, (2,), bool), np.array([1, 2]), False),
+    ],
+)
+def test_observations_of_other_dtypes(space, observation, is_taken):
+    """Those are taken that lose nothing, with the value that SerialEnv gives them."""
+    pool = PoolEnv(lambda: Answering(space, observation), 1, num_workers=0)
+    if not is_taken:
+        with pytest.raises(EnvFailure, match=r"entry 'observation': expected .* \[2\], got "):
+            pool.reset()
+        return
+    ours, theirs = pool.reset(), SerialEnv(1, lambda: GymWrapper(Answering(space, observation))).reset()
+    assert ours["observation"].dtype is theirs["observation"].dtype
+    assert torch.equal(ours["observation"], theirs["observation"])
+
+
+@pytest.mark.parametrize("make", [Answering, lambda *given: GymWrapper(Answering(*given))])
+def test_rewards_are_never_negative_zeros(make):
+    """As GymEnv adds them up from 0, also the sum of an episode."""
+    pool = PoolEnv(
+        lambda: make(ONE, np.zeros(1, np.float32), -0.0), 1, num_workers=0, info_keys=["episode_reward"]
+    )
+    step = pool.rollout(1)["next"]
+    assert not torch.signbit(step["reward"]).any()
+    assert not torch.signbit(step["episode_reward"]).any()
 
 
 def agents_that_count():

@@ -111,6 +111,8 @@ def _discrete(specs: Sequence[_core.Spec], one_hot: bool, device: torch.device |
 
 def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:
     spec, dtype = specs[0], torch_dtype(specs[0])
+    if dtype is torch.bool:
+        return Unbounded(shape=(len(specs), *spec.shape), dtype=dtype, device=device)
     shape = torch.Size((len(specs), *spec.shape))
     # Envs with equal options share their specs; a picture has a bound for every pixel.
     distinct = list({id(s): s for s in specs}.values())
@@ -120,9 +122,8 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
         rows = {}
         for s in distinct:
-            row = getattr(s, side)
-            known = torch.tensor(row, dtype=torch.float64, device="cpu").to(dtype)
-            rows[id(s)] = known if row else torch.full((math.prod(spec.shape),), missing, dtype=dtype)
+            row = getattr(s, side) or [missing] * math.prod(spec.shape)
+            rows[id(s)] = _saturated(torch.tensor(row, dtype=torch.float64, device="cpu"), dtype)
         if all(torch.equal(row, rows[id(spec)]) for row in rows.values()):
             table = rows[id(spec)]
         else:
@@ -136,6 +137,16 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
     low = bounds("low", -torch.inf if dtype.is_floating_point else limits.min)
     high = bounds("high", torch.inf if dtype.is_floating_point else limits.max)
     return Bounded(low=low, high=high, shape=shape, dtype=dtype, device=device)
+
+
+def _saturated(bounds: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Bounds in this dtype; the largest int64 is a double that no int64 is."""
+    table = bounds.to(dtype)
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        table[bounds >= limits.max] = limits.max
+        table[bounds <= limits.min] = limits.min
+    return table
 
 
 def _composite(

@@ -2,8 +2,8 @@
 
 A Dict's keys nest; at the root they stand for themselves. A Tuple of like spaces becomes one entry for each
 of their leaves, stacked; of unlike ones, for which TorchRL has no tensor, entries named for their places. A
-Box without dimensions has shape ``(1,)``. Discrete values count from zero in tensors: where a space starts
-elsewhere the env still gets, and gives, values of its space.
+Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors: where a
+space has another dtype or starts elsewhere the env still gets, and gives, values of its space.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
             read = None if shape else _as_vector
             return [Leaf(Entry(name, role, dtype, shape or (1,), low, high), read)]
         case spaces.Discrete():
-            entry = Entry(name, role, dtype, (), categories=(int(space.n),))
-            return [Leaf(entry, _minus(space.start) if space.start else None)]
+            entry = Entry(name, role, "int64", (), categories=(int(space.n),))
+            return [Leaf(entry, _minus(int(space.start)) if space.start else None)]
         case spaces.MultiDiscrete():
-            entry = Entry(name, role, dtype, shape, categories=tuple(space.nvec.ravel().tolist()))
-            return [Leaf(entry, _minus(space.start) if space.start.any() else None)]
+            entry = Entry(name, role, "int64", shape, categories=tuple(space.nvec.ravel().tolist()))
+            return [Leaf(entry, _minus(space.start.astype(np.int64)) if space.start.any() else None)]
         case spaces.MultiBinary():
             count = int(np.prod(shape))
             return [Leaf(Entry(name, role, dtype, shape, (0.0,) * count, (1.0,) * count), None)]
@@ -74,11 +74,12 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
             return _writer_of_tuple(space)
         case spaces.Box() if not space.shape:
             return lambda leaves: next(leaves).reshape(())
-        case spaces.Discrete() if space.start:
-            start = space.dtype.type(space.start)
-            return lambda leaves: next(leaves) + start
-        case spaces.MultiDiscrete() if space.start.any():
-            return lambda leaves: next(leaves) + space.start
+        case spaces.Discrete() if space.start or space.dtype != np.int64:
+            start, dtype = np.int64(space.start), space.dtype.type
+            return lambda leaves: dtype(next(leaves) + start)
+        case spaces.MultiDiscrete() if space.start.any() or space.dtype != np.int64:
+            starts = space.start.astype(np.int64)
+            return lambda leaves: (next(leaves) + starts).astype(space.dtype)
     return None
 
 
