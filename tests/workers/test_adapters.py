@@ -248,6 +248,8 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         (lambda: Sampled(spaces.Box(0, 9, (2,), np.float16)), (), TypeError, "float16"),
         (lambda: Sampled(spaces.Dict({"a/b": BOX})), (), ValueError, "'a/b'"),
         (lambda: Sampled(spaces.Dict(done=BOX)), (), ValueError, "'done'"),
+        (lambda: Sampled(spaces.Dict(next=spaces.Dict(a=BOX))), (), ValueError, "'next/a'.*TorchRL's own"),
+        (lambda: Sampled(spaces.Dict(_reset=BOX)), (), ValueError, "'_reset'.*TorchRL's own"),
         (lambda: Sampled(spaces.Dict(reward=BOX)), (), ValueError, "'reward'"),
         (lambda: Sampled(spaces.Dict(action=BOX)), (), ValueError, "'action'"),
         (

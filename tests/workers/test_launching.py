@@ -144,7 +144,8 @@ def test_a_worker_lives_in_the_pool_process_surroundings(monkeypatch, tmp_path):
     names = ["OF_THE_POOL", "MKL_NUM_THREADS", "OMP_NUM_THREADS"]
     assert asked(worker, f"[os.environ[name] for name in {names}]") == ["here", "3", "1"]
     assert asked(worker, "os.getcwd()", "factories()", "sys.argv") == [str(tmp_path), "made", sys.argv]
-    assert asked(worker, "signal.getsignal(signal.SIGINT) is signal.SIG_IGN")
+    assert asked(worker, "os.kill(os.getpid(), signal.SIGINT)") is None
+    assert asked(worker, "os.system('kill -INT $$')") == signal.SIGINT
     assert asked(worker, "signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL")
     assert asked(worker, "os.read(0, 1)") == b""
     template.close()

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -139,6 +140,19 @@ def test_those_that_are_ready_come_first(make_pool):
     pool.async_step_send(root, range(4))
     assert list(pool.async_step_recv(3)["env_index"]) == [1, 2, 3]
     assert list(pool.async_step_recv(1)["env_index"]) == [0]
+
+
+def test_callables_without_a_hash(make_pool):
+    @dataclass
+    class Maker:
+        episode: int
+
+        def __call__(self):
+            return Sampled(episode=self.episode)
+
+    pool = make_pool([Maker(3), Maker(4)], 2)
+    assert "Maker(episode=3)" in repr(pool)
+    assert pool.reset().shape == torch.Size([2])
 
 
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)

@@ -295,7 +295,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     def __repr__(self) -> str:
         task: Any = self.task
         if not isinstance(task, str) and isinstance(task, Sequence):
-            task = list(dict.fromkeys(task)) if is_python(task) else sorted(set(task))
+            # Callables need not have hashes.
+            task = list({id(one): one for one in task}.values()) if is_python(task) else sorted(set(task))
         return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
 
     # ---- reset -----------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ ENDING_SECONDS = 5.0
 NOTICING_SECONDS = 1.0
 
 _BOOT = """
-import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+import signal; signal.signal(signal.SIGINT, lambda *_: None)
 import json, sys; sys.path[:] = json.loads(sys.argv[2])
 from torchrl_pool.workers.zygote import serve; serve(int(sys.argv[1]))
 """

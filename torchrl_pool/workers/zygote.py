@@ -76,7 +76,9 @@ class Ended:
 
 def serve(fd: int) -> NoReturn:
     """The zygote: forks a template for each line that it is sent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Interrupts are for the pool's process. Programs that envs start would inherit that they are ignored.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.siginterrupt(signal.SIGINT, False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # workers whose template was killed are reaped here too
     for module in _PRELOADED:
