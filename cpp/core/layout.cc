@@ -71,6 +71,10 @@ std::vector<std::string> NativeKeys(const Config& config) {
 }
 
 std::size_t Layout::AddColumn(Spec spec) {
+  for (const OutputColumn& other : outputs) {
+    if (other.spec.name != spec.name) continue;
+    throw StatusError(TRP_INVALID_ARGUMENT, "'" + spec.name + "' is the name of two entries");
+  }
   const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
   outputs.push_back({std::move(spec), bytes});
   return outputs.size() - 1;

@@ -64,6 +64,23 @@ void CheckTask(const std::string& path, const trp_task* task) {
   CheckOptions(task->reset_options, task->num_reset_options, id, fail);
 }
 
+// The parts of an entry's name are keys of nested tensordicts, some of which TorchRL has for itself.
+void CheckName(const std::string& name, const std::set<std::string>& names, const auto& fail) {
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = name.find('/', begin);
+    if (name.substr(begin, end - begin).empty()) fail("'" + name + "' has an empty part");
+    if (end != std::string::npos && names.contains(name.substr(0, end))) {
+      fail("'" + name + "' lies below an entry");
+    }
+  }
+  const auto below = names.lower_bound(name + "/");
+  if (below != names.end() && below->starts_with(name + "/")) fail("'" + *below + "' lies below an entry");
+  const std::string first = name.substr(0, name.find('/'));
+  if (first == "next" || first == "_reset" || first == "_step") {
+    fail("'" + name + "' is named as an entry of TorchRL's own");
+  }
+}
+
 // An option's value in the ABI's form points to the value, and to what here is in another form.
 struct RawValue {
   std::int64_t truth = 0;
@@ -245,6 +262,7 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
     if (!spec->name) fail("an entry has no name");
     const std::string name = std::string("'") + spec->name + "' ";
     if (!names.insert(spec->name).second) fail(name + "is the name of two entries");
+    CheckName(spec->name, names, fail);
     if (spec->role < TRP_ACTION || spec->role > TRP_DONE)
       fail(name + "has unknown role " + std::to_string(spec->role));
     if (spec->dtype < TRP_BOOL || spec->dtype > TRP_FLOAT64)

@@ -83,8 +83,11 @@ def open_configs(
     opened: dict[str, _core.Config] = {}
     configs = []
     for i, task in enumerate(tasks):
-        options = {**task_options, **(env_options[i] if env_options is not None else {})}
-        name = f"{task} {sorted(options.items())!r}"
+        options, name = {**task_options}, task
+        if env_options is not None:
+            # In their own types, which show all digits: a tensor does not.
+            options = registry.checked_options(task, {**task_options, **env_options[i]})
+            name = f"{task} {sorted(options.items())!r}"
         if name not in opened:
             config = registry.open_config(task, options)
             if mismatch := next(iter(opened.values()), config).mismatch(config):

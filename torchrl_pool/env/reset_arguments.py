@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int, entropy_per_env, seed_words
-from torchrl_pool.plugins.registry import open_reset_options
+from torchrl_pool.plugins.registry import checked_reset_options
 
 Options: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None"
 
@@ -81,6 +81,7 @@ def open_options(
     if not any(per_env):
         return []
     opened: dict[tuple[int, str], _core.ResetOptions] = {}
+    checked: dict[tuple[str, int], dict[str, Any]] = {}  # one mapping may be that of all envs
     chosen: list[_core.ResetOptions | None] = []
     for task, config, options in zip(tasks, configs, per_env, strict=True):
         if not options:
@@ -88,8 +89,11 @@ def open_options(
             continue
         if not isinstance(options, Mapping):
             raise TypeError(f"options: expected a mapping for each env, got {options!r}")
-        same = id(config), repr(list(options.items()))
+        if (task, id(options)) not in checked:
+            checked[task, id(options)] = checked_reset_options(task, options)
+        own = checked[task, id(options)]
+        same = id(config), repr(own)  # in their own types, which show all digits: a tensor does not
         if same not in opened:
-            opened[same] = open_reset_options(task, config, options)
+            opened[same] = _core.ResetOptions(config, own)
         chosen.append(opened[same])
     return chosen

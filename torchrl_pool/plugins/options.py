@@ -69,11 +69,15 @@ class OptionInfo:
                 f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"
             )
         elements = converted if isinstance(converted, list) else [converted]
+        if isinstance(converted, dict):
+            elements = [number for numbers in converted.values() for number in numbers]
         if self.fixed_count >= 0 and len(elements) != self.fixed_count:
             raise ValueError(
                 f"option {self.name!r}: expected {self.fixed_count} elements in a list, got {value!r}"
             )
         for element in elements:
+            if isinstance(element, str) and "\0" in element:
+                raise ValueError(f"option {self.name!r}: expected text without zero bytes, got {value!r}")
             if isinstance(element, int) and not -(2**63) <= element < 2**63:
                 raise ValueError(f"option {self.name!r}: expected an int of 64 bits, got {value!r}")
             if isinstance(element, (int, float)) and not self.minimum <= element <= self.maximum:

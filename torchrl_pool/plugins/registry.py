@@ -119,6 +119,11 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
     return tasks[task]
 
 
+def checked_options(task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a task, each in its own type; errors as :func:`open_config`."""
+    return check_options(task, "option", task_info(task).options, options)
+
+
 def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
     """The configuration of a task with these options and defaults for the others.
 
@@ -127,22 +132,20 @@ def open_config(task: str, options: Mapping[str, Any]) -> _core.Config:
         ValueError: there is no such task, or an option's value is not allowed.
     """
     plugin, _ = find_task(task)
-    info = task_info(task)
-    chosen = check_options(task, "option", info.options, options)
-    values = [chosen.get(option.name, option.default) for option in info.options]
+    chosen = checked_options(task, options)
+    values = [chosen.get(option.name, option.default) for option in task_info(task).options]
     locate_packages(plugin)
     return _core.Config(plugin, task, values)
 
 
-def open_reset_options(task: str, config: _core.Config, options: Mapping[str, Any]) -> _core.ResetOptions:
-    """What was chosen for one reset of envs of a configuration of the task.
+def checked_reset_options(task: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen for one reset of envs of the task, each in its own type.
 
     Raises:
         TypeError: the task has no such reset option, or the option another type.
         ValueError: an option's value is not allowed.
     """
-    chosen = check_options(task, "reset option", task_info(task).reset_options, options)
-    return _core.ResetOptions(config, chosen)
+    return check_options(task, "reset option", task_info(task).reset_options, options)
 
 
 def _tasks(*, discover: bool = True) -> dict[str, tuple[_core.Plugin, dict[str, Any]]]:

@@ -8,8 +8,10 @@
 namespace torchrl_pool::classic {
 namespace {
 
-// As gfxdraw takes a number: cut to an integer of 16 bits.
-int Cut(double value) { return static_cast<int>(std::clamp(value, -32768.0, 32767.0)); }
+// As gfxdraw takes a number: cut to an integer of 16 bits. What is no number is out of sight.
+int Cut(double value) {
+  return std::isnan(value) ? -32768 : static_cast<int>(std::clamp(value, -32768.0, 32767.0));
+}
 
 }  // namespace
 

@@ -18,10 +18,10 @@ class BallInCup {
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
-    do {
+    physics.UntilNothingTouches([&] {
       physics.data().qpos[x_] = random.Uniform(-0.2, 0.2);
       physics.data().qpos[z_] = random.Uniform(0.2, 0.5);
-    } while (physics.Touches());
+    });
   }
 
   void Observe(const Physics& physics, Observer& observe) const {

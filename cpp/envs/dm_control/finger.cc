@@ -46,9 +46,7 @@ class Finger {
       model.site_pos[3 * target_ + 2] = anchor[2] + distance_ * std::cos(angle);
       model.site_size[3 * target_] = target_radius_;
     }
-    do {
-      RandomizeJoints(physics, random);
-    } while (physics.Touches());
+    physics.UntilNothingTouches([&] { RandomizeJoints(physics, random); });
   }
 
   void Observe(const Physics& physics, Observer& observe) const {

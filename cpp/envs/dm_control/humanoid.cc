@@ -34,9 +34,7 @@ class Humanoid {
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
-    do {
-      RandomizeJoints(physics, random);
-    } while (physics.Touches());
+    physics.UntilNothingTouches([&] { RandomizeJoints(physics, random); });
   }
 
   void Observe(const Physics& physics, Observer& observe) const {

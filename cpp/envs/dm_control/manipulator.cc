@@ -43,7 +43,7 @@ class Manipulator {
 
   void Initialize(Physics& physics, LegacyRng& random) const {
     mjData& data = physics.data();
-    do {
+    physics.UntilNothingTouches([&] {
       arm_.Randomize(physics, random);
       const double target_x = random.Uniform(-0.4, 0.4), target_z = random.Uniform(0.1, 0.4);
       const double target_angle = inserts_ ? random.Uniform(-kPi / 3, kPi / 3) : random.Uniform(-kPi, kPi);
@@ -68,7 +68,7 @@ class Manipulator {
       data.qpos[positions_[0]] = x;
       data.qpos[positions_[1]] = z;
       data.qpos[positions_[2]] = angle;
-    } while (physics.Touches());
+    });
   }
 
   void Observe(const Physics& physics, Observer& observe) const {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "library.h"
@@ -62,6 +63,17 @@ class Physics {
   void Forward();
   // Computes places and contacts only, and tells whether there are contacts.
   bool Touches();
+  // Places things anew until there are none. Throws where that takes too long, as in a state in which parts
+  // that do not move touch each other; dm_control goes on for ever.
+  template <class Place>
+  void UntilNothingTouches(Place&& place) {
+    constexpr int kMostAttempts = 100'000;
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      place();
+      if (!Touches()) return;
+    }
+    throw std::runtime_error("failed to find a configuration without contacts");
+  }
   // Sensors of places, as far as places have been computed.
   void SensePlaces();
   // So many simulation steps, after which everything that depends on positions and velocities is up to date.

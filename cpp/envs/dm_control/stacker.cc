@@ -33,7 +33,7 @@ class Stacker {
 
   void Initialize(Physics& physics, LegacyRng& random) const {
     double* qpos = physics.data().qpos;
-    do {
+    physics.UntilNothingTouches([&] {
       arm_.Randomize(physics, random);
       const int height = 2 * static_cast<int>(random.Integer(static_cast<std::uint32_t>(num_boxes_))) + 1;
       double* target = physics.own().body_pos + 3 * target_;
@@ -44,7 +44,7 @@ class Stacker {
         qpos[box.positions[2]] = random.Uniform(0, 0.7);
         qpos[box.positions[1]] = random.Uniform(0, 2 * kPi);
       }
-    } while (physics.Touches());
+    });
   }
 
   void Observe(const Physics& physics, Observer& observe) const {

@@ -153,6 +153,13 @@ class OptionDeclarer {
     option.nullable = Unwrap<T>::kNullable;
     option.minimum = limits.minimum;
     option.maximum = limits.maximum;
+    using Type = typename Unwrap<T>::Type;
+    if constexpr (std::is_integral_v<Type> && !std::is_same_v<Type, bool> &&
+                  !std::is_same_v<Type, std::int64_t>) {  // what a narrower member holds
+      using Numbers = std::numeric_limits<Type>;
+      option.minimum = std::max(option.minimum, static_cast<double>(Numbers::min()));
+      option.maximum = std::min(option.maximum, static_cast<double>(Numbers::max()));
+    }
     option.fixed_count = kFixedCount<typename Unwrap<T>::Type>;
     if constexpr (Unwrap<T>::kNullable) {
       if (member)
