@@ -1,6 +1,7 @@
 """Envs of Python that fail, hang, or take their process with them."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import time
@@ -357,6 +358,27 @@ def test_nothing_is_left(make_pool):
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     assert descriptors() <= before
     assert not [name for name in os.listdir("/dev/shm") if "torchrl_pool" in name]
+
+
+class WithHelper(Sampled):
+    """It has a daemonic process, and never tells it to end."""
+
+    def __init__(self):
+        super().__init__()
+        self.helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
+        self.helper.start()
+        self.pid = self.helper.pid
+
+
+def test_daemonic_processes_of_envs_end_with_their_pool():
+    pool = PoolEnv(WithHelper, 2, num_workers=2)
+    pool.reset()
+    pids = pool.get_attr("pid")
+    pool.close()
+    deadline = time.monotonic() + 5
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_idle_pools_use_no_processor():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
 import pickle
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -325,9 +327,27 @@ def main(factories: Factories, channel: Connection, fds: list[int], info_keys: S
                     (attachment,) = arguments
                     arena = _core.Arena(fds[0], list(attachment.first_env), list(attachment.entries), False)
                     arguments, has_pool = (attachment, arena), True
-                channel.send_bytes(_answer(number, worker, name, arguments))
+                answer = _answer(number, worker, name, arguments)
+                if name == "close":
+                    _end_daemons()
+                channel.send_bytes(answer)
                 if name == "close":
                     return
+
+
+def _end_daemons() -> None:
+    """What multiprocessing does as a program ends: envs' daemonic processes shall not outlive it."""
+    daemons = [
+        child
+        for child in multiprocessing.active_children()
+        if child.daemon and child._parent_pid == os.getpid()  # type: ignore[attr-defined]
+    ]
+    for child in daemons:
+        child.terminate()
+    for child in daemons:
+        child.join(1.0)
+        if child.is_alive():
+            child.kill()
 
 
 def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) -> bytes:
