@@ -395,6 +395,24 @@ def test_a_forked_child_has_a_zygote_of_its_own():
     assert (child, parent) == ("2", "1")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_program_without_standard_streams(tmp_path, closed):
+    program = "\n".join(
+        [
+            "from pathlib import Path",
+            "from torchrl_pool import PoolEnv",
+            "pool = PoolEnv('gymnasium:CartPole-v1', 4, num_workers=2)",
+            "pool.rollout(3)",
+            "pool.close()",
+            f"Path({str(tmp_path / 'done')!r}).touch()",
+        ]
+    )
+    subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program], timeout=120, check=True
+    )
+    assert (tmp_path / "done").exists()
+
+
 def test_what_main_defines_is_taken_along():
     ended = run(
         """

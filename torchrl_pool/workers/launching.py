@@ -226,6 +226,7 @@ def _ask_zygote(fds: Sequence[int]) -> None:
 
 def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, int, str]:
     """Its line, its descriptor, and what became of the factories."""
+    _occupy_standard_streams()
     setup = Setup(
         path=list(map(str, sys.path)),
         arguments=sys.argv,
@@ -302,6 +303,13 @@ def _pickled(factories: Factories) -> bytes:
         raise TypeError(
             f"What makes the envs is sent to other processes, and cannot be pickled: {error}.{hint}"
         ) from error
+
+
+def _occupy_standard_streams() -> None:
+    """In a program that was started without some of them, no line between processes gets their numbers."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
 
 
 def _folder() -> str:

@@ -87,11 +87,12 @@ class WorkerSet:
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
-        self._memory = _memory_without_name()
         if self.has_local:
             self._local = Worker(self._factories, self._info_keys, is_local=True)
         if self._num_processes > 0:
             self._template = Template(self._factories)
+        self._memory = _memory_without_name()
+        if self._num_processes > 0:
             self._workers = [self._launch()]
 
     def _describe(self, num_envs: int, step_timeout: float | None) -> list[Description]:
