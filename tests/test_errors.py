@@ -1,10 +1,11 @@
 """What bad input gets: the right exception, what was expected and what came, and a pool that still works."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
-from building import load_fault_plugin
+from building import build_plugin, load_fault_plugin
 
 from torchrl_pool import EnvFailure, PoolEnv, load_plugin
 
@@ -99,6 +100,37 @@ def test_choices_and_ranges_of_options():
         PoolEnv("Acrobot-v1", 1, dt=-1)
     with pytest.raises(ValueError, match=r"low \(1.0+\) must not exceed high \(0.0+\)"):
         PoolEnv("CartPole-v1", 1, low=1, high=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lanes": 300}, "expected a number in [0, 255], got 300"),
+        ({"lanes": -1}, "expected a number in [0, 255], got -1"),
+        ({"marks": {"left": [1, -1]}}, "expected a number in [0, inf]"),
+        ({"marks": {"left": float("nan")}}, "expected a number in [0, inf]"),
+        ({"seen": "a\0b"}, "expected text without zero bytes"),
+        ({"seen": "next/position"}, "is named as an entry of TorchRL's own"),
+        ({"seen": "_reset"}, "is named as an entry of TorchRL's own"),
+        ({"seen": "a//b"}, "'a//b' has an empty part"),
+        ({"seen": ""}, "'' has an empty part"),
+        ({"seen": "reward/x"}, "lies below an entry"),
+        ({"seen": "step_count", "info_keys": ["step_count"]}, "'step_count' is the name of two entries"),
+    ],
+)
+def test_options_and_names_that_plugins_have(options, message):
+    load_plugin(build_plugin("starts"))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        PoolEnv("Starts-v0", 2, **options)
+
+
+def test_options_that_are_tensors_have_all_their_digits():
+    load_plugin(build_plugin("starts"))
+    homes = torch.linspace(9.8, 9.8001, 3, dtype=torch.float64)
+    env = PoolEnv("Starts-v0", 3, env_options=[{"home": home} for home in homes])
+    assert env.reset()["observation"][:, 0].tolist() == homes.tolist()
+    root = env.reset(options=[{"start": home - 1} for home in homes])
+    assert root["observation"][:, 0].tolist() == (homes - 1).tolist()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
@@ -340,6 +372,16 @@ def test_plugin_that_is_none(tmp_path):
     text.write_text("not a library")
     with pytest.raises(FileNotFoundError, match="cannot load the plugin"):
         load_plugin(text)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_plugin_that_is_cut_off(share, tmp_path):
+    """The system would map what is not there, and end the process where it is read."""
+    whole = Path(build_plugin("starts")).read_bytes()
+    part = tmp_path / "part.so"
+    part.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match="is cut off"):
+        load_plugin(part)
 
 
 def test_state_of_another_task_or_none_at_all(cartpole, pendulum):

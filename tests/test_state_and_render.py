@@ -80,3 +80,12 @@ def test_pictures_show_the_state(task):
     assert after.shape == (2, *before.shape[1:])
     assert not after[0].equal(before[0])
     assert env.render(2)[0].equal(after[1])
+
+
+def test_what_is_no_number_is_drawn_nowhere():
+    env = PoolEnv("CartPole-v1", 1)
+    root = env.reset(options={"low": 0, "high": 1e308})
+    for _ in range(3):
+        root = env.step(env.rand_action(root))["next"].exclude("reward", "done", "terminated", "truncated")
+    assert not root["observation"].isfinite().all()
+    assert env.render().shape == (1, 400, 600, 3)

@@ -13,10 +13,16 @@ class Starts {
  public:
   struct Options {
     double home = 1.5;
+    std::string seen = "observation";
+    std::uint8_t lanes = 2;
+    pool::FloatListMap marks;
 
     template <class Visitor>
     void Visit(Visitor& visit) {
       visit("home", home, "where an episode begins unless its reset says otherwise");
+      visit("seen", seen, "the name of what is seen");
+      visit("lanes", lanes, "number of lanes");
+      visit("marks", marks, "beside the road", {.minimum = 0});
     }
   };
   struct ResetOptions {
@@ -36,8 +42,8 @@ class Starts {
     }
   };
 
-  static pool::Specs MakeSpecs(const Options&) {
-    return {pool::Observation("observation", pool::Box<double>({3})),
+  static pool::Specs MakeSpecs(const Options& options) {
+    return {pool::Observation(options.seen, pool::Box<double>({3})),
             pool::Action("action", pool::Discrete(2))};
   }
 
