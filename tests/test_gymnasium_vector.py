@@ -313,6 +313,21 @@ def test_actions_that_are_refused(actions, error, message, make):
     assert np.array_equal(envs.step([0, 1, 0])[0], others.step([0, 1, 0])[0])
 
 
+def test_refused_actions_begin_no_episodes(make):
+    envs, others = make(max_episode_steps=5), make(max_episode_steps=5)
+    for each in (envs, others):
+        each.reset(seed=0)
+        each.step([0, 1, 0])
+        each.reset(options={"reset_mask": np.array([True, False, False])})
+        for _ in range(4):
+            terminated, truncated = each.step([0, 1, 0])[2:4]
+        assert (terminated | truncated).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match="env 0"):
+        envs.step([2, 0, 0])
+    for _ in range(2):
+        assert np.array_equal(envs.step([0, 1, 0])[0], others.step([0, 1, 0])[0])
+
+
 class Nested(gymnasium.Env):
     """Gives back its action; its spaces have everything that tensors can hold."""
 

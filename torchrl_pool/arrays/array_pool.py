@@ -192,12 +192,13 @@ class ArrayPool:
         goes_on = None if ended is None else ~ended
         owner = (taken, columns, goes_on, ended)
         calls: list[Callable[[], None]] = []
-        if ended is not None:
-            columns[self.reward].fill(0)
-            calls.append(partial(pool.reset, self._root(addresses), _address(ended), [], owner))
+        # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
             mask = 0 if goes_on is None else _address(goes_on)
             calls.append(partial(pool.step, sent, addresses, mask, owner))
+        if ended is not None:
+            columns[self.reward].fill(0)
+            calls.append(partial(pool.reset, self._root(addresses), _address(ended), [], owner))
         failures = []
         for call in calls:
             try:
