@@ -302,6 +302,11 @@ def test_actions_in_many_forms(make):
         ([[0, 1, 0]], ValueError, r"got \(1, 3\)"),
         ([0.0, 1.0, 0.0], TypeError, "expected actions of dtype int64, got float64"),
         ([0, 2, 0], ValueError, "env 1"),
+        (
+            np.array([0, 1, 2**64 - 1], np.uint64),
+            ValueError,
+            "expected numbers that int64 holds, got 18446744073709551615",
+        ),
     ],
 )
 def test_actions_that_are_refused(actions, error, message, make):

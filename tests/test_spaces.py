@@ -1,5 +1,7 @@
 """Tasks with other than one observation and one action: specs and values as TorchRL has them."""
 
+import contextlib
+
 import gymnasium
 import numpy as np
 import pytest
@@ -127,6 +129,15 @@ def test_specs_and_values_equal_those_of_gym_wrapper(task, categorical):
     assert_steps_equal(pool, reference, 20)
     pool.close()
     reference.close()
+
+
+def test_integers_that_do_not_fit_are_refused():
+    with contextlib.closing(PoolVectorEnv("Mixed-v0", N)) as envs:
+        envs.reset(seed=0)
+        actions = envs.action_space.sample()
+        actions["gear"]["lights"] = actions["gear"]["lights"].astype(np.int64) + 256
+        with pytest.raises(ValueError, match=r"'gear/lights': expected numbers that int8 holds, got 25[67]"):
+            envs.step(actions)
 
 
 @pytest.mark.parametrize("categorical", [False, True])

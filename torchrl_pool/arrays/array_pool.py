@@ -314,7 +314,12 @@ class ArrayPool:
         if array.dtype != spec.dtype:
             if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
                 raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
-            array = array.astype(spec.dtype)
+            given, array = array, array.astype(spec.dtype)
+            # Floats are rounded, but integers would wrap, into those of another action.
+            if array.dtype.kind != "f" and not np.array_equal(array, given):
+                raise ValueError(
+                    f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"
+                )
         return np.ascontiguousarray(array)
 
 
