@@ -16,6 +16,7 @@ from torchrl.envs import GymWrapper, RewardSum, SerialEnv, StepCounter, Transfor
 
 from torchrl_pool import PoolEnv, load_plugin
 from torchrl_pool.gymnasium import PoolVectorEnv
+from torchrl_pool.stable_baselines3 import PoolVecEnv
 from torchrl_pool.testing import assert_same_trajectories, check_plugin
 
 N = 3
@@ -107,7 +108,7 @@ class PicturesTwin(Twin):
 TWINS = {"Dict-v0": DictTwin, "Mixed-v0": MixedTwin, "Pictures-v0": PicturesTwin}
 
 
-@pytest.mark.parametrize("task", [*TWINS, "Agents-v0"])
+@pytest.mark.parametrize("task", [*TWINS, "Agents-v0", "Scalar-v0"])
 def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
 
@@ -129,6 +130,25 @@ def test_specs_and_values_equal_those_of_gym_wrapper(task, categorical):
     assert_steps_equal(pool, reference, 20)
     pool.close()
     reference.close()
+
+
+def test_single_numbers_and_doubles_as_arrays():
+    """An action without dimensions, and rewards that nothing rounds."""
+    actions = np.array([-1, 0, 0.5], np.float32)
+    with (
+        contextlib.closing(PoolVectorEnv("Scalar-v0", N, info_keys=["episode_reward"])) as envs,
+        contextlib.closing(PoolVecEnv("Scalar-v0", N)) as others,
+    ):
+        assert envs.single_action_space == others.action_space == spaces.Box(-1, 1, ())
+        assert envs.action_space.sample().shape == (N,)
+        random = [np.random.Generator(np.random.PCG64(seed)).random() for seed in range(N)]
+        others.seed(0)
+        assert envs.reset(seed=0)[0].tolist() == others.reset().tolist() == [0, 0, 0]
+        observations, rewards, _, _, infos = envs.step(actions)
+        assert observations.tolist() == [1, 1, 1]
+        assert rewards.dtype == np.float64
+        assert rewards.tolist() == (random + actions).tolist() == infos["episode_reward"].tolist()
+        assert others.step(actions)[1].tolist() == rewards.tolist()
 
 
 def test_integers_that_do_not_fit_are_refused():

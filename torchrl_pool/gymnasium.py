@@ -76,7 +76,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             task,
             num_envs,
             info_keys=info_keys,
-            extra_keys=["exact_reward"],
+            exact_reward=True,
             render_mode=render_mode,
             **options,
         )

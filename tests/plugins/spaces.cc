@@ -115,6 +115,24 @@ class PicturesEnv : public Base {
   }
 };
 
+// Its action and its reward are single numbers without a dimension of their own, and it earns what it does.
+class ScalarEnv : public Base {
+ public:
+  static pool::Specs MakeSpecs(const Options&) {
+    return {pool::Observation("observation", pool::Box<float>({})),
+            pool::Action("action", pool::Box<float>({}, -1, 1)), pool::Reward<double>("reward", {1})};
+  }
+  explicit ScalarEnv(const Options&) {}
+  pool::Outcome Step(pool::Row& row) {
+    const auto outcome = Base::Step(row);
+    row.Out<double>(1)[0] = random_ + row.Action<float>()[0];
+    return {.terminated = outcome.terminated};
+  }
+
+ private:
+  void Write(pool::Row& row) const override { row.Out<float>()[0] = static_cast<float>(steps_); }
+};
+
 // Agents that leave one after another: agent i is done after i + 2 steps, the env when all are.
 class AgentsEnv : public Base {
  public:
@@ -167,7 +185,8 @@ class AgentsEnv : public Base {
 
 const bool registered =
     pool::Register<DictEnv>({.id = "Dict-v0"}) && pool::Register<MixedEnv>({.id = "Mixed-v0"}) &&
-    pool::Register<PicturesEnv>({.id = "Pictures-v0"}) && pool::Register<AgentsEnv>({.id = "Agents-v0"});
+    pool::Register<PicturesEnv>({.id = "Pictures-v0"}) && pool::Register<AgentsEnv>({.id = "Agents-v0"}) &&
+    pool::Register<ScalarEnv>({.id = "Scalar-v0"});
 
 }  // namespace
 

@@ -21,6 +21,7 @@ from torchrl_pool.plugins import registry
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
+_EXACT_REWARD = "exact_reward"
 _NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
 
 
@@ -34,7 +35,7 @@ class ArrayPool:
 
     Keyword Args:
         info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
-        extra_keys: info keys that the caller needs for itself.
+        exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: ``"rgb_array"`` or ``None``.
         obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
         **options: what else ``PoolEnv`` takes, the task's options among it.
@@ -45,7 +46,7 @@ class ArrayPool:
         infos: the columns of the infos that were asked for, by name.
         metadata: of one env, as Gymnasium has it, with the frames per second of its tasks as registered.
         reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
-            -1 where nobody has asked for it.
+            the reward's where nobody has asked for it, and where rewards are not rounded.
 
     Raises:
         TypeError: an option that arrays have no use for; envs of Python that have no spaces; envs that do not
@@ -58,7 +59,7 @@ class ArrayPool:
         num_envs: int,
         *,
         info_keys: Sequence[str] | None = None,
-        extra_keys: Sequence[str] = (),
+        exact_reward: bool = False,
         render_mode: str | None = None,
         obs_dtype: DTypeLike | torch.dtype | None = None,
         **options: Any,
@@ -78,14 +79,17 @@ class ArrayPool:
                 options = {**options, "render_mode": render_mode}
             keys = info_keys or ()
         else:
-            specs = _specs_of(task, options)
+            config = _config_of(task, options)
+            specs = config.specs
             _check_rewards(task, specs)
+            # Tasks that give doubles have none: nothing is rounded.
+            exact_reward = exact_reward and _EXACT_REWARD in config.native_keys
             keys = [s.name for s in specs if s.role == "info"] if info_keys is None else info_keys
         self.env = PoolEnv(
             task,
             num_envs,
             categorical_action_encoding=True,
-            info_keys=[*keys, *extra_keys],
+            info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
             obs_dtype=dtype,
             **options,
         )
@@ -110,7 +114,7 @@ class ArrayPool:
         names = [spec.name for spec in outputs]
         _check_rewards(env.task, outputs)
         self.reward = [spec.role for spec in outputs].index("reward")
-        self.exact_reward = names.index("exact_reward") if "exact_reward" in names else -1
+        self.exact_reward = names.index(_EXACT_REWARD) if _EXACT_REWARD in names else self.reward
         self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
         shown = dict.fromkeys([*info_keys, *env._source.info_keys])
         self.infos = {name: names.index(name) for name in shown}
@@ -122,7 +126,8 @@ class ArrayPool:
         self.single_observation_space, self.single_action_space = self._spaces()
         self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
         self._gather = gather_of(self.single_observation_space)
-        self._scatter = scatter_of(self.single_action_space)
+        # Tensordicts have a dimension for the single numbers of Gymnasium's envs; tasks choose theirs.
+        self._scatter = scatter_of(self.single_action_space, () if is_task else (1,))
 
     def _own_metadata(self) -> Mapping[str, Any]:
         """That of one env, such as the frames per second of videos; a task's where pictures are asked for."""
@@ -328,11 +333,11 @@ def _address(array: Array) -> int:
     return address
 
 
-def _specs_of(task: Any, options: Mapping[str, Any]) -> Sequence[_core.Spec]:
-    """The entries of one env of a task."""
+def _config_of(task: Any, options: Mapping[str, Any]) -> _core.Config:
+    """Of one env of a task."""
     first = task if isinstance(task, str) else task[0]
     known = {option.name for option in registry.task_info(first).options}
-    return registry.open_config(first, {k: v for k, v in options.items() if k in known}).specs
+    return registry.open_config(first, {k: v for k, v in options.items() if k in known})
 
 
 def _check_rewards(task: Any, specs: Sequence[_core.Spec]) -> None:

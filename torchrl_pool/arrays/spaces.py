@@ -90,14 +90,14 @@ def gather_of(space: Space) -> Gather:
     return next
 
 
-def scatter_of(space: Space) -> Scatter:
-    """What makes the columns of the leaves from a batch of actions."""
+def scatter_of(space: Space, scalar: tuple[int, ...]) -> Scatter:
+    """What makes the columns of the leaves from a batch of actions; those of single numbers of this shape."""
     match space:
         case spaces.Dict():
-            parts = {key: scatter_of(child) for key, child in space.spaces.items()}
+            parts = {key: scatter_of(child, scalar) for key, child in space.spaces.items()}
             return lambda batch: [c for key, scatter in parts.items() for c in scatter(batch[key])]
         case spaces.Tuple():
-            scatters = [scatter_of(child) for child in space.spaces]
+            scatters = [scatter_of(child, scalar) for child in space.spaces]
             if not stacks(space):
                 return lambda batch: [c for part, scatter in _pairs(batch, scatters) for c in scatter(part)]
             return lambda batch: [
@@ -105,7 +105,7 @@ def scatter_of(space: Space) -> Scatter:
                 for same in zip(*(scatter(part) for part, scatter in _pairs(batch, scatters)), strict=True)
             ]
         case spaces.Box() if not space.shape:
-            return lambda batch: [np.reshape(batch, (-1, 1))]
+            return lambda batch: [np.reshape(batch, (-1, *scalar))]
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start):
             return lambda batch: [np.asarray(batch) - space.start]
     return lambda batch: [batch]
