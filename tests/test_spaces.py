@@ -108,7 +108,7 @@ class PicturesTwin(Twin):
 TWINS = {"Dict-v0": DictTwin, "Mixed-v0": MixedTwin, "Pictures-v0": PicturesTwin}
 
 
-@pytest.mark.parametrize("task", [*TWINS, "Agents-v0", "Scalar-v0"])
+@pytest.mark.parametrize("task", [*TWINS, "Agents-v0", "Restless-v0", "Scalar-v0"])
 def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
 

@@ -183,10 +183,20 @@ class AgentsEnv : public Base {
   const Options& options_;
 };
 
+// Agents whose envs end at different times.
+class RestlessEnv : public AgentsEnv {
+ public:
+  using AgentsEnv::AgentsEnv;
+  pool::Outcome Step(pool::Row& row) {
+    AgentsEnv::Step(row);
+    return {.terminated = rng_.Random() < 0.2};
+  }
+};
+
 const bool registered =
     pool::Register<DictEnv>({.id = "Dict-v0"}) && pool::Register<MixedEnv>({.id = "Mixed-v0"}) &&
     pool::Register<PicturesEnv>({.id = "Pictures-v0"}) && pool::Register<AgentsEnv>({.id = "Agents-v0"}) &&
-    pool::Register<ScalarEnv>({.id = "Scalar-v0"});
+    pool::Register<ScalarEnv>({.id = "Scalar-v0"}) && pool::Register<RestlessEnv>({.id = "Restless-v0"});
 
 }  // namespace
 
