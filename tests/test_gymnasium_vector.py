@@ -1,5 +1,8 @@
 """PoolVectorEnv as a vector env: registration, autoreset, masks, infos, attributes, and what it refuses."""
 
+from types import SimpleNamespace
+from unittest.mock import patch
+
 import gymnasium
 import numpy as np
 import pytest
@@ -106,6 +109,21 @@ def test_registering_twice_changes_nothing():
     before = dict(gymnasium.registry)
     register_tasks()
     assert gymnasium.registry == before
+
+
+def test_ids_that_gymnasium_refuses_are_left_out(monkeypatch):
+    ids = ["", "Stroll", "Stroll-v0", "my walk", "Last-v0"]
+    info = SimpleNamespace(max_episode_steps=None, reward_threshold=None)
+    monkeypatch.setattr(torchrl_pool.gymnasium, "list_tasks", lambda: ids)
+    monkeypatch.setattr(torchrl_pool.gymnasium, "task_info", lambda task: info)
+    with patch.dict(gymnasium.registry):
+        with pytest.warns(RuntimeWarning) as warned:
+            register_tasks()
+        added = [task for task in ids if f"torchrl_pool/{task}" in gymnasium.registry]
+    refused = [task for task in ids if any(f"task {task!r} is not" in str(w.message) for w in warned)]
+    assert sorted(added + refused) == sorted(ids)
+    assert {"", "my walk"} < set(refused)
+    assert "Last-v0" in added
 
 
 def test_gymnasium_is_needed_here_only():

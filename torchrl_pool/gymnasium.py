@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -270,20 +271,25 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 def register_tasks() -> None:
     """Registers every task that is not yet registered, as ``torchrl_pool/`` and the last part of its id.
 
-    Done when this module is imported; to be called again for plugins that are loaded later.
+    Done when this module is imported; to be called again for plugins that are loaded later. A task whose id
+    Gymnasium refuses is left out with a warning.
     """
     for task in list_tasks():
         name = f"torchrl_pool/{task.split('/')[-1]}"
         if name in gymnasium.registry:
             continue
         info = task_info(task)
-        gymnasium.register(
-            name,
-            vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
-            max_episode_steps=info.max_episode_steps,
-            reward_threshold=info.reward_threshold,
-            kwargs={"task": task},
-        )
+        try:
+            gymnasium.register(
+                name,
+                vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
+                max_episode_steps=info.max_episode_steps,
+                reward_threshold=info.reward_threshold,
+                kwargs={"task": task},
+            )
+        except gymnasium.error.Error as error:  # a plugin's author may never have seen Gymnasium's rules
+            refused = f"task {task!r} is not registered with Gymnasium, which refuses its id: {error}"
+            warnings.warn(refused, RuntimeWarning, stacklevel=2)
 
 
 register_tasks()
