@@ -40,7 +40,7 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task]) == 0
     shown = capsys.readouterr().out
     assert main(["info", task, "--json"]) == 0
-    info = json.loads(capsys.readouterr().out)
+    info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
     limit = info["max_episode_steps"]
     assert f"time limit: {'-' if limit is None else limit} steps" in shown

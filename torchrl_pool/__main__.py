@@ -9,7 +9,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,18 +180,22 @@ def _option_dict(option: OptionInfo) -> dict[str, Any]:
     return {
         "name": option.name,
         "type": option.type,
-        "default": option.default,
+        "default": _finite(option.default),
         "nullable": option.nullable,
-        "choices": list(option.choices) or None,
+        "choices": _finite(option.choices) or None,
         "minimum": _finite(option.minimum),
         "maximum": _finite(option.maximum),
         "help": option.help,
     }
 
 
-def _finite(x: float) -> float | None:
-    """JSON has no infinities: None stands for no bound."""
-    return x if math.isfinite(x) else None
+def _finite(x: Any) -> Any:
+    """The value, or all within it, as JSON has them, which knows no infinities: None stands for no bound."""
+    if isinstance(x, Mapping):
+        return {key: _finite(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [_finite(value) for value in x]
+    return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
 def _shape(spec: _core.Spec) -> str:
