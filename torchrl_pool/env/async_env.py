@@ -254,7 +254,8 @@ class _Results:
         """
         count = len(envs)
         allocator, flight = self._env._allocator, self._env._flight
-        assert flight is not None
+        if flight is None:  # another thread is closing the pool, which forgets what was sent first
+            raise RuntimeError("this pool is closed")
         self.envs = envs
         with flight.lock:
             self.sent = [flight.sent[index] for index in envs]
