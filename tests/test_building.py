@@ -84,6 +84,17 @@ def test_several_files_and_a_header_become_one_plugin(cache, tmp_path):
     assert build_plugin([source, plugin], flags=FAST) == ["Split-v0"]
 
 
+def test_folders_with_characters_that_make_escapes(cache, tmp_path):
+    folder = tmp_path / "a #1 for $5, $$"
+    source = walk(folder, "Odd")
+    (folder / "more.h").write_text("")
+    source.write_text('#include "more.h"\n' + source.read_text())
+    library = compile_plugin(source, flags=FAST)
+    assert compile_plugin(source, flags=FAST) == library
+    (folder / "more.h").write_text("// changed")
+    assert compile_plugin(source, flags=FAST) != library
+
+
 def test_nothing_is_compiled_twice(cache, compilations, tmp_path):
     source = walk(tmp_path, "Cached")
     source.write_text('#include "extra.h"\n' + source.read_text())
@@ -223,6 +234,11 @@ def test_a_task_that_was_built_elsewhere_is_known_by_its_source(cache, tmp_path)
     with pytest.raises(
         ValueError, match=r"unknown task 'Elsewhere-v0'; it was built from .*: call build_plugin"
     ):
+        PoolEnv("Elsewhere-v0", 1)
+    # Files of others are no notes.
+    for name, content in (("empty", ""), ("list", "[]"), ("numbers", '{"sources": [], "tasks": 2}')):
+        (cache / f"{name}.json").write_text(content)
+    with pytest.raises(ValueError, match="it was built from"):
         PoolEnv("Elsewhere-v0", 1)
     source.unlink()
     with pytest.raises(ValueError, match=r"unknown task 'Elsewhere-v0'; (did you mean|see list_tasks)"):

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -121,20 +122,24 @@ def _compile_alone(command: Sequence[str], files: Sequence[Path], folder: Path) 
 def note_build(library: Path, files: Sequence[Path], tasks: Sequence[str]) -> None:
     """Remembers beside the library what it holds, for other processes: see :func:`built_from`."""
     note = library.with_suffix(".json")
-    with tempfile.NamedTemporaryFile("w", dir=note.parent, suffix=".json", delete=False) as unfinished:
+    with tempfile.NamedTemporaryFile("w", dir=note.parent, suffix=".unfinished", delete=False) as unfinished:
         json.dump({"sources": [str(file) for file in files], "tasks": list(tasks)}, unfinished)
     os.replace(unfinished.name, note)
 
 
 def built_from(task: str) -> list[str]:
     """The sources of the plugin with this task that was built last, if the cache has one."""
-    notes = sorted(_cache_folder().glob("*.json"), key=lambda note: note.stat().st_mtime, reverse=True)
-    for note in notes:
-        content = json.loads(note.read_text())
-        sources: list[str] = content["sources"]
-        if task in content["tasks"] and all(Path(source).is_file() for source in sources):
-            return sources
-    return []
+    newest, found = -math.inf, list[str]()
+    for note in _cache_folder().glob("*.json"):
+        try:
+            content = json.loads(note.read_text())
+            sources, built = list(map(str, content["sources"])), note.stat().st_mtime
+            fits = task in content["tasks"] and all(Path(source).is_file() for source in sources)
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # deleted meanwhile, or no note: the cache's folder is anybody's
+        if fits and built > newest:
+            newest, found = built, sources
+    return found
 
 
 def _files(sources: Sources) -> list[Path]:
@@ -196,9 +201,9 @@ def _version(compiler: str) -> str:
 def _included(command: Sequence[str]) -> list[str]:
     """The files that the compiler reads, system headers left out."""
     rules = _run([argument for argument in command if argument != "-shared"] + ["-MM"])
-    # A make rule for each source: "walk.o: /path/walk.cc /path/with\ space.h \".
+    # A make rule for each source: "walk.o: /path/walk.cc /path/with\ space.h /path/with\#and$$.h \".
     words = re.split(r"(?<!\\)\s+", rules.replace("\\\n", " "))
-    return [word.replace("\\ ", " ") for word in words if word and not word.endswith(":")]
+    return [re.sub(r"\\([ #])|\$(\$)", r"\1\2", word) for word in words if word and not word.endswith(":")]
 
 
 def _run(command: Sequence[str]) -> str:
