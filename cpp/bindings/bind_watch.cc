@@ -13,8 +13,8 @@ bool StandsFor(PyObject* space, PyObject* name, PyObject* object) {
   return (found ? found : Py_None) == object;
 }
 
-// `watched`: tuples of a namespace (a dictionary, or what else has a `get`), a name, the object that it stands
-// for, and, if that is a list, a copy of it.
+// `watched`: tuples of a namespace (a dictionary, or what else has a `get`), a name, the object that it
+// stands for, and, if that is a list, a copy of it.
 bool IsUnchanged(const py::list& watched) {
   for (const py::handle one : watched) {
     const auto tuple = py::reinterpret_borrow<py::tuple>(one);
