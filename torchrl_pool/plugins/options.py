@@ -69,8 +69,9 @@ class OptionInfo:
                 f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"
             )
         elements = converted if isinstance(converted, list) else [converted]
-        if isinstance(converted, dict):
-            elements = [number for numbers in converted.values() for number in numbers]
+        if isinstance(converted, dict):  # where there are limits: what is no number is the task's to judge
+            limited = -math.inf < self.minimum or self.maximum < math.inf
+            elements = [number for numbers in converted.values() for number in numbers] if limited else []
         if self.fixed_count >= 0 and len(elements) != self.fixed_count:
             raise ValueError(
                 f"option {self.name!r}: expected {self.fixed_count} elements in a list, got {value!r}"

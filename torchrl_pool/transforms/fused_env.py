@@ -22,7 +22,7 @@ from torchrl_pool.env.traced import TracedResets, no_part_of_a_graph
 from torchrl_pool.mujoco import MujocoPool
 from torchrl_pool.transforms import foreign
 from torchrl_pool.transforms.chain import ChainAllocator, Inputs
-from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible
+from torchrl_pool.transforms.fusion import Fusion, fuse_chain, is_fusible, transforms_of
 from torchrl_pool.transforms.step_into import StepIntoBatch
 from torchrl_pool.transforms.traced_part import Traced, TracedPart, traced_part
 
@@ -284,7 +284,8 @@ class FusedEnv(TracedResets, TransformedEnv):
         """What becomes of the transforms as they now are."""
         fusion: Fusion | None = self.__dict__["_fusion"]
         if fusion is None or not _core.is_unchanged(fusion.watched):
-            if fusion is not None:
+            now = transforms_of(self)
+            if fusion is not None and list(map(id, now)) != list(map(id, fusion.native + fusion.rest)):
                 super().empty_cache()  # TorchRL does so at append_transform(), but not at pop()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # TorchRL's, of parents that are made for their specs
