@@ -81,7 +81,7 @@ def test_bad_task_or_count(arguments, error, message):
         ({"max_episode_steps": 0}, ValueError, "max_episode_steps: expected at least 1"),
         ({"obs_dtype": torch.int32}, ValueError, "obs_dtype: expected torch.float32, torch.float64 or None"),
         ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
-        ({"info_keys": "is_init"}, TypeError, "expected a sequence of names"),
+        ({"info_keys": "is_init"}, TypeError, "expected a sequence of strings"),
         ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
         ({"thread_affinity": [4096]}, ValueError, "thread_affinity: expected processors of"),
         ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
@@ -114,7 +114,7 @@ def test_choices_and_ranges_of_options():
         ({"seen": "_reset"}, "is named as an entry of TorchRL's own"),
         ({"seen": "a//b"}, "'a//b' has an empty part"),
         ({"seen": ""}, "'' has an empty part"),
-        ({"seen": "reward/x"}, "lies below an entry"),
+        ({"seen": "reward/x"}, "'reward/x' lies below the entry 'reward'"),
         ({"seen": "step_count", "info_keys": ["step_count"]}, "'step_count' is the name of two entries"),
     ],
 )

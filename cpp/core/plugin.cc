@@ -70,11 +70,13 @@ void CheckName(const std::string& name, const std::set<std::string>& names, cons
     end = name.find('/', begin);
     if (name.substr(begin, end - begin).empty()) fail("'" + name + "' has an empty part");
     if (end != std::string::npos && names.contains(name.substr(0, end))) {
-      fail("'" + name + "' lies below an entry");
+      fail("'" + name + "' lies below the entry '" + name.substr(0, end) + "'");
     }
   }
   const auto below = names.lower_bound(name + "/");
-  if (below != names.end() && below->starts_with(name + "/")) fail("'" + *below + "' lies below an entry");
+  if (below != names.end() && below->starts_with(name + "/")) {
+    fail("'" + *below + "' lies below the entry '" + name + "'");
+  }
   const std::string first = name.substr(0, name.find('/'));
   if (first == "next" || first == "_reset" || first == "_step") {
     fail("'" + name + "' is named as an entry of TorchRL's own");

@@ -13,6 +13,7 @@ from python_envs import Dictionary, Sampled
 from torchrl.envs import Compose, GymEnv, GymWrapper, RewardSum, SerialEnv, StepCounter, TransformedEnv
 from torchrl_envs import Stateless, TwoAgents
 
+from torchrl_pool import _core
 from torchrl_pool.workers.adapters import adapt
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
@@ -262,7 +263,7 @@ def test_infos_are_found_and_zero_where_they_are_missing():
 )
 def test_what_cannot_be_adapted_is_refused(make, info_keys, error, message):
     with pytest.raises(error, match=message):
-        adapt(make(), info_keys)
+        _core.remote_config("env", list(adapt(make(), info_keys).entries))  # which looks at the names
 
 
 @pytest.mark.parametrize("make", ENVS.values(), ids=ENVS)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from torchrl_pool import _core
@@ -24,6 +25,14 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     if number < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {value}")
     return number
+
+
+def check_names(argument: str, names: Any) -> list[str]:
+    """A sequence of strings as a list; a string is none, though it holds strings."""
+    is_sequence = isinstance(names, Sequence) and not isinstance(names, str)
+    if not is_sequence or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument}: expected a sequence of strings, got {names!r}")
+    return list(names)
 
 
 def check_seconds(name: str, value: Any) -> float | None:
@@ -158,6 +167,14 @@ def _scalars(values: Any) -> Iterator[Any]:
             yield value
         else:
             yield from _scalars(value)
+
+
+def generator_seed(seed: int) -> int:
+    """A seed that torch's generators take: itself, unless it has more than 64 bits."""
+    number = operator.index(seed)
+    if number < 1 << 64:
+        return number
+    return int(np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
 
 
 def seed_words(seed: int) -> list[int]:

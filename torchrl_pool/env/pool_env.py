@@ -12,7 +12,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.env.arguments import check_device, check_int, check_mask, check_seconds
+from torchrl_pool.env.arguments import check_device, check_int, check_mask, check_names, check_seconds
 from torchrl_pool.env.async_env import AsyncMethods
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
@@ -160,8 +160,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
         if obs_dtype not in _FLOAT_DTYPES:
             raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
-        if isinstance(info_keys, str):
-            raise TypeError(f"info_keys: expected a sequence of names, got the string {info_keys!r}")
+        info_keys = check_names("info_keys", info_keys)
         check_device(device)
         super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
-from torchrl_pool.env.arguments import check_int, check_mask, entropy_per_env
+from torchrl_pool.env.arguments import (
+    check_int,
+    check_mask,
+    check_names,
+    entropy_per_env,
+    generator_seed,
+)
 from torchrl_pool.env.errors import EnvFailure, joined
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.pool_env import PoolEnv
@@ -32,11 +35,9 @@ from torchrl_pool.mujoco.functions import (
     reward_and_terms,
 )
 from torchrl_pool.mujoco.model_source import python_model, with_assets
+from torchrl_pool.mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
 
-PHYSICS = "MJCF-v0"
-# How the physics calls what these arguments give, and what its callers call it.
-_WORDS = {f"{PHYSICS}: set: ": "reset: ", f"{PHYSICS}: start: ": "model_fields: "}
 _FLAGS = ("done", "terminated", "truncated")
 
 
@@ -152,9 +153,9 @@ class MujocoPool(SingleSimulations):
         observe = observation if callable(observation) else None
         functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
         self._check_hooks(functions)
-        entries = () if callable(observation) else _names("observation", observation)
-        wanted = list(dict.fromkeys([*entries, *_names("fields", fields)]))
-        terms = _names("info_keys", info_keys)
+        entries = () if callable(observation) else check_names("observation", observation)
+        wanted = list(dict.fromkeys([*entries, *check_names("fields", fields)]))
+        terms = check_names("info_keys", info_keys)
         if taken := [name for name in terms if name in (*wanted, "reward", "step_count", *_FLAGS)]:
             raise ValueError(f"info_keys: a term of the reward cannot be called {taken[0]!r}")
         if pixels_only and from_pixels:
@@ -170,8 +171,8 @@ class MujocoPool(SingleSimulations):
             observation=wanted or ["qpos", "qvel"],
             info_keys=["step_count"],
             keyframe=keyframe,
-            randomize=_names("randomize", randomize),
-            model_fields=[*_names("model_fields", [*model_fields] if given else model_fields or []), *own],
+            randomize=check_names("randomize", randomize),
+            model_fields=[*check_names("model_fields", [*given] or model_fields or []), *own],
             control=control_lines(control),
             gains=fixed,
             max_episode_steps=max_episode_steps,
@@ -190,8 +191,8 @@ class MujocoPool(SingleSimulations):
         self._model_values = {name: value.detach().cpu().clone() for name, value in model_values.items()}
         if model_values:
             every = range(num_envs)
-            with _in_own_words():
-                physics._source.reset_arguments(None, _per_env(model_values, {}, every, num_envs), None)
+            with in_own_words():
+                physics._source.reset_arguments(None, reset_options(model_values, {}, every, num_envs), None)
         self._state: TensorDict | None = None
         self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
@@ -426,8 +427,9 @@ class MujocoPool(SingleSimulations):
         if mask is not None:
             given["_reset"] = mask = check_mask("_reset", mask, self.num_envs)
         seed = kwargs.get("seed")
-        if entropy_per_env(seed, self.num_envs):
-            self._seed_generator(seed[0] if isinstance(seed, Sequence) else seed)
+        if seed is not None:
+            entropy_per_env(seed, self.num_envs)  # refuses what is none
+            self.rng.manual_seed(generator_seed(seed[0] if isinstance(seed, Sequence) else seed))
         restored = tensordict if kwargs.pop("set_state", False) else None
         rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
         if len(rows) and (restored is not None or self._model_values or self._gives_initial_states()):
@@ -438,9 +440,9 @@ class MujocoPool(SingleSimulations):
                         "options: this env's resets are given values by its functions or model_fields"
                     )
                 start = {name: value[rows] for name, value in self._model_values.items()}
-                kwargs["options"] = _per_env(start, values, rows.tolist(), self.num_envs)
+                kwargs["options"] = reset_options(start, values, rows.tolist(), self.num_envs)
         try:
-            with _in_own_words():
+            with in_own_words():
                 state = self._physics._reset(self._tensordict(given), **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
@@ -477,14 +479,8 @@ class MujocoPool(SingleSimulations):
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
-            self._seed_generator(check_int("seed", seed, minimum=0))
+            self.rng.manual_seed(generator_seed(check_int("seed", seed, minimum=0)))
         return self._physics.set_seed(seed, static_seed=static_seed)
-
-    def _seed_generator(self, seed: Any) -> None:
-        number = operator.index(seed)
-        if number >= 2**64:  # more than torch takes
-            number = int(np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
-        self.rng.manual_seed(number)
 
     def _set_seed(self, seed: int | None) -> None:
         self.set_seed(seed)
@@ -514,42 +510,3 @@ class MujocoPool(SingleSimulations):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"
-
-
-@contextmanager
-def _in_own_words() -> Iterator[None]:
-    """Errors about values that resets are given name the argument that gave them."""
-    try:
-        yield
-    except ValueError as error:
-        for word, own in _WORDS.items():
-            if str(error).startswith(word):
-                raise ValueError(own + str(error).removeprefix(word)) from None
-        raise
-
-
-def _names(argument: str, names: Any) -> list[str]:
-    if (
-        isinstance(names, str)
-        or not isinstance(names, Sequence)
-        or not all(isinstance(n, str) for n in names)
-    ):
-        raise TypeError(f"{argument}: expected a sequence of strings, got {names!r}")
-    return list(names)
-
-
-def _per_env(
-    start: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor], rows: Sequence[int], num_envs: int
-) -> list[dict[str, Any] | None]:
-    """One mapping of reset options per env, with its row of each tensor."""
-    options: list[dict[str, Any] | None] = [None] * num_envs
-    lists = [
-        {name: value.reshape(len(rows), -1).tolist() for name, value in one.items()}
-        for one in (start, values)
-    ]
-    for position, row in enumerate(rows):
-        options[row] = {
-            kind: {name: numbers[position] for name, numbers in one.items()}
-            for kind, one in zip(("start", "set"), lists, strict=True)
-        }
-    return options

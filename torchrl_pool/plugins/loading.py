@@ -16,13 +16,13 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import struct
 import traceback
 import warnings
 from pathlib import Path
 from types import ModuleType
 
 from torchrl_pool import _core
+from torchrl_pool.plugins.library_file import check_is_whole
 
 # Beside the extension, not beside this file: an editable install keeps the two apart.
 _INSTALLED = Path(_core.__file__).parent
@@ -77,7 +77,7 @@ def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = 
     """load_plugin; where the sources are told that it was built from, an earlier build of them gives way."""
     name = str(Path(path).resolve())
     if name not in _plugins:
-        _check_is_whole(Path(name))
+        check_is_whole(Path(name))
         plugin = _core.load_plugin(name)
         earlier = _built.get(built_from or ())
         taken = {
@@ -97,22 +97,6 @@ def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = 
     if built_from is not None:
         _built[built_from] = name
     return [task["id"] for task in _plugins[name].tasks]
-
-
-def _check_is_whole(library: Path) -> None:
-    """Raises ValueError: an ELF file ends before its segments do; the system would map it, and crash."""
-    if not library.is_file():
-        return
-    with library.open("rb") as file:
-        head = file.read(64)
-        if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:  # of 64 bits, the low ones first
-            return
-        (first,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
-        file.seek(first)
-        table = file.read(size * count)
-        ends = [sum(struct.unpack_from("<Q16xQ", table, i * size + 8)) for i in range(len(table) // size)]
-    if len(table) < size * count or max(ends, default=0) > library.stat().st_size:
-        raise ValueError(f"{library} is not a usable plugin: the file is cut off")
 
 
 def plugins(*, discover: bool = True) -> list[_core.Plugin]:

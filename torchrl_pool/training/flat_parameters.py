@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from torchrl_pool import _core
 
@@ -70,15 +69,18 @@ class Pieces:
         flat: made of those that learn.
 
     Raises:
-        RuntimeError: by :meth:`check`, see there.
+        RuntimeError: by :meth:`gradient`, see there.
     """
 
     def __init__(self, named: Iterable[tuple[str, torch.Tensor]], flat: nn.Parameter) -> None:
+        assert flat.grad is not None
         self._flat, self._flat_grad = flat, flat.grad
         self._pieces = [(name, one, one.data_ptr(), one.requires_grad, one.grad) for name, one in named]
 
-    def check(self) -> None:
-        """Gives gradients back that somebody's ``zero_grad()`` has taken away: updates set them to zero.
+    def gradient(self) -> torch.Tensor:
+        """Where the gradient of all goes, which ``optimizer.step()`` reads; others may have left it changed.
+
+        What somebody's ``zero_grad()`` has taken away is given back: updates set it to zero.
 
         Raises:
             RuntimeError: a parameter lies elsewhere, as after ``to()`` or ``double()``, or has been frozen or
@@ -94,6 +96,7 @@ class Pieces:
                 raise RuntimeError(f"{name!r} was {done} after the update was made of it: make another one")
             if parameter.grad is not grad and learns:
                 parameter.grad = grad
+        return self._flat_grad
 
 
 class FlatUpdate:
@@ -134,10 +137,7 @@ class FlatUpdate:
                 "a parameter was replaced after the update was made of it, as load_state_dict(..., "
                 "assign=True) does: make another one"
             )
-        self._pieces.check()
-        grad = self._flat.grad
-        assert grad is not None
-        return grad
+        return self._pieces.gradient()
 
     def state_dict(self) -> dict[str, Any]:
         """Parameters and the optimiser's state."""
@@ -148,17 +148,3 @@ class FlatUpdate:
         with torch.no_grad():
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])
-
-
-def refuse_counting(networks: nn.Module) -> None:
-    """Refuses layers that change what they keep while a gradient is made of them as functions.
-
-    Raises:
-        ValueError: a layer of batch normalisation in train mode that keeps running statistics.
-    """
-    for name, layer in networks.named_modules():
-        if isinstance(layer, _NormBase) and layer.training and layer.track_running_stats:
-            raise ValueError(
-                f"loss: {type(layer).__name__} {name!r} changes its statistics with each call in train mode, "
-                "which cannot be part of this gradient: call eval() on it, or use LayerNorm"
-            )

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
     "l1": nn.functional.l1_loss,
@@ -26,3 +27,17 @@ def refuse_unknown(are_set: Mapping[str, Any]) -> None:
     unknown = [name for name, is_set in are_set.items() if is_set]
     if unknown:
         raise ValueError(f"loss: these options are not known here: {', '.join(unknown)}")
+
+
+def refuse_counting(networks: nn.Module) -> None:
+    """Refuses layers that change what they keep while a gradient is made of them as functions.
+
+    Raises:
+        ValueError: a layer of batch normalisation in train mode that keeps running statistics.
+    """
+    for name, layer in networks.named_modules():
+        if isinstance(layer, _NormBase) and layer.training and layer.track_running_stats:
+            raise ValueError(
+                f"loss: {type(layer).__name__} {name!r} changes its statistics with each call in train mode, "
+                "which cannot be part of this gradient: call eval() on it, or use LayerNorm"
+            )

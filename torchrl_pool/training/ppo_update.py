@@ -13,8 +13,8 @@ from torchrl.objectives import ClipPPOLoss
 
 from torchrl_pool.collecting.lean_policy import read_first
 from torchrl_pool.training.densities import density_of
-from torchrl_pool.training.flat_parameters import FlatUpdate, refuse_counting, shrinking
-from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
+from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
+from torchrl_pool.training.losses import DISTANCES, check_class, refuse_counting, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, networks_of, with_critic
 from torchrl_pool.training.traced_once import TracedOnce
 

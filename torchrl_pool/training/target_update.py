@@ -11,7 +11,8 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.objectives import LossModule
 
-from torchrl_pool.training.flat_parameters import Pieces, flatten_parameters, refuse_counting
+from torchrl_pool.training.flat_parameters import Pieces, flatten_parameters
+from torchrl_pool.training.losses import refuse_counting
 from torchrl_pool.training.module_calls import Tensors, call, networks_of
 from torchrl_pool.training.traced_once import TracedOnce
 
@@ -198,9 +199,7 @@ class TargetUpdate(ABC):
         *more: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         """Learns from some rows of the columns; returns the losses and the errors, detached."""
-        self._pieces.check()
-        flat, grad = self.parameters.detach(), self.parameters.grad
-        assert grad is not None
+        flat, grad = self.parameters.detach(), self._pieces.gradient()
         inputs = [self.targets, indices, *more, *([] if weights is None else [weights]), *columns]
         form = len(more), weights is not None
         if form not in self._gradients:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 DTYPES = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
 ROLES = ("action", "observation", "reward", "done", "info")
-_FLAGS = ("done", "terminated", "truncated")  # of the whole env, which every env has without an entry
-_TORCHRLS = ("next", "_reset", "_step")  # what its tensordicts hold besides
 
 
 @dataclass(frozen=True)
@@ -54,25 +52,3 @@ def joined(keys: Sequence[str]) -> str:
         if "/" in key:
             raise ValueError(f"key {key!r}: '/' separates nested levels and cannot be part of a key")
     return "/".join(keys)
-
-
-def check_names(entries: Iterable[Entry]) -> None:
-    """Each name stands once, and nothing lies below a tensor.
-
-    Raises:
-        ValueError: two entries share a name, one lies below another, or a name is a flag's or TorchRL's.
-    """
-    roles: dict[str, str] = {}
-    for entry in entries:
-        if entry.name in _FLAGS:
-            raise ValueError(f"{entry.role} {entry.name!r}: this name is that of a flag of the whole env")
-        if entry.name.partition("/")[0] in _TORCHRLS:
-            raise ValueError(f"{entry.role} {entry.name!r}: TorchRL's own entries have this name")
-        if entry.name in roles:
-            raise ValueError(f"{entry.role} {entry.name!r}: its name is taken, by the {roles[entry.name]}")
-        roles[entry.name] = entry.role
-    for name, role in roles.items():
-        parts = name.split("/")
-        for depth in range(1, len(parts)):
-            if (above := "/".join(parts[:depth])) in roles:
-                raise ValueError(f"{role} {name!r} would lie below {roles[above]} {above!r}")

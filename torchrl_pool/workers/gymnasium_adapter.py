@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 
-from torchrl_pool.workers.entries import Entry, check_names
+from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.short_step import ShortStep
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 
@@ -40,7 +40,6 @@ class GymnasiumAdapter:
             _REWARD,
             *(leaf.entry for leaf in infos),
         ]
-        check_names(self.entries)
         self._read = _reader(observations, infos)
         self.step = self._stepper()
 

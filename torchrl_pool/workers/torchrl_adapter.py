@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from torchrl.envs import EnvBase, TransformedEnv
 
-from torchrl_pool.workers.entries import Entry, check_names, joined
+from torchrl_pool.workers.entries import Entry, joined
 
 Key: TypeAlias = "str | tuple[str, ...]"
 _FLAGS = ("done", "terminated", "truncated")
@@ -44,7 +44,6 @@ class TorchRLAdapter:
             *_entries(rewards, "reward"),
             *_entries(nested_flags, "done"),
         ]
-        check_names(self.entries)
         self.specs: bytes = pickle.dumps(specs)
         self._actions: list[Any] = [*actions]
         self._observations = list(observations)
