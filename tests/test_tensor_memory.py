@@ -29,11 +29,25 @@ DTYPES = [
 ]
 
 
+def memory_of(templates, tensor_type):
+    """As ``templates.memory``; of a type without an exchange in C, as older versions of torch have it."""
+    return _core.TensorMemory(
+        tensor_type=tensor_type,
+        from_dlpack=torch._C._from_dlpack,
+        keys=list(templates),
+        tensors=[(list(one.shape), str(one.dtype).removeprefix("torch.")) for one in templates.values()],
+        positions=list(range(len(templates))),
+        addresses=[0] * len(templates),
+        keeps=True,
+    )
+
+
+@pytest.mark.parametrize("tensor_type", [torch.Tensor, object])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 3), (5, 1), (7, 4, 84, 84)])
-def test_tensors_are_as_their_templates(dtype, shape):
+def test_tensors_are_as_their_templates(dtype, shape, tensor_type):
     templates = Templates({"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)})
-    made, addresses = templates.memory.make()
+    made, addresses = memory_of(templates, tensor_type).make()
     assert list(made) == ["a", "b"]
     tensors = list(made.values())
     for tensor, template, address in zip(tensors, templates.values(), addresses, strict=True):
@@ -150,6 +164,7 @@ def test_what_no_tensor_comes_of():
 
     tensors = [((2,), "float32")]
     arguments = {"keys": ["a"], "tensors": tensors, "positions": [0], "addresses": [0], "keeps": False}
+    arguments["tensor_type"] = object
     with pytest.raises(ArithmeticError, match="no"):
         _core.TensorMemory(from_dlpack=refuse, **arguments).make()
     with pytest.raises(ValueError, match="as many keys"):
@@ -171,9 +186,10 @@ def used_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-@pytest.mark.parametrize("is_taken", [True, False])
-def test_memory_is_freed_with_what_holds_it(is_taken):
+@pytest.mark.parametrize(("tensor_type", "is_taken"), [(torch.Tensor, True), (object, True), (object, False)])
+def test_memory_is_freed_with_what_holds_it(tensor_type, is_taken):
     memory = _core.TensorMemory(
+        tensor_type=tensor_type,
         from_dlpack=torch.utils.dlpack.from_dlpack if is_taken else lambda capsule: capsule,
         keys=["a"],
         tensors=[((1 << 20,), "float32")],

@@ -231,10 +231,24 @@ class Arena:
     def is_at_work(self, worker: int) -> bool: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+class PlainTensors:
+    def __init__(
+        self,
+        *,
+        tensor_type: type[Any],
+        keys: Sequence[str],
+        tensors: Sequence[tuple[Sequence[int], str]],
+        required: Sequence[bool],
+    ) -> None: ...
+    def find(
+        self, entries: dict[str, Any], num_rows: int | None = None
+    ) -> tuple[list[Any], list[int]] | None: ...
+
 class TensorMemory:
     def __init__(
         self,
         *,
+        tensor_type: type[Any],
         from_dlpack: Callable[[object], Any],
         keys: Sequence[str | tuple[str, ...]],
         tensors: Sequence[tuple[Sequence[int], str]],

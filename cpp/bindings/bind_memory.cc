@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpack.h"
 #include "module.h"
 
 namespace py = pybind11;
@@ -19,31 +20,8 @@ namespace py = pybind11;
 namespace torchrl_pool::bindings {
 namespace {
 
-// DLPack's structs, as its versions before 1.0 have them (github.com/dmlc/dlpack, include/dlpack/dlpack.h).
-struct DlDevice {
-  std::int32_t type, id;
-};
-struct DlDtype {
-  std::uint8_t code, bits;
-  std::uint16_t lanes;
-};
-struct DlTensor {
-  void* data;
-  DlDevice device;
-  std::int32_t ndim;
-  DlDtype dtype;
-  std::int64_t *shape, *strides;
-  std::uint64_t byte_offset;
-};
-struct DlManagedTensor {
-  DlTensor tensor;
-  void* manager;
-  void (*deleter)(DlManagedTensor*);
-};
-
-constexpr std::int32_t kCpu = 1;
-constexpr const char* kCapsule = "dltensor";  // until somebody has taken what is in it
-constexpr std::size_t kAlignment = 64;        // of data, which torch wants
+constexpr const char* kCapsule = "dltensor_versioned";  // until somebody has taken what is in it
+constexpr std::size_t kAlignment = 64;                  // of data, which torch wants
 
 // Blocks of one size that no tensor holds any more. They become tensors of the same column again: a thread
 // that steps the same envs at every call then finds the rows that it writes in its own cache, and on its own
@@ -96,33 +74,32 @@ struct Header {
 };
 constexpr std::size_t kHeader = (sizeof(Header) + kAlignment - 1) / kAlignment * kAlignment;
 
-DlDtype DtypeOf(const std::string& name) {
-  if (name == "bool") return {6, 8, 1};
-  const std::size_t digits = name.find_first_of("0123456789");
-  const std::string kind = name.substr(0, digits);
-  const std::uint8_t code = kind == "int" ? 0 : kind == "uint" ? 1 : 2;
-  return {code, static_cast<std::uint8_t>(std::stoi(name.substr(digits))), 1};
-}
-
 // Makes fresh tensors of given shapes and dtypes ("float32"), by key, and lists their addresses where the
 // executor looks for them.
 class TensorMemory {
  public:
-  // `positions`: of each tensor's address in a copy of `addresses`, whose other numbers stay. `keeps`:
+  // `tensor_type`: torch.Tensor. `from_dlpack`: what makes one of a capsule, where the type cannot be asked
+  // in C. `positions`: of each tensor's address in a copy of `addresses`, whose other numbers stay. `keeps`:
   // whether memory that nobody holds any more is kept for the next ones.
-  TensorMemory(py::object from_dlpack, const py::list& keys,
+  TensorMemory(const py::object& tensor_type, py::object from_dlpack, const py::list& keys,
                const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
                const std::vector<std::size_t>& positions, std::vector<std::size_t> addresses, bool keeps)
-      : from_dlpack_(std::move(from_dlpack)), addresses_(std::move(addresses)) {
+      : exchange_(ExchangeOf(tensor_type)),
+        from_dlpack_(std::move(from_dlpack)),
+        addresses_(std::move(addresses)) {
     if (keys.size() != tensors.size() || positions.size() != tensors.size()) {
       throw py::value_error("expected as many keys and positions as tensors");
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto& [shape, dtype] = tensors[i];
-      Like like{keys[i], positions[i], shape, DtypeOf(dtype), nullptr};
+      Like like{keys[i], positions[i], shape, shape, DlDtypeOf(dtype), nullptr};
       addresses_.at(like.position) = 0;
       std::size_t bytes = like.dtype.bits / 8;
-      for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
+      std::int64_t stride = 1;
+      for (std::size_t dim = shape.size(); dim-- > 0; stride *= std::max<std::int64_t>(shape[dim], 1)) {
+        like.strides[dim] = stride;
+        bytes *= static_cast<std::size_t>(shape[dim]);
+      }
       like.shelf = std::make_shared<Shelf>(kAlignment + kHeader + bytes, keeps);
       likes_.push_back(std::move(like));
     }
@@ -134,13 +111,10 @@ class TensorMemory {
     py::list addresses(addresses_.size());
     for (std::size_t i = 0; i < addresses_.size(); ++i) addresses[i] = py::int_(addresses_[i]);
     for (Like& like : likes_) {
-      auto [capsule, data] = Allocate(like);
-      const auto tensor =
-          py::reinterpret_steal<py::object>(PyObject_CallOneArg(from_dlpack_.ptr(), capsule.ptr()));
-      if (!tensor || PyDict_SetItem(tensors.ptr(), like.key.ptr(), tensor.ptr()) != 0) {
-        throw py::error_already_set();
-      }
-      addresses[like.position] = py::int_(reinterpret_cast<std::uintptr_t>(data));
+      DlManagedTensor* const managed = Allocate(like);
+      addresses[like.position] = py::int_(reinterpret_cast<std::uintptr_t>(managed->tensor.data));
+      const py::object tensor = exchange_ ? Handed(managed) : HandedInCapsule(managed);
+      if (PyDict_SetItem(tensors.ptr(), like.key.ptr(), tensor.ptr()) != 0) throw py::error_already_set();
     }
     return {std::move(tensors), std::move(addresses)};
   }
@@ -149,31 +123,41 @@ class TensorMemory {
   struct Like {
     py::object key;
     std::size_t position;
-    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> shape, strides;
     DlDtype dtype;
     std::shared_ptr<Shelf> shelf;
   };
 
-  static std::pair<py::object, std::byte*> Allocate(Like& like) {
+  static DlManagedTensor* Allocate(Like& like) {
     void* const block = like.shelf->Take();
     if (!block) throw std::bad_alloc();
     const auto start = (reinterpret_cast<std::uintptr_t>(block) + kAlignment - 1) / kAlignment * kAlignment;
     auto* const memory = reinterpret_cast<std::byte*>(start);
     const DlTensor tensor{memory + kHeader,
-                          {kCpu, 0},
+                          {kDlCpu, 0},
                           static_cast<std::int32_t>(like.shape.size()),
                           like.dtype,
                           like.shape.data(),
-                          nullptr,
+                          like.strides.data(),
                           0};
-    auto* const header = new (memory) Header{{tensor, nullptr, Header::Delete}, like.shelf, block};
+    auto* const header = new (memory) Header{{{1, 0}, nullptr, Header::Delete, 0, tensor}, like.shelf, block};
     header->managed.manager = header;
-    auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(&header->managed, kCapsule, FreeUntaken));
+    return &header->managed;
+  }
+
+  py::object Handed(DlManagedTensor* managed) const {
+    void* tensor = nullptr;
+    if (exchange_->to_object(managed, &tensor) != 0) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(static_cast<PyObject*>(tensor));
+  }
+
+  py::object HandedInCapsule(DlManagedTensor* managed) const {
+    const auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, FreeUntaken));
     if (!capsule) {
-      Header::Delete(&header->managed);
+      Header::Delete(managed);
       throw py::error_already_set();
     }
-    return {std::move(capsule), memory + kHeader};
+    return from_dlpack_(capsule);
   }
 
   static void FreeUntaken(PyObject* capsule) {
@@ -181,6 +165,7 @@ class TensorMemory {
     Header::Delete(static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule, kCapsule)));
   }
 
+  const DlExchange* const exchange_;
   py::object from_dlpack_;
   std::vector<std::size_t> addresses_;
   std::vector<Like> likes_;
@@ -190,11 +175,11 @@ class TensorMemory {
 
 void InitMemory(py::module_& m) {
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
-      .def(py::init<py::object, const py::list&,
+      .def(py::init<const py::object&, py::object, const py::list&,
                     const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
                     const std::vector<std::size_t>&, std::vector<std::size_t>, bool>(),
-           py::kw_only(), py::arg("from_dlpack"), py::arg("keys"), py::arg("tensors"), py::arg("positions"),
-           py::arg("addresses"), py::arg("keeps"))
+           py::kw_only(), py::arg("tensor_type"), py::arg("from_dlpack"), py::arg("keys"), py::arg("tensors"),
+           py::arg("positions"), py::arg("addresses"), py::arg("keeps"))
       .def("make", &TensorMemory::Make, "Tensors that are not written yet, by key; the addresses.");
 }
 

@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, m) {
   InitMemory(m);
   InitPlugin(m);
   InitChain(m);
+  InitTensors(m);
   InitWatch(m);
   InitWorkers(m);
   InitPool(m);

@@ -31,6 +31,7 @@ void InitMemory(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
 void InitRng(pybind11::module_& m);
+void InitTensors(pybind11::module_& m);
 void InitWatch(pybind11::module_& m);
 void InitWorkers(pybind11::module_& m);
 

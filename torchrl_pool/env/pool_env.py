@@ -30,6 +30,7 @@ from torchrl_pool.env.specs import (
     sizes_of_groups,
     torch_dtype,
 )
+from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import load_plugin
 from torchrl_pool.plugins.names import task_ids
@@ -244,6 +245,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             for spec in self._configs[0].specs
             if spec.role == "action"
         ]
+        self._plain_actions = PlainEntries(self._action_layout)
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
         actions = [key for key, _, _ in self._action_layout]

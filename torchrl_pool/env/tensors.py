@@ -19,6 +19,38 @@ _NO_GROUPS: Groups = {}
 _Entries = type(TensorDict._new_unsafe()._tensordict)  # a dict of their own kind
 
 
+class PlainEntries:
+    """A quick look at entries of a tensordict that are just as the executor reads them, which nearly all are.
+
+    Args:
+        wanted: the key, dtype and shape of each.
+        required: whether it has to be there. Default: all.
+    """
+
+    def __init__(
+        self, wanted: Sequence[tuple[Key, torch.dtype, torch.Size]], required: Sequence[bool] | None = None
+    ) -> None:
+        self._core: _core.PlainTensors | None = None
+        if all(isinstance(key, str) for key, _, _ in wanted):
+            self._core = _core.PlainTensors(
+                tensor_type=torch.Tensor,
+                keys=[str(key) for key, _, _ in wanted],
+                tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
+                required=[True] * len(wanted) if required is None else required,
+            )
+
+    def find(
+        self, tensordict: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[Any], list[int]] | None:
+        """The tensors and their addresses, None and 0 for what may be missing and is.
+
+        None: one has to be looked at more closely, which may be an error.
+        """
+        if type(tensordict) is not TensorDict or self._core is None:
+            return None
+        return self._core.find(tensordict._tensordict, num_rows)
+
+
 class TensorMethods(EnvBase):
     """What :class:`~torchrl_pool.PoolEnv` does with tensors, wherever they come from and go."""
 
@@ -27,6 +59,7 @@ class TensorMethods(EnvBase):
     _outputs: Sequence[_core.Spec]
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]
     _nested: bool  # whether an output or action lies in a tensordict of its own
+    _plain_actions: PlainEntries
     _groups: Groups
     _next_root: NextRoot
     _pin_memory_wish: bool | None
@@ -48,6 +81,9 @@ class TensorMethods(EnvBase):
         self, tensordict: TensorDictBase, num_rows: int | None = None
     ) -> tuple[list[torch.Tensor], list[int]]:
         """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
+        found = self._plain_actions.find(tensordict, num_rows)
+        if found is not None:
+            return found
         actions, addresses = [], []
         for key, dtype, shape in self._action_layout:
             action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torchrl.envs import Transform
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator, Templates
 from torchrl_pool.env.specs import Key
-from torchrl_pool.env.tensors import as_it_lies
+from torchrl_pool.env.tensors import PlainEntries, as_it_lies
 from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Place, Program, Value
 
@@ -261,52 +261,48 @@ class Inputs:
     """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
 
     def __init__(self, chain: Chain) -> None:
-        self._env = chain.program.env
+        env = self._env = chain.program.env
         self.carried = chain.carried
-        self._carried = [(one, one.key, one.dtype, one.shape) for one in chain.carried]
-        self._carries_nested = any(type(one.key) is not str for one in chain.carried)
         self._inverse = list(reversed(chain.inverse))
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
         self._changes_nested = any(type(key) is not str for key in keys)
+        self._may_be_next = any(one.may_be_next for one in chain.carried)
+        self._plain: PlainEntries | None = None  # where no transform changes what is handed in
+        if not self._inverse:
+            layout = [*env._action_layout, *((one.key, one.dtype, one.shape) for one in chain.carried)]
+            required = [True] * len(env._action_layout) + [one.required for one in chain.carried]
+            self._plain = PlainEntries(layout, required)
 
     def check(
-        self,
-        root: TensorDictBase,
-        num_rows: int | None = None,
-        latest: Mapping[Key, torch.Tensor] | None = None,
+        self, root: TensorDictBase, num_rows: int | None = None
     ) -> tuple[list[torch.Tensor], list[int]] | None:
         """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
 
         Args:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
-            latest: what the last call has made, on the CPU: of such a tensor there is less to look at.
         """
+        if self._plain is not None and not (self._may_be_next and "next" in root.keys()):  # noqa: SIM118
+            found = self._plain.find(root, num_rows)
+            if found is not None:
+                return found
         carried: list[Any] = []  # None: an entry that may be missing, and is
         away = False
-        # The dictionary itself, where there is one, answers in a fraction of a tensordict's time.
-        get = root._tensordict.get if type(root) is TensorDict and not self._carries_nested else root.get
-        for one, key, dtype, shape in self._carried:
-            value: Any = get(key, None)
-            if one.may_be_next:
-                following = get("next", None)
-                if following is not None:
-                    value = following.get(key, value)
+        for one in self.carried:
+            value: Any = root.get(one.key, None)
+            following = root.get("next", None) if one.may_be_next else None
+            if following is not None:
+                value = following.get(one.key, value)
             if value is None:
                 if one.required:
                     return None
                 carried.append(None)
                 continue
-            if num_rows is not None:
-                shape = torch.Size((num_rows, *shape[1:]))
-            # What a tensor of the last call is may have changed, too: by set_(), say.
-            if type(value) is not torch.Tensor or value.dtype is not dtype or value.shape != shape:
+            shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
+            if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
                 return None
             if value.requires_grad:
                 return None  # what TorchRL makes of it knows where it comes from
-            if latest is not None and latest.get(key) is value and value.is_contiguous():
-                carried.append(value)
-                continue
             if value.layout is not torch.strided:
                 return None
             away = away or not value.is_cpu

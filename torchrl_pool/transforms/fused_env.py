@@ -346,7 +346,7 @@ class FusedEnv(TracedResets, TransformedEnv):
             or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
-        inputs = native.inputs.check(tensordict, None, native.allocator.latest if base._on_cpu else None)
+        inputs = native.inputs.check(tensordict)
         if inputs is None:
             return self._step_then_reset(tensordict)
         return native.step_and_reset(tensordict, entries, inputs)

@@ -1,0 +1,132 @@
+// Tensors that a step reads: a look at those that are as expected, which nearly all are, at every step.
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dlpack.h"
+#include "module.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+namespace {
+
+bool IsContiguous(const DlTensor& tensor) {
+  std::int64_t expected = 1;
+  bool contiguous = true;
+  for (std::int32_t dim = tensor.ndim; dim-- > 0;) {
+    if (tensor.shape[dim] == 0) return true;
+    contiguous = contiguous && (tensor.shape[dim] == 1 || tensor.strides[dim] == expected);
+    expected *= tensor.shape[dim];
+  }
+  return contiguous;
+}
+
+// Finds the entries of a dictionary that are torch's own tensors, on the CPU, with the numbers that they show
+// one after the other in memory, and without a gradient. Of all others Python has to see what can be made.
+class PlainTensors {
+ public:
+  // `tensors`: the shape and the dtype ("float32") of each. `required`: whether it has to be there.
+  PlainTensors(const py::object& tensor_type, const std::vector<py::str>& keys,
+               const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
+               const std::vector<bool>& required)
+      : type_(tensor_type),
+        is_neg_(py::getattr(tensor_type, "is_neg", py::none())),
+        exchange_(ExchangeOf(tensor_type)) {
+    if (keys.size() != tensors.size() || keys.size() != required.size()) {
+      throw py::value_error("expected as many keys as tensors");
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto& [shape, dtype] = tensors[i];
+      wanted_.push_back({keys[i], shape, DlDtypeOf(dtype), required[i]});
+    }
+  }
+
+  // The entries and their addresses: None and 0 where one may be missing and is. Nothing: one is otherwise.
+  // `num_rows`: the number of rows that each has.
+  std::optional<std::pair<py::list, py::list>> Find(const py::dict& entries,
+                                                    std::optional<std::int64_t> num_rows) const {
+    if (!exchange_) return std::nullopt;
+    py::list values(wanted_.size()), addresses(wanted_.size());
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Wanted& wanted = wanted_[i];
+      PyObject* const value = PyDict_GetItemWithError(entries.ptr(), wanted.key.ptr());
+      std::uintptr_t address = 0;
+      if (value) {
+        const auto found = AddressOf(value, wanted, num_rows);
+        if (!found) return std::nullopt;
+        address = *found;
+      } else if (PyErr_Occurred()) {
+        throw py::error_already_set();
+      } else if (wanted.required) {
+        return std::nullopt;
+      }
+      values[i] = value ? py::handle(value) : py::none();
+      addresses[i] = py::int_(address);
+    }
+    return std::pair(std::move(values), std::move(addresses));
+  }
+
+ private:
+  struct Wanted {
+    py::str key;
+    std::vector<std::int64_t> shape;
+    DlDtype dtype;
+    bool required;
+  };
+
+  std::optional<std::uintptr_t> AddressOf(py::handle value, const Wanted& wanted,
+                                          std::optional<std::int64_t> num_rows) const {
+    if (!py::type::handle_of(value).is(type_)) return std::nullopt;
+    DlTensor tensor;
+    if (exchange_->look_at(value.ptr(), &tensor) != 0) {  // one without memory, say
+      PyErr_Clear();
+      return std::nullopt;
+    }
+    if (tensor.device.type != kDlCpu || !HasShape(tensor, wanted.shape, num_rows) ||
+        tensor.dtype.code != wanted.dtype.code || tensor.dtype.bits != wanted.dtype.bits ||
+        tensor.dtype.lanes != 1 || !IsContiguous(tensor)) {
+      return std::nullopt;
+    }
+    // What DLPack does not tell: whether a gradient is asked for, and whether it is a view that shows the
+    // opposite of what it holds.
+    const std::uint8_t code = wanted.dtype.code;
+    if (code == kDlFloat && IsTrue(py::getattr(value, requires_grad_))) return std::nullopt;
+    if ((code == kDlFloat || code == kDlInt) && IsTrue(is_neg_(value))) return std::nullopt;
+    return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  }
+
+  static bool IsTrue(const py::object& value) { return value.ptr() == Py_True; }
+
+  static bool HasShape(const DlTensor& tensor, const std::vector<std::int64_t>& shape,
+                       std::optional<std::int64_t> num_rows) {
+    if (static_cast<std::size_t>(tensor.ndim) != shape.size()) return false;
+    for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+      if (tensor.shape[dim] != (dim == 0 && num_rows ? *num_rows : shape[dim])) return false;
+    }
+    return true;
+  }
+
+  const py::object type_, is_neg_;
+  const DlExchange* const exchange_;
+  const py::str requires_grad_{"requires_grad"};
+  std::vector<Wanted> wanted_;
+};
+
+}  // namespace
+
+void InitTensors(py::module_& m) {
+  py::class_<PlainTensors>(m, "PlainTensors", "What tensors a step is to find.")
+      .def(py::init<const py::object&, const std::vector<py::str>&,
+                    const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
+                    const std::vector<bool>&>(),
+           py::kw_only(), py::arg("tensor_type"), py::arg("keys"), py::arg("tensors"), py::arg("required"))
+      .def("find", &PlainTensors::Find, py::arg("entries"), py::arg("num_rows") = py::none(),
+           "The tensors and their addresses, or None where one is otherwise.");
+}
+
+}  // namespace torchrl_pool::bindings
