@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
+from tensordict import TensorDict
 from torchrl.envs import EnvBase, Transform
 
 from torchrl_pool import _core
@@ -265,6 +266,10 @@ class Program:
 
     def watch(self, namespace: Any, *names: Any) -> None:
         """The program holds as long as these names stand for what they now stand for."""
+        if type(namespace) is TensorDict and all(isinstance(name, str) for name in names):
+            # The dictionary itself answers in a tenth of the time.
+            self.watch(vars(namespace), "_tensordict")
+            namespace = namespace._tensordict
         for name in names:
             self.watched.append(watched_name(namespace, name))
 
