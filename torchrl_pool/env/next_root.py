@@ -40,6 +40,8 @@ class NextRoot:
 
     def can_carry(self, root: Mapping[str, Any], batch_size: torch.Size) -> bool:
         """Whether what is carried can be put into tensordicts that are made anew."""
+        if not self._shared:
+            return True
         shared: list[tuple[tuple[str, ...], Any]] = []
         shared += [((key,), root[key]) for key in self._shared if key in root]
         for path, one in shared:
