@@ -220,11 +220,14 @@ class Port {
     }
   }
 
+  // What an interrupt has cut short between two envs, in code of ours, has failed.
   py::object Next() {
+    while (at_hand_ != end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
     const auto request = port_.Next();
     if (!request) return py::none();
-    return py::make_tuple(static_cast<int>(request->op), port_.first_env() + request->first, request->count,
-                          request->seed_only);
+    at_hand_ = port_.first_env() + request->first;
+    end_ = at_hand_ + request->count;
+    return py::make_tuple(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
   }
 
   py::object SeedOf(std::uint32_t env) const {
@@ -273,7 +276,7 @@ class Port {
     truncated |= port_.arena().cell(env).is_last;
     port_.Stepped(env, NumberOf(reward), terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
-    if (!is_reset) port_.Finish();
+    if (!is_reset) Finish();
     return is_reset;
   }
 
@@ -285,7 +288,7 @@ class Port {
   // Made, or seeded: there is nothing to write.
   void WasMade(std::uint32_t env) {
     port_.WasReset(env);
-    port_.Finish();
+    Finish();
   }
 
   // The env at hand is not the one that was to be stepped, which was lost with its process.
@@ -296,16 +299,23 @@ class Port {
       if (i == flag_) *row = std::byte{1};
     }
     port_.Stepped(env, 0.0, false, true);
-    if (!may_reset) port_.Finish();
+    if (!may_reset) Finish();
     return may_reset;
   }
 
+  // Nothing, if an interrupt comes when the request is over for the env already.
   void Failed(std::uint32_t env, std::string_view message) {
+    if (env != at_hand_) return;
     port_.Failed(env, message);
-    port_.Finish();
+    Finish();
   }
 
  private:
+  void Finish() {
+    ++at_hand_;
+    port_.Finish();
+  }
+
   static std::array<py::handle, 4> FourOf(const py::object& result) {
     if (!PyTuple_Check(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 4) {
       throw py::type_error("expected four results of a step");
@@ -335,6 +345,7 @@ class Port {
   }
 
   core::WorkerPort port_;
+  std::uint32_t at_hand_ = 0, end_ = 0;  // the envs for which the request is not over
   std::vector<Field> fields_;
   std::vector<std::size_t> leaves_, rewards_;  // which fields they are
   std::size_t flag_;                           // the field that tells what was lost, which is the last one

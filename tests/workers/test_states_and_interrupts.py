@@ -23,6 +23,7 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse
+from torchrl_pool.workers import worker
 
 
 class Steps(gym.Env):
@@ -280,3 +281,50 @@ def test_torchrls_discrete_specs(name):
     for key in data[1].keys(True, True):
         assert torch.equal(data[0][key], data[1][key]), key
     ours.close()
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt at the n-th event of the code of a module that this thread runs."""
+
+    def __init__(self, file, number):
+        self.file, self.left = file, number
+
+    def __enter__(self):
+        sys.settrace(self)
+
+    def __exit__(self, *error):
+        sys.settrace(None)
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename != self.file or self.left == 0:
+            return None
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
+@pytest.mark.parametrize("call", ["reset", "step"])
+def test_an_interrupt_anywhere_in_the_callers_share(where, call):
+    """Between two envs, in code that is no env's, it leaves nothing that the next call would wait for."""
+    pool = PoolEnv("gymnasium:CartPole-v1", 4, **where)
+    expected = PoolEnv("gymnasium:CartPole-v1", 4, num_workers=0).reset(seed=5)
+    at, was_interrupted = 0, True
+    while was_interrupted:
+        at += 1
+        root = pool.reset(seed=1)
+        for _ in range(8):  # until an episode ends
+            root = pool.step_and_maybe_reset(root.set("action", pool.action_spec.one()))[1]
+        root.set("action", pool.action_spec.one())
+        interrupt = InterruptAt(worker.__file__, at)
+        try:
+            with interrupt:
+                pool.reset() if call == "reset" else pool.step_and_maybe_reset(root)
+        except KeyboardInterrupt:
+            pass
+        was_interrupted = interrupt.left == 0
+        root = pool.reset(seed=5)
+        assert torch.equal(root["observation"], expected["observation"])
+    assert at > 20
+    pool.close()
