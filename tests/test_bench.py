@@ -87,7 +87,13 @@ def test_bench_says_what_it_does_now(on_terminal, monkeypatch, capsys):
         (["CartPole-v1", "--num-envs", "0"], "expected at least 1, got 0"),
         (["CartPole-v1", "--rounds", "1"], "expected at least 2, got 1"),
         (["CartPole-v1", "--num-threads", "two"], "expected a number, got 'two'"),
-        (["CartPole-v1", "--json", "no/such/folder.json"], "there is no folder no/such"),
+        (
+            ["CartPole-v1", "--json", "no/such/folder.json"],
+            "No such file or directory: 'no/such/folder.json'",
+        ),
+        (["CartPole-v1", "--json", "/tmp"], "Is a directory: '/tmp'"),
+        (["CartPole-v1", "--round-seconds", "nan"], "expected a number above 0, got 'nan'"),
+        (["CartPole-v1", "--round-seconds", "-1"], "expected a number above 0, got '-1'"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message, capsys):

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -60,6 +61,36 @@ def test_info_shows_specs_options_and_limit(task, capsys):
 def test_unknown_names(arguments, message, capsys):
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_types_of_options_are_said_in_words(capsys):
+    assert main(["info", "HalfCheetah-v5"]) == 0
+    assert "mapping from names to a number or numbers or None" in capsys.readouterr().out
+    assert main(["info", "ALE/Pong-v5"]) == 0
+    shown = capsys.readouterr().out
+    assert "list of int" in shown
+    assert "int of list" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["new", "torch"], "'torch' is that of an installed package"),
+        (["new", "json"], "'json' is that of an installed package"),
+        (["build", "/dev/full/no.cc"], "no.cc"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_terminals_that_lack_a_character_and_none_at_all():
+    for closed in (False, True):
+        program = [sys.executable, "-m", "torchrl_pool", "info", "CartPole-v1"]
+        line = ["sh", "-c", f"exec {' '.join(program)} >&-"] if closed else program
+        done = subprocess.run(line, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_help(capsys):

@@ -4,8 +4,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torchrl.envs import RewardSum, TransformedEnv
 
-from torchrl_pool import _core
+from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.tensors import PlainEntries
 
 DTYPES = [
@@ -62,8 +64,12 @@ OTHERS = {
     "parameter": nn.Parameter(torch.ones(4, 3), requires_grad=False),
     "subclass": torch.ones(4, 3).as_subclass(Subclass),
     "meta": torch.ones(4, 3, device="meta"),
+    "freed": torch.ones(4, 3),
     "sparse": torch.ones(4, 3).to_sparse(),
 }
+
+
+OTHERS["freed"].untyped_storage().resize_(0)
 
 
 @pytest.mark.parametrize("value", OTHERS.values(), ids=OTHERS)
@@ -72,9 +78,31 @@ def test_others_are_left_to_a_closer_look(value):
     assert entries().find(tensordict) is None
 
 
-def test_whole_numbers_that_show_the_opposite_are_left():
-    value = torch._neg_view(torch.ones(4, 3, dtype=torch.int64))
-    assert entries(torch.int64).find(TensorDict({"a": value}, [4])) is None
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_whole_numbers_that_show_the_opposite_are_left(dtype):
+    value = torch._neg_view(torch.ones(4, 3, dtype=dtype))
+    assert entries(dtype).find(TensorDict({"a": value}, [4])) is None
+
+
+def test_an_entry_that_is_taken_out_meanwhile_is_held():
+    tensordict = TensorDict({"a": torch.ones(4, 3)}, [4])
+
+    class TakesItOut(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            del args
+            tensordict._tensordict.pop("a", None)
+            return result
+
+    with TakesItOut():
+        values, addresses = entries().find(tensordict)
+    assert values[0].data_ptr() == addresses[0]
+    assert (values[0] == 1).all()
+
+
+def test_dtypes_that_the_executor_does_not_know():
+    with pytest.raises(ValueError, match="unknown dtype bfloat16"):
+        entries(torch.bfloat16)
 
 
 def test_tensors_of_a_transformed_function_are_left():
@@ -110,3 +138,13 @@ def test_nested_keys_and_other_tensordicts_are_left():
 def test_versions_of_torch_without_an_exchange_in_c():
     old = _core.PlainTensors(tensor_type=object, keys=["a"], tensors=[((4,), "float32")], required=[True])
     assert old.find({"a": torch.ones(4)}) is None
+
+
+@pytest.mark.parametrize("key", ["action", "episode_reward"])
+def test_tensors_without_memory_are_refused(key):
+    env = fuse(TransformedEnv(PoolEnv("Pendulum-v1", 3), RewardSum()))
+    root = env.rand_action(env.reset())
+    root[key] = root[key] * 1
+    root[key].untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=f"'{key}': expected a tensor with memory"):
+        env.step_and_maybe_reset(root)

@@ -11,7 +11,10 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-from torchrl_pool import task_info
+from tensordict.nn import TensorDictModule
+from torchrl.envs import RewardSum, TransformedEnv
+
+from torchrl_pool import PoolEnv, task_info
 from torchrl_pool.examples.envs import normaliser_of
 from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
 from torchrl_pool.examples.ppo_settings import PRESETS, Config
@@ -93,6 +96,25 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, m
         assert {k: v for k, v in one.items() if k not in clock} == {
             k: v for k, v in other.items() if k not in clock
         }
+
+
+def test_a_training_that_is_resumed_elsewhere_leaves_the_old_one_as_it_was(tmp_path):
+    run(tmp_path / "old", "--total-frames", "512", "--evaluate", "0")
+    checkpoint = folder_of(tmp_path / "old", 0) / "checkpoint.pt"
+    before = {file.name: file.read_bytes() for file in checkpoint.parent.iterdir()}
+    more = ["--total-frames", "1024", "--evaluate", "0", "--output", str(tmp_path / "new")]
+    assert PROGRAM.main(["--quiet", "--resume", str(checkpoint), *more]) == 0
+    assert {file.name: file.read_bytes() for file in checkpoint.parent.iterdir()} == before
+    assert len(curve_of(tmp_path / "new", 0)) == 2 * len(curve_of(tmp_path / "old", 0))
+
+
+def test_an_episode_that_does_not_end_counts_as_far_as_it_came():
+    env = TransformedEnv(PoolEnv("CliffWalking-v1", 3), RewardSum())
+    up = TensorDictModule(
+        lambda _: torch.eye(4, dtype=torch.bool)[0].expand(3, 4), ["observation"], ["action"]
+    )
+    assert evaluate(env, up, max_steps=50) == ([-50.0] * 3, 3)
+    env.close()
 
 
 @pytest.fixture
@@ -213,8 +235,9 @@ def test_a_frozen_normaliser_learns_nothing_in_evaluation(tmp_path):
     normaliser = normaliser_of(training.env)
     before = normaliser.loc["observation"].clone()
     env = training.evaluation_env(3)
-    returns = evaluate(env, training.actor)
+    returns, unended = evaluate(env, training.actor)
     assert len(returns) == 3
+    assert unended == 0
     assert torch.equal(normaliser.loc["observation"], before)
     assert torch.equal(normaliser_of(env).loc["observation"], before)
     env.close()

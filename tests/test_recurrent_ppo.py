@@ -244,7 +244,7 @@ def test_only_a_memory_knows_the_cue_when_it_is_asked_for(tmp_path, program, rec
     training = program.training(program.config_of(program.parser().parse_args(arguments)), tmp_path)
     while not training.is_over:
         training.iterate()
-    returns = evaluate(training.evaluation_env(200), training.actor)
+    returns, _ = evaluate(training.evaluation_env(200), training.actor)
     training.close()
     mean = sum(returns) / len(returns)
     assert abs(mean) < 0.4 if recurrent == "none" else mean == 1

@@ -18,6 +18,7 @@ def _plugins():
 
 
 ALL = [
+    "declarations",
     "written bytes",
     "specs",
     "seeds",
@@ -70,6 +71,20 @@ def test_a_task_without_states_passes():
 def test_lies_are_found(lie, message):
     with pytest.raises(AssertionError, match=f"Liar-v0: .*{message}"):
         check_plugin("Liar-v0", lie=lie)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("Shadowed-v0", "'max_episode_steps' cannot be given: PoolEnv has an argument of that name"),
+        ("Twice-v0", "'goal' is the name of two options"),
+        ("OutOfRange-v0", r"'goal': expected a number in \[0, inf\], got -3"),
+    ],
+)
+def test_declarations_that_nobody_can_use_are_found(task, message):
+    load_plugin(build_plugin("misdeclared"))
+    with pytest.raises(AssertionError, match=f"{task}: declarations: .*{message}"):
+        check_plugin(task, steps=5)
 
 
 def test_a_category_that_does_not_exist_fails_its_env():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -26,7 +27,8 @@ from torchrl_pool.tables import print_table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    0; 1: a plugin does not build, or a package is missing; 2: a bad name; 141: nobody reads the output.
+    0; 1: a plugin does not build, or a package is missing; 2: a bad name, or a file that cannot be read or
+    written; 141: nobody reads the output.
     """
     parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -66,13 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parsed = parser.parse_args(arguments)
     try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # what the terminal's encoding lacks
         _load(getattr(parsed, "plugin", None))
         parsed.run(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:  # who read it has seen enough, as in `list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 128 + signal.SIGPIPE
-    except (ValueError, FileNotFoundError, FileExistsError) as error:
+    except (ValueError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except (RuntimeError, ImportError) as error:
@@ -215,8 +220,8 @@ def _values(spec: _core.Spec) -> str:
 
 
 def _type(option: OptionInfo) -> str:
-    name = " | ".join(map(repr, option.choices)) or option.type.replace("_", " of ")
-    return f"{name} or None" if option.nullable else name
+    choices = " | ".join(map(repr, option.choices))
+    return choices + " or None" * option.nullable if choices else option.type_name
 
 
 def _or_dash(value: object) -> str:

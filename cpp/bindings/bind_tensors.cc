@@ -1,6 +1,7 @@
 // Tensors that a step reads: a look at those that are as expected, which nearly all are, at every step.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -54,7 +55,9 @@ class PlainTensors {
     py::list values(wanted_.size()), addresses(wanted_.size());
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const Wanted& wanted = wanted_[i];
-      PyObject* const value = PyDict_GetItemWithError(entries.ptr(), wanted.key.ptr());
+      // Held, for to look at it may let other threads take it out of the dictionary.
+      auto value =
+          py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(entries.ptr(), wanted.key.ptr()));
       std::uintptr_t address = 0;
       if (value) {
         const auto found = AddressOf(value, wanted, num_rows);
@@ -65,7 +68,7 @@ class PlainTensors {
       } else if (wanted.required) {
         return std::nullopt;
       }
-      values[i] = value ? py::handle(value) : py::none();
+      values[i] = value ? std::move(value) : py::none();
       addresses[i] = py::int_(address);
     }
     return std::pair(std::move(values), std::move(addresses));
@@ -82,22 +85,26 @@ class PlainTensors {
   std::optional<std::uintptr_t> AddressOf(py::handle value, const Wanted& wanted,
                                           std::optional<std::int64_t> num_rows) const {
     if (!py::type::handle_of(value).is(type_)) return std::nullopt;
+    // What DLPack does not tell: whether a gradient is asked for, and whether it is a view that shows the
+    // opposite of what it holds. Asked first, for these may let other threads change the tensor.
+    const std::uint8_t code = wanted.dtype.code;
+    if (code == kDlFloat && IsTrue(py::getattr(value, requires_grad_))) return std::nullopt;
+    if (code != kDlBool && IsTrue(is_neg_(value))) return std::nullopt;
     DlTensor tensor;
     if (exchange_->look_at(value.ptr(), &tensor) != 0) {  // one without memory, say
       PyErr_Clear();
       return std::nullopt;
     }
     if (tensor.device.type != kDlCpu || !HasShape(tensor, wanted.shape, num_rows) ||
-        tensor.dtype.code != wanted.dtype.code || tensor.dtype.bits != wanted.dtype.bits ||
-        tensor.dtype.lanes != 1 || !IsContiguous(tensor)) {
+        tensor.dtype.code != code || tensor.dtype.bits != wanted.dtype.bits || tensor.dtype.lanes != 1 ||
+        !IsContiguous(tensor) || (!tensor.data && HasElements(tensor))) {
       return std::nullopt;
     }
-    // What DLPack does not tell: whether a gradient is asked for, and whether it is a view that shows the
-    // opposite of what it holds.
-    const std::uint8_t code = wanted.dtype.code;
-    if (code == kDlFloat && IsTrue(py::getattr(value, requires_grad_))) return std::nullopt;
-    if ((code == kDlFloat || code == kDlInt) && IsTrue(is_neg_(value))) return std::nullopt;
     return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  }
+
+  static bool HasElements(const DlTensor& tensor) {
+    return std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim;
   }
 
   static bool IsTrue(const py::object& value) { return value.ptr() == Py_True; }

@@ -1,5 +1,7 @@
 #include "dlpack.h"
 
+#include <algorithm>
+
 namespace py = pybind11;
 
 namespace torchrl_pool::bindings {
@@ -14,8 +16,9 @@ const DlExchange* ExchangeOf(py::handle type) {
 
 DlDtype DlDtypeOf(const std::string& name) {
   if (name == "bool") return {kDlBool, 8, 1};
-  const std::size_t digits = name.find_first_of("0123456789");
+  const std::size_t digits = std::min(name.find_first_of("0123456789"), name.size());
   const std::string kind = name.substr(0, digits);
+  if (kind != "int" && kind != "uint" && kind != "float") throw py::value_error("unknown dtype " + name);
   const std::uint8_t code = kind == "int" ? kDlInt : kind == "uint" ? kDlUint : kDlFloat;
   return {code, static_cast<std::uint8_t>(std::stoi(name.substr(digits))), 1};
 }

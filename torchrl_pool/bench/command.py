@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -90,7 +91,7 @@ def add_measuring_arguments(
     )
     parser.add_argument(
         "--round-seconds",
-        type=float,
+        type=_seconds,
         default=0.1,
         metavar="S",
         help="length of a turn (default: %(default)s)",
@@ -151,6 +152,16 @@ def _at_least(text: str, least: int) -> int:
     return value
 
 
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return value
+
+
 def _contenders(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -161,6 +172,11 @@ def _contenders(text: str) -> list[str]:
 
 def _writable(text: str) -> Path:
     path = Path(text)
-    if not path.resolve().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    is_new = not path.exists()
+    try:
+        path.open("ab").close()  # now, not after all is measured, it is seen that it cannot be written
+    except OSError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if is_new:
+        path.unlink()
     return path

@@ -101,7 +101,11 @@ def make_all(
 
 def setups(base: Setup, num_envs: Sequence[int], num_threads: Sequence[int]) -> list[Setup]:
     """One task's setups, for each number of envs and of threads."""
-    return [replace(base, num_envs=n, num_threads=t) for n in num_envs for t in num_threads]
+    return [
+        replace(base, num_envs=n, num_threads=t)
+        for n in dict.fromkeys(num_envs)
+        for t in dict.fromkeys(num_threads)
+    ]
 
 
 def _per_env(seconds: Seconds, num_envs: int) -> Seconds:

@@ -78,6 +78,9 @@ def task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
         raise TypeError(f"task: expected the id of a task or a sequence of ids, got {task!r}")
     if len(task) != num_envs:
         raise ValueError(f"task: expected one id or {num_envs} of them, got {len(task)}")
+    for one in task:
+        if not isinstance(one, str):
+            raise TypeError(f"task: expected the id of a task, got {one!r}")
     return list(task)
 
 

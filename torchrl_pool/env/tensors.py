@@ -103,6 +103,7 @@ class TensorMethods(EnvBase):
                 action = _as_choices(key, action, dtype)
             action = as_it_lies(action)
             if action.is_cpu:
+                check_memory(key, action)
                 addresses.append(action.data_ptr())
             elif self._on_cpu:
                 raise ValueError(f"{key!r}: expected a tensor on cpu, got one on {action.device}")
@@ -144,6 +145,12 @@ def as_it_lies(value: torch.Tensor) -> torch.Tensor:
     if value.is_neg() or value.is_conj():
         value = value.resolve_conj().resolve_neg()
     return value.contiguous()
+
+
+def check_memory(key: Key, value: torch.Tensor) -> None:
+    """Raises ValueError: its numbers are nowhere, as a fake tensor's, or as where the storage was freed."""
+    if value.data_ptr() == 0 and value.numel() > 0:
+        raise ValueError(f"{key!r}: expected a tensor with memory, got one without")
 
 
 def unsafe_tensordict(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -172,21 +173,28 @@ class Program:
                 save_json(options.timings, {})  # now, not after hours, it is seen that it cannot be written
         except (ValueError, OSError) as error:
             parser.error(str(error))
+        output = options.output or Path("runs")
         runs, timings = [], []
         task = configs[0].task.replace("/", "-").replace(":", "-")
         for config in configs:
-            place = options.output / f"{self.name}-{task}-{config.seed}"
+            place = output / f"{self.name}-{task}-{config.seed}"
+            if options.resume and not options.output:
+                place = options.resume.parent
             try:
-                training = self.begin(config, options, options.resume.parent if options.resume else place)
+                training = self.begin(config, options, place)
             except (ValueError, OSError, EnvFailure) as error:
                 parser.error(str(error))
-            self.train(training, options)
+            try:
+                self.train(training, options)
+            except KeyboardInterrupt:  # after the training, which saves what there is and stops
+                print(f"interrupted; {place}")
+                return 128 + signal.SIGINT
             runs.append(training.curve.rows)
             timings.append(training.clock.timings())
             if training.was_stopped:
                 break
         if len(runs) > 1:
-            path = options.output / f"{self.name}-{task}.png"
+            path = output / f"{self.name}-{task}.png"
             plot_curves(
                 runs, f"{self.title} on {config.task} (seeds {', '.join(map(str, options.seeds))})", path
             )
@@ -214,7 +222,9 @@ class Program:
             "--preset", choices=self.presets, metavar="NAME", help="settings, listed below; default: by task"
         )
         run.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="one training after the other")
-        run.add_argument("--output", type=Path, default=Path("runs"), metavar="FOLDER", help="default: runs")
+        run.add_argument(
+            "--output", type=Path, metavar="FOLDER", help="default: runs, or where the checkpoint is"
+        )
         run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
         run.add_argument("--timings", type=Path, metavar="FILE.json", help="write where the time went")
         run.add_argument(
@@ -336,9 +346,9 @@ class Program:
         elif options.evaluate:
             print(f"Evaluation, {options.evaluate} episodes: ", end="", flush=True)
             env = training.evaluation_env(options.evaluate)
-            returns = evaluate(env, training.actor)
+            returns, unended = evaluate(env, training.actor)
             env.close()
-            print(mean_and_spread(returns))
+            print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
             save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
         if options.video:
             print("Video: ", end="", flush=True)

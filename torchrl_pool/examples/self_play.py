@@ -135,7 +135,7 @@ class SelfPlayTraining(PPOTraining):
     def test(self, episodes: int = 64) -> float:
         """The mean return of as many episodes against the fixed opponent, always from the same starts."""
         env = self.evaluation_env(episodes)
-        returns: Sequence[float] = evaluate(env, self.actor)
+        returns, _ = evaluate(env, self.actor)
         env.close()
         return fmean(returns)
 

@@ -308,24 +308,32 @@ def save_json(path: Path, content: Any) -> None:
 
 
 @torch.no_grad()
-def evaluate(env: EnvBase, policy: Callable[[TensorDictBase], TensorDictBase]) -> list[float]:
+def evaluate(
+    env: EnvBase, policy: Callable[[TensorDictBase], TensorDictBase], *, max_steps: int = 27_000
+) -> tuple[list[float], int]:
     """The return of one whole episode in each env, played with the likeliest actions.
 
     Args:
         env: an env that writes ``episode_reward`` and does not learn from what it sees.
         policy: what chooses the actions.
+        max_steps: an episode that has not ended by then counts with its rewards so far, since where there is
+            no time limit it may never end. Default: as long as an episode of Atari may be.
+
+    Returns:
+        The returns, and how many episodes had not ended.
     """
     num_envs = env.batch_size[0]
-    returns = torch.full((num_envs,), torch.nan)
+    returns, is_over = torch.zeros(num_envs), torch.zeros(num_envs, dtype=torch.bool)
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         root = env.reset()
-        while bool(returns.isnan().any()):
+        for _ in range(max_steps):
             step, root = env.step_and_maybe_reset(policy(root))
             after = step.get("next")
-            ended = after.get("done").squeeze(-1) & returns.isnan()
-            returns = torch.where(ended, after.get("episode_reward").squeeze(-1), returns)
-    found: list[float] = returns.tolist()
-    return found
+            returns = torch.where(is_over, returns, after.get("episode_reward").squeeze(-1))
+            is_over |= after.get("done").squeeze(-1)
+            if bool(is_over.all()):
+                break
+    return returns.tolist(), int((~is_over).sum())
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from torchrl_pool.plugins.registry import is_task, list_tasks
 _SUITE = "dm_control"
 
 
-def task_ids(task: Any) -> Any:
+def task_ids(task: Any, *, may_be_list: bool = False) -> Any:
     """What a caller named, with ids in the place of dm_control's pairs, such as ``("cheetah", "run")``.
 
     Examples:
@@ -17,13 +17,21 @@ def task_ids(task: Any) -> Any:
         'dm_control/cheetah-run-v0'
         >>> task_ids(["CartPole-v1", ("cheetah", "run")])
         ['CartPole-v1', 'dm_control/cheetah-run-v0']
+
+    Args:
+        task: an id, a pair, or a sequence of both.
+        may_be_list: whether a list of two strings may be a pair too: files of settings know no tuples.
     """
-    if isinstance(task, tuple) and len(task) == 2 and all(isinstance(part, str) for part in task):
+    if (
+        isinstance(task, (list, tuple) if may_be_list else tuple)
+        and len(task) == 2
+        and all(isinstance(part, str) for part in task)
+    ):
         id = f"{_SUITE}/{task[0]}-{task[1]}-v0"
         if is_task(id):
             return id
     if isinstance(task, (list, tuple)):
-        return [task_ids(one) for one in task]
+        return [task_ids(one, may_be_list=True) for one in task]
     return task
 
 

@@ -51,6 +51,11 @@ class OptionInfo:
     maximum: float
     fixed_count: int
 
+    @property
+    def type_name(self) -> str:
+        """The type in words, and whether None is a value too."""
+        return _TYPE_NAMES.get(self.type, self.type) + (" or None" if self.nullable else "")
+
     def check(self, value: Any) -> Any:
         """``value`` in the option's own type.
 
@@ -62,8 +67,7 @@ class OptionInfo:
             return None
         converted = _convert(self.type, value)
         if converted is None:
-            wanted = _TYPE_NAMES.get(self.type, self.type) + (" or None" if self.nullable else "")
-            raise TypeError(f"option {self.name!r}: expected {wanted}, got {value!r}")
+            raise TypeError(f"option {self.name!r}: expected {self.type_name}, got {value!r}")
         if self.choices and converted not in self.choices:
             raise ValueError(
                 f"option {self.name!r}: expected one of {', '.join(map(repr, self.choices))}, got {value!r}"

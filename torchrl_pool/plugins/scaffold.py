@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import keyword
 import shutil
+import sys
 from pathlib import Path
 
 _TEMPLATE = Path(__file__).parent / "template"
@@ -14,11 +16,13 @@ def new_package(name: str, parent: Path) -> Path:
     """Writes a package of C++ envs, with one env, its twin and its tests, to the folder ``parent / name``.
 
     Raises:
-        ValueError: the name is no Python identifier.
+        ValueError: the name is no Python identifier, or an installed package has it.
         FileExistsError: there is a file or folder of that name.
     """
     if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
         raise ValueError(f"name: expected a name that Python can import, got {name!r}")
+    if name in sys.stdlib_module_names or name in importlib.metadata.packages_distributions():
+        raise ValueError(f"name: expected one that is free, {name!r} is that of an installed package")
     folder = parent / name
     if folder.exists():
         raise FileExistsError(f"{folder} exists already")

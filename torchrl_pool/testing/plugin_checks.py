@@ -5,6 +5,7 @@ A check returns whether it applies to the task, and raises AssertionError where 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,6 +39,26 @@ def _require_equal(a: TensorDictBase, b: TensorDictBase, what: str, but: tuple[s
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().flatten().view(torch.uint8)
+
+
+def _declarations(task: str, num_envs: int, steps: int, options: Options) -> bool:
+    """The task's options can be given, and may have the values that they have by default."""
+    info = task_info(task)
+    of_pools = set(inspect.signature(PoolEnv.__init__).parameters)
+    for kind in (info.options, info.reset_options):
+        names = [option.name for option in kind]
+        for option in kind:
+            if names.count(option.name) > 1:
+                raise AssertionError(f"{option.name!r} is the name of two options")
+            if kind is info.options and option.name in of_pools:
+                raise AssertionError(
+                    f"the option {option.name!r} cannot be given: PoolEnv has an argument of that name"
+                )
+            try:
+                option.check(option.default)
+            except (TypeError, ValueError) as error:
+                raise AssertionError(f"a default: {error}") from None
+    return True
 
 
 def _specs(task: str, num_envs: int, steps: int, options: Options) -> bool:
@@ -212,7 +233,8 @@ def _written(task: str, num_envs: int, steps: int, options: Options) -> bool:
 
 
 CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
-    "written bytes": _written,  # first: the others assume it
+    "declarations": _declarations,
+    "written bytes": _written,  # before the rest, which assume it
     "specs": _specs,
     "seeds": _seeds,
     "independence": _places,
@@ -228,13 +250,13 @@ CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
 def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: Any) -> list[str]:
     """Checks that a task keeps the contract, whatever it simulates.
 
-    Runs TorchRL's ``check_env_specs``; compares runs with equal seeds, with other numbers of threads, with
-    the same envs at other places in the batch, by ``step_and_maybe_reset`` and by ``step`` and ``reset``;
-    resets and steps some envs only; saves and restores states; looks for returned tensors that change later,
-    for bytes that the task leaves unwritten or writes outside its row, and for values that its specs do not
-    admit. All infos are compared too, and the same envs without them. A plugin that was built with
-    ``build_plugin(..., checked=True)`` is also watched while it writes: what it does wrong then fails an env
-    with words, where otherwise the process may end.
+    Looks at its options and runs TorchRL's ``check_env_specs``; compares runs with equal seeds, with other
+    numbers of threads, with the same envs at other places in the batch, by ``step_and_maybe_reset`` and by
+    ``step`` and ``reset``; resets and steps some envs only; saves and restores states; looks for returned
+    tensors that change later, for bytes that the task leaves unwritten or writes outside its row, and for
+    values that its specs do not admit. All infos are compared too, and the same envs without them. A plugin
+    that was built with ``build_plugin(..., checked=True)`` is also watched while it writes: what it does
+    wrong then fails an env with words, where otherwise the process may end.
 
     Args:
         task: the id of a task.

@@ -12,7 +12,7 @@ from torchrl.envs import Transform
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator, Templates
 from torchrl_pool.env.specs import Key
-from torchrl_pool.env.tensors import PlainEntries, as_it_lies
+from torchrl_pool.env.tensors import PlainEntries, as_it_lies, check_memory
 from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Place, Program, Value
 
@@ -305,8 +305,11 @@ class Inputs:
                 return None  # what TorchRL makes of it knows where it comes from
             if value.layout is not torch.strided:
                 return None
+            value = as_it_lies(value)
+            if value.is_cpu:
+                check_memory(one.key, value)
             away = away or not value.is_cpu
-            carried.append(as_it_lies(value))
+            carried.append(value)
         if self._inverse:
             root = self._copy_of(root)
             for transform in self._inverse:
