@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from functools import partial
+from multiprocessing.connection import Connection
 
 import gymnasium as gym
 import numpy as np
@@ -23,7 +24,7 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse
-from torchrl_pool.workers import worker
+from torchrl_pool.workers import launching, worker
 
 
 class Steps(gym.Env):
@@ -314,7 +315,7 @@ def test_an_interrupt_anywhere_in_the_callers_share(where, call):
     while was_interrupted:
         at += 1
         root = pool.reset(seed=1)
-        for _ in range(8):  # until an episode ends
+        for _ in range(8 if call == "step" else 0):  # until an episode ends
             root = pool.step_and_maybe_reset(root.set("action", pool.action_spec.one()))[1]
         root.set("action", pool.action_spec.one())
         interrupt = InterruptAt(worker.__file__, at)
@@ -327,4 +328,65 @@ def test_an_interrupt_anywhere_in_the_callers_share(where, call):
         root = pool.reset(seed=5)
         assert torch.equal(root["observation"], expected["observation"])
     assert at > 20
+    pool.close()
+
+
+@pytest.mark.parametrize("where", [WHERE["here"], WHERE["both"]], ids=["here", "both"])
+@pytest.mark.parametrize("call", ["get_state", "set_state"])
+def test_an_interrupt_while_a_state_is_saved_or_set(where, call):
+    pool = PoolEnv(Steps, 3, **where)
+    pool.reset()
+    states = pool.get_state()
+    interrupted = pool._source.workers._local._adapters[2].env
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    setattr(interrupted, call, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        pool.get_state() if call == "get_state" else pool.set_state(states)
+    delattr(interrupted, call)
+    pool.set_state(pool.get_state())
+    pool.reset()
+    pool.close()
+
+
+def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch):
+    """What follows in the channel is no message: nobody reads it."""
+    pool = PoolEnv(Steps, 4, num_workers=2)
+    pool.reset()
+    whole = Connection.recv_bytes
+
+    def half(channel, *arguments):
+        monkeypatch.setattr(Connection, "recv_bytes", whole)
+        os.read(channel.fileno(), 6)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "recv_bytes", half)
+    with pytest.raises(KeyboardInterrupt):
+        pool.get_attr("steps")
+    with pytest.raises(EnvFailure, match="was ended, for an interrupt came in the midst of a message"):
+        pool.get_attr("steps")
+    pool.reset()
+    assert pool.get_attr("steps") == [0] * 4
+    pool.close()
+
+
+def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
+    pool = PoolEnv(Steps, 2, num_workers=2)
+    pool.reset()
+    descriptors = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    is_readable = launching._is_readable
+
+    def interrupt(*arguments):
+        monkeypatch.setattr(launching, "_is_readable", is_readable)
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        monkeypatch.setattr(launching, "_is_readable", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pool.close()
+        pool.reset()  # all is begun anew
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/fd")) == descriptors
     pool.close()

@@ -54,13 +54,33 @@ class WorkerProcess:
         self.pidfd = pidfd
         self.channel = channel
         self._template = template
-        self._end = ""
+        self._end = self._why_ended = ""
         _held.add(self)
 
     def kill(self) -> None:
         """Ends it at once, where it has not ended yet."""
         if self.pidfd >= 0:
             _kill(self.pidfd)
+
+    @contextlib.contextmanager
+    def whole_message(self) -> Iterator[None]:
+        """Around what is sent or received over the channel.
+
+        An interrupt in the midst of a message leaves the two ends out of step: then the worker is ended.
+
+        Raises:
+            EOFError: this has happened.
+        """
+        if self._why_ended:
+            raise EOFError
+        try:
+            yield
+        except (OSError, EOFError):
+            raise
+        except BaseException:
+            self._why_ended = "was ended, for an interrupt came in the midst of a message"
+            self.kill()
+            raise
 
     def wait(self, timeout: float) -> bool:
         """Whether it has ended within so many seconds."""
@@ -75,7 +95,8 @@ class WorkerProcess:
         if not self._end:
             if not self.wait(0):
                 return "is running"
-            self._end = _in_words(self._template._exit_code(self.pid))
+            words = _in_words(self._template._exit_code(self.pid))
+            self._end = self._why_ended or words
         return self._end
 
     def close(self) -> None:
@@ -146,9 +167,13 @@ class Template:
     def close(self) -> None:
         """Ends the template, which its workers do not outlive."""
         self._line.close()
-        if self._pidfd >= 0 and not _is_readable(self._pidfd, ENDING_SECONDS):
-            _kill(self._pidfd)
-        self._forget()
+        has_ended = self._pidfd < 0
+        try:
+            has_ended = has_ended or _is_readable(self._pidfd, ENDING_SECONDS)
+        finally:  # an interrupt does not leave it there
+            if not has_ended:
+                _kill(self._pidfd)
+            self._forget()
 
     def _forget(self) -> None:
         self._line.close()

@@ -300,11 +300,14 @@ class WorkerSet:
     def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
         number = self._numbers[index] = next(self._counter)
         question = _pickled((number, name, arguments))
-        channel = self._workers[index].channel
+        worker = self._workers[index]
 
         def send() -> None:
-            with contextlib.suppress(OSError):  # it has ended, as the answer tells
-                channel.send_bytes(question)
+            with (
+                contextlib.suppress(OSError, EOFError),
+                worker.whole_message(),
+            ):  # it has ended, as the answer tells
+                worker.channel.send_bytes(question)
 
         self._is_sent(index)  # what an interrupt may have left behind
         if self._arena is None:
@@ -334,9 +337,12 @@ class WorkerSet:
         number = -1
         while number != self._numbers[index]:  # there may be answers that an interrupt has left behind
             try:
-                if deadline is not None and not worker.channel.poll(max(deadline - time.monotonic(), 0)):
+                timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
+                if not worker.channel.poll(timeout):
                     return None
-                number, is_fine, value = pickle.loads(worker.channel.recv_bytes())
+                with worker.whole_message():
+                    answer = worker.channel.recv_bytes()
+                number, is_fine, value = pickle.loads(answer)
             except (EOFError, OSError):
                 worker.wait(1.0)
                 raise RequestFailure(env, f"its worker process {worker.how_it_ended()}") from None
@@ -388,20 +394,22 @@ class WorkerSet:
         return self._is_sent(index, deadline) and worker.can_be_sent(max(deadline - time.monotonic(), 0))
 
     def _end(self) -> None:
-        for worker in self._workers:
-            worker.kill()
-        for sender in self._senders.values():  # until nobody reads, it uses the channel
-            sender.join(RETURNING_SECONDS)
-        self._senders.clear()
-        for worker in self._workers:
-            worker.close()
-        self._workers, self.processes, self._arena, self._local = [], [], None, None
-        template, self._template = self._template, None
-        if template is not None:
-            template.close()
-        memory, self._memory = self._memory, -1
-        if memory >= 0:
-            os.close(memory)
+        workers, template, memory = self._workers, self._template, self._memory
+        # What follows comes to its end when it is interrupted, too.
+        with contextlib.ExitStack() as ending:
+            self._workers, self.processes, self._arena, self._local = [], [], None, None
+            self._template, self._memory = None, -1
+            if memory >= 0:
+                ending.callback(os.close, memory)
+            if template is not None:
+                ending.callback(template.close)
+            for worker in workers:
+                ending.callback(worker.close)
+            for worker in workers:
+                worker.kill()
+            for sender in self._senders.values():  # until nobody reads, it uses the channel
+                sender.join(RETURNING_SECONDS)
+            self._senders.clear()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "errors.h"
+
 namespace torchrl_pool::core {
 namespace {
 
@@ -95,6 +97,8 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
         std::memcpy(bytes, state.data(), state.size());
       }
       return TRP_OK;
+    } catch (const Interrupted&) {
+      throw;  // no failure of the env's
     } catch (const std::exception& reason) {
       remote.arena->SetMessage(remote.env, reason.what());
       Fail(remote, error);
@@ -106,6 +110,8 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     try {
       remote.load(remote.env, {reinterpret_cast<const char*>(bytes), size});
       return TRP_OK;
+    } catch (const Interrupted&) {
+      throw;  // no failure of the env's
     } catch (const std::exception& reason) {
       remote.arena->SetMessage(remote.env, reason.what());
       Fail(remote, error);
