@@ -1,5 +1,6 @@
 """Envs of Python that are saved, set back, failed and interrupted where it is awkward."""
 
+import gc
 import os
 import signal
 import sys
@@ -291,10 +292,12 @@ class InterruptAt:
         self.file, self.left = file, number
 
     def __enter__(self):
+        gc.disable()  # other pools, which end meanwhile, are not what is interrupted
         sys.settrace(self)
 
     def __exit__(self, *error):
         sys.settrace(None)
+        gc.enable()
 
     def __call__(self, frame, event, argument):
         if frame.f_code.co_filename != self.file or self.left == 0:
