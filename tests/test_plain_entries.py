@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from dtypes import DTYPES
 from tensordict import TensorDict
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -9,17 +10,6 @@ from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.tensors import PlainEntries
-
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float32,
-    torch.float64,
-]
 
 
 def entries(dtype=torch.float32, shape=(4, 3), required=(True,)):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from dtypes import DTYPES
 from processes import printed
 from tensordict import TensorDict
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv
@@ -16,17 +17,6 @@ from torchrl.envs import RewardSum, StepCounter, TransformedEnv
 from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.buffers import Templates
 from torchrl_pool.env.tensors import unsafe_tensordict
-
-DTYPES = [
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.float32,
-    torch.float64,
-]
 
 
 def memory_of(templates, tensor_type):

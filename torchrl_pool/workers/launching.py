@@ -95,8 +95,8 @@ class WorkerProcess:
         if not self._end:
             if not self.wait(0):
                 return "is running"
-            words = _in_words(self._template._exit_code(self.pid))
-            self._end = self._why_ended or words
+            code = self._template._exit_code(self.pid)
+            self._end = self._why_ended or _in_words(code)
         return self._end
 
     def close(self) -> None:
@@ -167,9 +167,9 @@ class Template:
     def close(self) -> None:
         """Ends the template, which its workers do not outlive."""
         self._line.close()
-        has_ended = self._pidfd < 0
+        has_ended = False
         try:
-            has_ended = has_ended or _is_readable(self._pidfd, ENDING_SECONDS)
+            has_ended = self._pidfd < 0 or _is_readable(self._pidfd, ENDING_SECONDS)
         finally:  # an interrupt does not leave it there
             if not has_ended:
                 _kill(self._pidfd)

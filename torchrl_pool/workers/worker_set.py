@@ -303,10 +303,8 @@ class WorkerSet:
         worker = self._workers[index]
 
         def send() -> None:
-            with (
-                contextlib.suppress(OSError, EOFError),
-                worker.whole_message(),
-            ):  # it has ended, as the answer tells
+            # Where it has ended, the answer tells.
+            with contextlib.suppress(OSError, EOFError), worker.whole_message():
                 worker.channel.send_bytes(question)
 
         self._is_sent(index)  # what an interrupt may have left behind
