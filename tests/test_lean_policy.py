@@ -16,6 +16,7 @@ from tensordict.nn import (
 )
 from torch import nn
 from torch.distributions import Categorical, Normal
+from torch.nn.utils import parametrize
 from torchrl.data import Bounded
 from torchrl.envs.utils import ExplorationType, exploration_type, set_exploration_type
 from torchrl.modules import (
@@ -189,12 +190,25 @@ def test_modes_of_the_caller_count():
 
 def test_new_weights_and_train_mode_count():
     policy = Actor(network(ACTIONS, nn.Dropout(0.5)), in_keys=["observation"])
+    first = policy.module[0]
+
+    def set_to_a_tensor():
+        del first.weight
+        first.weight = torch.ones(first.out_features, first.in_features)
+
     with set_exploration_type(RANDOM), torch.no_grad():
         lean = take_apart(policy)
         for change in (
             lambda: policy.eval(),
-            lambda: policy.module[0].weight.fill_(0.1),
+            lambda: first.weight.fill_(0.1),
             lambda: policy.train(),
+            lambda: setattr(first, "weight", nn.Parameter(torch.rand_like(first.weight))),
+            lambda: setattr(first, "bias", None),
+            lambda: setattr(first, "bias", nn.Parameter(torch.rand(first.out_features))),
+            lambda: (TensorDict.from_module(policy) * 0.5).to_module(policy),
+            lambda: parametrize.register_parametrization(first, "weight", nn.Softplus()),
+            lambda: parametrize.remove_parametrizations(first, "weight"),
+            set_to_a_tensor,
         ):
             change()
             torch.manual_seed(0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from dtypes import DTYPES
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torchrl.envs import RewardSum, TransformedEnv
@@ -90,9 +90,10 @@ def test_an_entry_that_is_taken_out_meanwhile_is_held():
     assert (values[0] == 1).all()
 
 
-def test_dtypes_that_the_executor_does_not_know():
-    with pytest.raises(ValueError, match="unknown dtype bfloat16"):
-        entries(torch.bfloat16)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64, torch.quint8])
+def test_dtypes_that_the_executor_does_not_know_are_left(dtype):
+    value = torch.empty(4, 3, dtype=dtype) if dtype is not torch.quint8 else torch.ones(4, 3)
+    assert entries(dtype).find(TensorDict({"a": value}, [4])) is None
 
 
 def test_tensors_of_a_transformed_function_are_left():
@@ -118,16 +119,35 @@ def test_another_number_of_rows():
     assert entries().find(tensordict, 4) is None
 
 
-def test_nested_keys_and_other_tensordicts_are_left():
-    nested = PlainEntries([(("a", "b"), torch.float32, torch.Size([4]))])
-    assert nested.find(TensorDict({"a": {"b": torch.ones(4)}}, [4])) is None
+def nested(required=True):
+    return PlainEntries([(("a", "b", "c"), torch.float32, torch.Size([4]))], [required])
+
+
+def test_nested_keys():
+    tensordict = TensorDict({"a": {"b": {"c": torch.ones(4)}}}, [4])
+    assert nested().find(tensordict) == ([tensordict["a", "b", "c"]], [tensordict["a", "b", "c"].data_ptr()])
+    for missing in ({}, {"a": {}}, {"a": {"b": {}}}):
+        assert nested().find(TensorDict(missing, [4])) is None
+        assert nested(required=False).find(TensorDict(missing, [4])) == ([None], [0])
+    assert nested().find(TensorDict({"a": torch.ones(4)}, [4])) is None
+
+
+def test_other_tensordicts_are_left():
+    assert entries().find({"a": torch.ones(4, 3)}) is None
+    assert nested().find(TensorDict({"a": {"b": NonTensorData("c")}}, [4])) is None
     lazy = TensorDict.lazy_stack([TensorDict({"a": torch.ones(3)}) for _ in range(4)])
     assert entries().find(lazy) is None
 
 
 def test_versions_of_torch_without_an_exchange_in_c():
-    old = _core.PlainTensors(tensor_type=object, keys=["a"], tensors=[((4,), "float32")], required=[True])
-    assert old.find({"a": torch.ones(4)}) is None
+    old = _core.PlainTensors(
+        tensor_type=object,
+        tensordict_type=TensorDict,
+        keys=[["a"]],
+        tensors=[((4,), "float32")],
+        required=[True],
+    )
+    assert old.find(TensorDict({"a": torch.ones(4)}, [4])) is None
 
 
 @pytest.mark.parametrize("key", ["action", "episode_reward"])

@@ -236,12 +236,13 @@ class PlainTensors:
         self,
         *,
         tensor_type: type[Any],
-        keys: Sequence[str],
+        tensordict_type: type[Any],
+        keys: Sequence[Sequence[str]],
         tensors: Sequence[tuple[Sequence[int], str]],
         required: Sequence[bool],
     ) -> None: ...
     def find(
-        self, entries: dict[str, Any], num_rows: int | None = None
+        self, tensordict: object, num_rows: int | None = None
     ) -> tuple[list[Any], list[int]] | None: ...
 
 class TensorMemory:

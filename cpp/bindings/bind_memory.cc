@@ -92,7 +92,9 @@ class TensorMemory {
     }
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const auto& [shape, dtype] = tensors[i];
-      Like like{keys[i], positions[i], shape, shape, DlDtypeOf(dtype), nullptr};
+      const std::optional<DlDtype> known = DlDtypeOf(dtype);
+      if (!known) throw py::value_error("unknown dtype " + dtype);
+      Like like{keys[i], positions[i], shape, shape, *known, nullptr};
       addresses_.at(like.position) = 0;
       std::size_t bytes = like.dtype.bits / 8;
       std::int64_t stride = 1;

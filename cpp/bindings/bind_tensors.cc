@@ -27,15 +27,18 @@ bool IsContiguous(const DlTensor& tensor) {
   return contiguous;
 }
 
-// Finds the entries of a dictionary that are torch's own tensors, on the CPU, with the numbers that they show
+// Finds the entries of a tensordict that are torch's own tensors, on the CPU, with the numbers that they show
 // one after the other in memory, and without a gradient. Of all others Python has to see what can be made.
 class PlainTensors {
  public:
-  // `tensors`: the shape and the dtype ("float32") of each. `required`: whether it has to be there.
-  PlainTensors(const py::object& tensor_type, const std::vector<py::str>& keys,
+  // `keys`: the names on the way to each. `tensors`: its shape and its dtype ("float32"). `required`: whether
+  // it has to be there.
+  PlainTensors(const py::object& tensor_type, const py::object& tensordict_type,
+               const std::vector<std::vector<py::str>>& keys,
                const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
                const std::vector<bool>& required)
       : type_(tensor_type),
+        tensordict_type_(tensordict_type),
         is_neg_(py::getattr(tensor_type, "is_neg", py::none())),
         exchange_(ExchangeOf(tensor_type)) {
     if (keys.size() != tensors.size() || keys.size() != required.size()) {
@@ -43,28 +46,33 @@ class PlainTensors {
     }
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto& [shape, dtype] = tensors[i];
+      if (keys[i].empty()) throw py::value_error("expected names in each key");
       wanted_.push_back({keys[i], shape, DlDtypeOf(dtype), required[i]});
     }
   }
 
   // The entries and their addresses: None and 0 where one may be missing and is. Nothing: one is otherwise.
   // `num_rows`: the number of rows that each has.
-  std::optional<std::pair<py::list, py::list>> Find(const py::dict& entries,
+  std::optional<std::pair<py::list, py::list>> Find(py::handle tensordict,
                                                     std::optional<std::int64_t> num_rows) const {
     if (!exchange_) return std::nullopt;
+    const py::object entries = EntriesOf(tensordict);
+    if (!entries) return std::nullopt;
     py::list values(wanted_.size()), addresses(wanted_.size());
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const Wanted& wanted = wanted_[i];
       // Held, for to look at it may let other threads take it out of the dictionary.
-      auto value =
-          py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(entries.ptr(), wanted.key.ptr()));
+      py::object value = ItemOf(entries, wanted.key.front());
+      for (std::size_t depth = 1; value && depth < wanted.key.size(); ++depth) {
+        value = EntriesOf(value);
+        if (!value) return std::nullopt;
+        value = ItemOf(value, wanted.key[depth]);
+      }
       std::uintptr_t address = 0;
       if (value) {
         const auto found = AddressOf(value, wanted, num_rows);
         if (!found) return std::nullopt;
         address = *found;
-      } else if (PyErr_Occurred()) {
-        throw py::error_already_set();
       } else if (wanted.required) {
         return std::nullopt;
       }
@@ -76,18 +84,32 @@ class PlainTensors {
 
  private:
   struct Wanted {
-    py::str key;
+    std::vector<py::str> key;
     std::vector<std::int64_t> shape;
-    DlDtype dtype;
+    std::optional<DlDtype> dtype;  // nothing: of numbers that a closer look has to see
     bool required;
   };
 
+  // The dictionary within a tensordict. Null: it is of another kind.
+  py::object EntriesOf(py::handle tensordict) const {
+    if (!py::type::handle_of(tensordict).is(tensordict_type_)) return {};
+    py::object entries = py::getattr(tensordict, entries_);
+    return PyDict_Check(entries.ptr()) ? entries : py::object();
+  }
+
+  // Null: there is none.
+  static py::object ItemOf(const py::object& entries, const py::str& name) {
+    auto item = py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(entries.ptr(), name.ptr()));
+    if (!item && PyErr_Occurred()) throw py::error_already_set();
+    return item;
+  }
+
   std::optional<std::uintptr_t> AddressOf(py::handle value, const Wanted& wanted,
                                           std::optional<std::int64_t> num_rows) const {
-    if (!py::type::handle_of(value).is(type_)) return std::nullopt;
+    if (!wanted.dtype || !py::type::handle_of(value).is(type_)) return std::nullopt;
     // What DLPack does not tell: whether a gradient is asked for, and whether it is a view that shows the
     // opposite of what it holds. Asked first, for these may let other threads change the tensor.
-    const std::uint8_t code = wanted.dtype.code;
+    const std::uint8_t code = wanted.dtype->code;
     if (code == kDlFloat && IsTrue(py::getattr(value, requires_grad_))) return std::nullopt;
     if (code != kDlBool && IsTrue(is_neg_(value))) return std::nullopt;
     DlTensor tensor;
@@ -96,7 +118,7 @@ class PlainTensors {
       return std::nullopt;
     }
     if (tensor.device.type != kDlCpu || !HasShape(tensor, wanted.shape, num_rows) ||
-        tensor.dtype.code != code || tensor.dtype.bits != wanted.dtype.bits || tensor.dtype.lanes != 1 ||
+        tensor.dtype.code != code || tensor.dtype.bits != wanted.dtype->bits || tensor.dtype.lanes != 1 ||
         !IsContiguous(tensor) || (!tensor.data && HasElements(tensor))) {
       return std::nullopt;
     }
@@ -118,9 +140,9 @@ class PlainTensors {
     return true;
   }
 
-  const py::object type_, is_neg_;
+  const py::object type_, tensordict_type_, is_neg_;
   const DlExchange* const exchange_;
-  const py::str requires_grad_{"requires_grad"};
+  const py::str requires_grad_{"requires_grad"}, entries_{"_tensordict"};
   std::vector<Wanted> wanted_;
 };
 
@@ -128,11 +150,12 @@ class PlainTensors {
 
 void InitTensors(py::module_& m) {
   py::class_<PlainTensors>(m, "PlainTensors", "What tensors a step is to find.")
-      .def(py::init<const py::object&, const std::vector<py::str>&,
+      .def(py::init<const py::object&, const py::object&, const std::vector<std::vector<py::str>>&,
                     const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
                     const std::vector<bool>&>(),
-           py::kw_only(), py::arg("tensor_type"), py::arg("keys"), py::arg("tensors"), py::arg("required"))
-      .def("find", &PlainTensors::Find, py::arg("entries"), py::arg("num_rows") = py::none(),
+           py::kw_only(), py::arg("tensor_type"), py::arg("tensordict_type"), py::arg("keys"),
+           py::arg("tensors"), py::arg("required"))
+      .def("find", &PlainTensors::Find, py::arg("tensordict"), py::arg("num_rows") = py::none(),
            "The tensors and their addresses, or None where one is otherwise.");
 }
 

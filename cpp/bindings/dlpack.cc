@@ -14,13 +14,13 @@ const DlExchange* ExchangeOf(py::handle type) {
   return exchange->version.major == 1 && exchange->look_at ? exchange : nullptr;
 }
 
-DlDtype DlDtypeOf(const std::string& name) {
-  if (name == "bool") return {kDlBool, 8, 1};
+std::optional<DlDtype> DlDtypeOf(const std::string& name) {
+  if (name == "bool") return DlDtype{kDlBool, 8, 1};
   const std::size_t digits = std::min(name.find_first_of("0123456789"), name.size());
   const std::string kind = name.substr(0, digits);
-  if (kind != "int" && kind != "uint" && kind != "float") throw py::value_error("unknown dtype " + name);
+  if (kind != "int" && kind != "uint" && kind != "float") return std::nullopt;
   const std::uint8_t code = kind == "int" ? kDlInt : kind == "uint" ? kDlUint : kDlFloat;
-  return {code, static_cast<std::uint8_t>(std::stoi(name.substr(digits))), 1};
+  return DlDtype{code, static_cast<std::uint8_t>(std::stoi(name.substr(digits))), 1};
 }
 
 }  // namespace torchrl_pool::bindings

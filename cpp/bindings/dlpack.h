@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace torchrl_pool::bindings {
@@ -52,8 +53,8 @@ struct DlExchange {
 // A tensor type's. Null: it has none, as torch's before 2.10.
 const DlExchange* ExchangeOf(pybind11::handle type);
 
-// Of a number type by its name ("float32").
-DlDtype DlDtypeOf(const std::string& name);
+// Of a number type by its name ("float32"). Nothing: there are no such numbers here.
+std::optional<DlDtype> DlDtypeOf(const std::string& name);
 
 }  // namespace torchrl_pool::bindings
 

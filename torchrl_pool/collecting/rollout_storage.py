@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool.collecting.recycler import Recycler
 from torchrl_pool.env.specs import Groups, Key
-from torchrl_pool.env.tensors import as_it_lies, unsafe_tensordict
+from torchrl_pool.env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool.env.transfers import Pieces, Uploads
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
@@ -142,7 +142,7 @@ class RolloutRows:
     """
 
     def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
-        self._storage = storage
+        self._storage, self._num_envs = storage, num_envs
         self._outputs = [
             batch.tensors[key].data_ptr() + first * strides.env if strides.step else 0
             for key, strides in zip(storage.outputs, storage.output_strides, strict=True)
@@ -150,9 +150,6 @@ class RolloutRows:
         self._recorded = [
             batch.tensors[key].data_ptr() + first * strides.env
             for key, strides in zip(storage.recorded, storage.recorded_strides, strict=True)
-        ]
-        self._expected = [
-            (key, torch.Size((num_envs, *shape)), dtype) for key, (shape, dtype) in storage.recorded.items()
         ]
 
     def outputs(self, step: int, root: Mapping[Key, torch.Tensor]) -> list[int]:
@@ -183,8 +180,12 @@ class RolloutRows:
         Raises:
             KeyError, ValueError: an entry that is not there, or of another shape or dtype.
         """
+        found = self._storage.plain_recorded.find(root, self._num_envs)
+        if found is not None:
+            return found
         tensors, addresses = [], []
-        for key, shape, dtype in self._expected:
+        for key, (row, dtype) in self._storage.recorded.items():
+            shape = torch.Size((self._num_envs, *row))
             value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
             if value is None:
                 if not zeros:
@@ -192,6 +193,7 @@ class RolloutRows:
                 value = torch.zeros(shape, dtype=dtype, device="cpu")
             _check_row(key, value, shape, dtype)
             value = as_it_lies(value)
+            check_memory(key, value)
             tensors.append(value)
             addresses.append(value.data_ptr())
         return tensors, addresses
@@ -239,6 +241,9 @@ class RolloutStorage:
         elsewhere = {*left_out, *self.filled_in}
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
         self.recorded = dict(recorded)
+        self.plain_recorded = PlainEntries(
+            [(key, dtype, torch.Size((num_envs, *shape))) for key, (shape, dtype) in recorded.items()]
+        )
         entries = {**self.recorded, **self.filled_in, **self.written}
         self._places = frozenset([*entries, *left_out])
         self.has_private = any(

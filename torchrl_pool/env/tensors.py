@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,25 +30,18 @@ class PlainEntries:
     def __init__(
         self, wanted: Sequence[tuple[Key, torch.dtype, torch.Size]], required: Sequence[bool] | None = None
     ) -> None:
-        self._core: _core.PlainTensors | None = None
-        if all(isinstance(key, str) for key, _, _ in wanted):
-            self._core = _core.PlainTensors(
-                tensor_type=torch.Tensor,
-                keys=[str(key) for key, _, _ in wanted],
-                tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
-                required=[True] * len(wanted) if required is None else required,
-            )
+        self.find: Callable[..., tuple[list[Any], list[int]] | None] = _core.PlainTensors(
+            tensor_type=torch.Tensor,
+            tensordict_type=TensorDict,
+            keys=[[key] if isinstance(key, str) else key for key, _, _ in wanted],
+            tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
+            required=[True] * len(wanted) if required is None else required,
+        ).find
+        """From a tensordict and a number of rows (None: all) to the tensors and their addresses.
 
-    def find(
-        self, tensordict: TensorDictBase, num_rows: int | None = None
-    ) -> tuple[list[Any], list[int]] | None:
-        """The tensors and their addresses, None and 0 for what may be missing and is.
-
-        None: one has to be looked at more closely, which may be an error.
+        None and 0 stand for what may be missing and is. No result: one has to be looked at more closely,
+        which may be an error.
         """
-        if type(tensordict) is not TensorDict or self._core is None:
-            return None
-        return self._core.find(tensordict._tensordict, num_rows)
 
 
 class TensorMethods(EnvBase):

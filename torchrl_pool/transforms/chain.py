@@ -12,7 +12,7 @@ from torchrl.envs import Transform
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import Batch, BatchAllocator, Templates
 from torchrl_pool.env.specs import Key
-from torchrl_pool.env.tensors import PlainEntries, as_it_lies, check_memory
+from torchrl_pool.env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool.env.transfers import down
 from torchrl_pool.transforms.program import Place, Program, Value
 
@@ -267,11 +267,10 @@ class Inputs:
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
         self._changes_nested = any(type(key) is not str for key in keys)
         self._may_be_next = any(one.may_be_next for one in chain.carried)
-        self._plain: PlainEntries | None = None  # where no transform changes what is handed in
-        if not self._inverse:
-            layout = [*env._action_layout, *((one.key, one.dtype, one.shape) for one in chain.carried)]
-            required = [True] * len(env._action_layout) + [one.required for one in chain.carried]
-            self._plain = PlainEntries(layout, required)
+        actions = [] if self._inverse else env._action_layout  # those that no transform changes before
+        layout = [*actions, *((one.key, one.dtype, one.shape) for one in chain.carried)]
+        required = [True] * len(actions) + [one.required for one in chain.carried]
+        self._plain = PlainEntries(layout, required)
 
     def check(
         self, root: TensorDictBase, num_rows: int | None = None
@@ -282,10 +281,18 @@ class Inputs:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
         """
-        if self._plain is not None and not (self._may_be_next and "next" in root.keys()):  # noqa: SIM118
-            found = self._plain.find(root, num_rows)
-            if found is not None:
-                return found
+        is_plain = not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
+        found = self._plain.find(root, num_rows) if is_plain else None
+        if found is None:
+            return self._look_closer(root, num_rows)
+        if not self._inverse:
+            return found
+        actions, addresses = self._env._check_actions(self._inverted(root), num_rows)
+        return actions + found[0], addresses + found[1]
+
+    def _look_closer(
+        self, root: TensorDictBase, num_rows: int | None
+    ) -> tuple[list[torch.Tensor], list[int]] | None:
         carried: list[Any] = []  # None: an entry that may be missing, and is
         away = False
         for one in self.carried:
@@ -310,10 +317,7 @@ class Inputs:
                 check_memory(one.key, value)
             away = away or not value.is_cpu
             carried.append(value)
-        if self._inverse:
-            root = self._copy_of(root)
-            for transform in self._inverse:
-                root = _inverted(transform, root)
+        root = self._inverted(root)
         if away:
             root, carried = self._down(root, carried)
         actions, addresses = self._env._check_actions(root, num_rows)
@@ -329,22 +333,27 @@ class Inputs:
         carried = [there.get(id(value)) for value in carried]
         return self._env._unsafe(actions, num_rows=root.batch_size[0]), carried
 
-    def _copy_of(self, root: TensorDictBase) -> TensorDictBase:
-        """The same tensors in a tensordict that transforms may set others in."""
+    def _inverted(self, root: TensorDictBase) -> TensorDictBase:
+        """The root as the pool gets it, in a tensordict of its own where a transform sets something in it."""
+        if not self._inverse:
+            return root
         if self._changes_nested or type(root) is not TensorDict:
-            return root.clone(recurse=False)
-        source = dict(root._tensordict)
-        return TensorDict._new_unsafe(source=source, batch_size=root.batch_size, device=root.device)
+            root = root.clone(recurse=False)
+        else:
+            root = unsafe_tensordict(root._tensordict, root.batch_size, root.device, nested=False)
+        for transform in self._inverse:
+            root = _inverted(transform, root)
+        return root
 
 
 def _inverted(transform: Transform, root: TensorDictBase) -> TensorDictBase:
     """``transform._inv_call(root)``, whose entries are there and keep their place and size."""
     if type(root) is not TensorDict or type(transform)._inv_call is not Transform._inv_call:
         return transform._inv_call(root)
+    entries = root._tensordict
     for key, from_key in zip(transform.in_keys_inv, transform.out_keys_inv, strict=True):
-        value: Any = root.get(from_key, None)
+        value: Any = entries.get(from_key, None)
         if type(value) is not torch.Tensor or type(key) is not str:
             return transform._inv_call(root)
-        value = transform._inv_apply_transform(value)
-        root._set_str(key, value, validated=True, inplace=False, non_blocking=False)
+        entries[key] = transform._inv_apply_transform(value)
     return root
