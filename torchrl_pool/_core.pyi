@@ -78,13 +78,18 @@ class Op:
     step_and_reset: Op
     def __int__(self) -> int: ...
 
-class RolloutLayout:
+# (address, bytes from an env's row to the next env's, bytes from a step to the next)
+RolloutColumn: TypeAlias = tuple[int, int, int]
+
+class RolloutRows:
     def __init__(
         self,
         *,
-        out_strides: Sequence[int],
+        first: int,
+        count: int,
+        outputs: Sequence[RolloutColumn],
+        recorded: Sequence[RolloutColumn],
         recorded_bytes: Sequence[int],
-        recorded_strides: Sequence[int],
     ) -> None: ...
 
 # (envs, how many have begun an episode) -> addresses of the outputs, of the root, of the envs' numbers
@@ -181,12 +186,11 @@ class Pool:
     ) -> int: ...
     def step_into(
         self,
-        layout: RolloutLayout,
+        rows: RolloutRows,
+        step: int,
         actions: list[int],
-        out: list[int],
         root: list[int],
         sources: list[int],
-        targets: list[int],
         owner: object,
         chain: Chain | None = None,
         resets: bool = True,
@@ -194,14 +198,11 @@ class Pool:
     def submit_into(
         self,
         flight: Flight,
-        layout: RolloutLayout,
-        first: int,
-        count: int,
+        rows: RolloutRows,
+        step: int,
         actions: list[int],
-        out: list[int],
         root: list[int],
         sources: list[int],
-        targets: list[int],
         owner: object,
         chain: Chain | None = None,
     ) -> None: ...
@@ -241,9 +242,7 @@ class PlainTensors:
         tensors: Sequence[tuple[Sequence[int], str]],
         required: Sequence[bool],
     ) -> None: ...
-    def find(
-        self, tensordict: object, num_rows: int | None = None
-    ) -> tuple[list[Any], list[int]] | None: ...
+    def find(self, tensordict: object, num_rows: int | None = None) -> tuple[list[Any], list[int]] | None: ...
 
 class TensorMemory:
     def __init__(

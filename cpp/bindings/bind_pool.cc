@@ -213,48 +213,71 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   });
 }
 
-// How the rows of a rollout's batch lie: what does not change from one of its steps to the next.
-struct RolloutLayout {
-  std::vector<std::size_t> out_strides;       // per output
-  std::vector<std::size_t> recorded_bytes;    // per recorded column: of a row, where it is read …
-  std::vector<std::size_t> recorded_strides;  // … and from one to the next, where it is written
+// Where a rollout's batch has the rows of consecutive envs: in each column, that of the first one at step 0,
+// and the bytes from an env's row to the next env's and from a step to the next.
+struct RolloutRows {
+  using Column = std::tuple<std::uintptr_t, std::size_t, std::size_t>;
+
+  std::uint32_t first, count;
+  std::vector<Column> outputs;  // without an address: the row goes to the next root instead
+  std::vector<Column> recorded;
+  std::vector<std::size_t> recorded_bytes;  // of a row
+  std::vector<std::size_t> output_strides = {};
+
+  static std::byte* At(const Column& column, std::size_t step) {
+    const auto& [address, env_stride, step_stride] = column;
+    return address == 0 ? nullptr : reinterpret_cast<std::byte*>(address) + step * step_stride;
+  }
 };
 
-// A step of the envs from `first` on whose rows lie in a rollout's batch. All addresses are of the first
-// env's row.
-auto FillRolloutStep(PoolHandle& pool, const RolloutLayout& rollout, std::size_t first,
-                     const py::list& actions, const py::list& out, const py::list& root,
-                     const py::list& sources, const py::list& targets, const Chain* chain) {
+RolloutRows MakeRolloutRows(std::uint32_t first, std::uint32_t count,
+                            std::vector<RolloutRows::Column> outputs,
+                            std::vector<RolloutRows::Column> recorded,
+                            std::vector<std::size_t> recorded_bytes) {
+  if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
+  RolloutRows rows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes)};
+  for (const auto& column : rows.outputs) rows.output_strides.push_back(std::get<1>(column));
+  return rows;
+}
+
+// A step whose rows lie in a rollout's batch. Addresses in lists are those of the first env's row.
+auto FillRolloutStep(PoolHandle& pool, const RolloutRows& rows, std::size_t step, const py::list& actions,
+                     const py::list& root, const py::list& sources, const Chain* chain) {
   const Columns columns{pool->layout(), chain};
-  const std::size_t num_recorded = rollout.recorded_bytes.size();
   auto inputs = columns.Inputs(actions);
-  auto outputs = columns.Outputs(out);
   auto roots = columns.Root("root", root);
+  if (rows.outputs.size() != roots.size()) throw py::value_error("expected an output for each column");
+  Addresses outputs(roots);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (std::byte* address = RolloutRows::At(rows.outputs[i], step)) outputs[i] = address;
+  }
+  const std::size_t num_recorded = rows.recorded.size(), first = rows.first;
   const auto from = FromList("sources", sources, num_recorded);
-  const auto to = FromList("targets", targets, num_recorded);
   std::vector<core::RecordedColumn> recorded(num_recorded);
   for (std::size_t i = 0; i < num_recorded; ++i) {
-    const std::size_t bytes = rollout.recorded_bytes[i], stride = rollout.recorded_strides[i];
-    recorded[i] = {{from[i] - first * bytes, bytes}, {to[i] - first * stride, stride}, bytes};
+    const std::size_t bytes = rows.recorded_bytes[i], stride = std::get<1>(rows.recorded[i]);
+    std::byte* const to = RolloutRows::At(rows.recorded[i], step);
+    recorded[i] = {{from[i] - first * bytes, bytes}, {to - first * stride, stride}, bytes};
   }
-  return [&rollout, first, columns, inputs = std::move(inputs), outputs = std::move(outputs),
-          roots = std::move(roots), recorded = std::move(recorded)](Ticket& ticket) mutable {
+  return [&rows, columns, inputs = std::move(inputs), outputs = std::move(outputs), roots = std::move(roots),
+          recorded = std::move(recorded)](Ticket& ticket) mutable {
     columns.Extend(ticket);
     ticket.actions.SetBases(inputs);
     ticket.out.SetBases(outputs);
-    ticket.out.SetStrides(rollout.out_strides);
+    ticket.out.SetStrides(rows.output_strides);
     ticket.root.SetBases(roots);
-    for (core::Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) batch->BeginAt(first);
+    for (core::Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) batch->BeginAt(rows.first);
     ticket.recorded.swap(recorded);
     ticket.completes_root = true;
   };
 }
 
-std::uint32_t StepInto(PoolHandle& pool, const RolloutLayout& rollout, const py::list& actions,
-                       const py::list& out, const py::list& root, const py::list& sources,
-                       const py::list& targets, const py::object& owner, const Chain* chain, bool resets) {
+// Of all envs.
+std::uint32_t StepInto(PoolHandle& pool, const RolloutRows& rows, std::size_t step, const py::list& actions,
+                       const py::list& root, const py::list& sources, const py::object& owner,
+                       const Chain* chain, bool resets) {
   return Run(pool, resets ? Op::kStepAndReset : Op::kStep, 0, owner,
-             FillRolloutStep(pool, rollout, 0, actions, out, root, sources, targets, chain));
+             FillRolloutStep(pool, rows, step, actions, root, sources, chain));
 }
 
 // A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
@@ -263,18 +286,17 @@ struct Flight {
   Ticket* ticket = nullptr;
 };
 
-void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutLayout& rollout, std::uint32_t first,
-                std::uint32_t count, const py::list& actions, const py::list& out, const py::list& root,
-                const py::list& sources, const py::list& targets, const py::object& owner,
-                const Chain* chain) {
+void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutRows& rows, std::size_t step,
+                const py::list& actions, const py::list& root, const py::list& sources,
+                const py::object& owner, const Chain* chain) {
   if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
-  auto fill = FillRolloutStep(pool, rollout, first, actions, out, root, sources, targets, chain);
+  auto fill = FillRolloutStep(pool, rows, step, actions, root, sources, chain);
   auto shared = Share(owner);
   py::gil_scoped_release release;
   Ticket& ticket = pool->Begin(Op::kStepAndReset);
   ticket.owner = std::move(shared);
   fill(ticket);
-  pool->Select(ticket, core::Run{first, count});
+  pool->Select(ticket, core::Run{rows.first, rows.count});
   pool->Submit(ticket, Pool::Await::kLater, Interrupted);
   flight.ticket = &ticket;
 }
@@ -381,9 +403,9 @@ void GatherRows(
 }  // namespace
 
 void InitPool(py::module_& m) {
-  py::class_<RolloutLayout>(m, "RolloutLayout", "Strides of a rollout's batch, in bytes.")
-      .def(py::init<std::vector<std::size_t>, std::vector<std::size_t>, std::vector<std::size_t>>(),
-           py::kw_only(), py::arg("out_strides"), py::arg("recorded_bytes"), py::arg("recorded_strides"));
+  py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
+      .def(py::init(&MakeRolloutRows), py::kw_only(), py::arg("first"), py::arg("count"), py::arg("outputs"),
+           py::arg("recorded"), py::arg("recorded_bytes"));
   py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
       .def(py::init<>())
       .def_property_readonly("in_flight", [](const Flight& flight) { return flight.ticket != nullptr; });
@@ -410,12 +432,11 @@ void InitPool(py::module_& m) {
            py::arg("chain") = nullptr)
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
-      .def("step_into", &StepInto, py::arg("layout"), py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("sources"), py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr,
-           py::arg("resets") = true)
-      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("layout"), py::arg("first"),
-           py::arg("count"), py::arg("actions"), py::arg("out"), py::arg("root"), py::arg("sources"),
-           py::arg("targets"), py::arg("owner"), py::arg("chain") = nullptr)
+      .def("step_into", &StepInto, py::arg("rows"), py::arg("step"), py::arg("actions"), py::arg("root"),
+           py::arg("sources"), py::arg("owner"), py::arg("chain") = nullptr, py::arg("resets") = true)
+      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("rows"), py::arg("step"),
+           py::arg("actions"), py::arg("root"), py::arg("sources"), py::arg("owner"),
+           py::arg("chain") = nullptr)
       .def("wait", &Wait, py::arg("flight"))
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))

@@ -329,7 +329,7 @@ class PoolCollector(StoringCollector):
             pin_memory=pin_memory,
             uploads=Uploads(self.storing_device) if step_by_step else None,
             groups=env._groups,
-            column_strides=env.column_strides if isinstance(env, FusedPool) else list,
+            columns=env.rollout_columns if isinstance(env, FusedPool) else None,
         )
         return self._storage
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -197,21 +196,13 @@ class Rollout:
             if self._alone
             else env._allocator.for_rows(group.num_envs, rewards=False, first=group.first)
         )
-        addresses = (
-            action_addresses,
-            group.rows.outputs(step, group.next_root),
-            root_addresses,
-            source_addresses,
-            group.rows.recorded(step),
-        )
+        addresses = action_addresses, root_addresses, source_addresses
         owner = (actions, sources, group.next_root, self._batch)
         if self._alone:
-            resets = self._pool.step_into(storage.layout, *addresses, owner)
+            resets = self._pool.step_into(group.rows.core, step, *addresses, owner)
             self._advance(group, step, resets)
         else:
-            self._pool.submit_into(
-                group.flight, storage.layout, group.first, group.num_envs, *addresses, owner
-            )
+            self._pool.submit_into(group.flight, group.rows.core, step, *addresses, owner)
 
     def _step_within(self, group: _Group, step: int) -> None:
         """A step with transforms that TorchRL runs around what the executor writes into the batch.
@@ -231,13 +222,7 @@ class Rollout:
             assert storage is not None
             on_host = root if self._env._on_cpu else _on_host(root, {})
             sources, addresses = group.rows.sources(on_host, zeros=zeros)
-            into = StepIntoBatch(
-                storage.layout,
-                partial(group.rows.outputs, step),
-                addresses,
-                group.rows.recorded(step),
-                (sources, self._batch),
-            )
+            into = StepIntoBatch(group.rows.core, step, addresses, (sources, self._batch))
         trajectories = root.get("collector", None)
         stepped, carrier = env.step_within(root, into)
         written = None if into is None else into.given
@@ -269,8 +254,8 @@ class Rollout:
         if written is None:
             copied += [*storage.recorded, *storage.written]
         else:
-            for key, own in zip(storage.outputs, storage.output_keys, strict=True):
-                if key in storage.written:
+            for own in storage.outputs:
+                if (key := in_next(own)) in storage.written:
                     value, given = stepped.get(key, None), written[own]
                     if value is not given or given.is_inference() or given._version > 0:
                         copied.append(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -18,16 +18,11 @@ from torchrl_pool.env.transfers import Pieces, Uploads
 
 Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
 Place: TypeAlias = "tuple[slice, int]"  # envs at a step
+# The first of the envs is the second argument.
+Columns: TypeAlias = "Callable[[Sequence[_core.RolloutColumn], int], Sequence[_core.RolloutColumn]]"
 
 # Bytes of a tensor from which on its memory is kept. Below, the C library does so by itself.
 _WORTH_RECYCLING = 1 << 16
-
-
-class Strides(NamedTuple):
-    """Bytes from an env's row to the next env's, and from a step to the next."""
-
-    env: int
-    step: int
 
 
 class RolloutBatch:
@@ -132,8 +127,6 @@ class _Copies(torch.autograd.Function):
 class RolloutRows:
     """Consecutive envs' part in a batch: what is copied there at a step, and where their rows lie.
 
-    Addresses are those of the first env's row.
-
     Args:
         batch: the batch.
         storage: what it holds.
@@ -143,32 +136,23 @@ class RolloutRows:
 
     def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
         self._storage, self._num_envs = storage, num_envs
-        self._outputs = [
-            batch.tensors[key].data_ptr() + first * strides.env if strides.step else 0
-            for key, strides in zip(storage.outputs, storage.output_strides, strict=True)
-        ]
-        self._recorded = [
-            batch.tensors[key].data_ptr() + first * strides.env
-            for key, strides in zip(storage.recorded, storage.recorded_strides, strict=True)
-        ]
 
-    def outputs(self, step: int, root: Mapping[Key, torch.Tensor]) -> list[int]:
-        """Where the pool writes what follows from a step.
+        def place_of(key: Key, row: Row) -> _core.RolloutColumn:
+            size = _row_bytes(row)
+            if key not in storage.written and key not in storage.recorded:
+                return 0, size, 0
+            env_stride, step_stride = storage.strides(key, size)
+            return batch.tensors[key].data_ptr() + first * env_stride, env_stride, step_stride
 
-        An entry that the batch leaves out goes to its place in the next ``root`` instead.
-        """
-        storage = self._storage
-        return [
-            base + step * strides.step if strides.step else root[key].data_ptr()
-            for base, strides, key in zip(
-                self._outputs, storage.output_strides, storage.output_keys, strict=True
-            )
-        ]
-
-    def recorded(self, step: int) -> list[int]:
-        """Where what led to a step is recorded."""
-        strides = self._storage.recorded_strides
-        return [base + step * one.step for base, one in zip(self._recorded, strides, strict=True)]
+        outputs = [place_of(in_next(key), row) for key, row in storage.outputs.items()]
+        self.core = _core.RolloutRows(
+            first=first,
+            count=num_envs,
+            outputs=outputs if storage.columns is None else storage.columns(outputs, first),
+            recorded=[place_of(key, row) for key, row in storage.recorded.items()],
+            recorded_bytes=[_row_bytes(row) for row in storage.recorded.values()],
+        )
+        """Where the executor writes them: what the batch leaves out goes to the next root instead."""
 
     def sources(self, root: TensorDictBase, *, zeros: bool) -> tuple[list[torch.Tensor], list[int]]:
         """The recorded entries of a root as contiguous tensors, and their addresses.
@@ -213,7 +197,8 @@ class RolloutStorage:
         pin_memory: whether the batches are pinned.
         groups: what batch sizes of nested tensordicts have besides ``[N, T]``.
         uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
-        column_strides: from the strides of the outputs to those of all columns that the executor writes.
+        columns: from where some envs' outputs go to where all columns do that the executor writes of them.
+            None: these are all.
     """
 
     def __init__(
@@ -228,15 +213,14 @@ class RolloutStorage:
         pin_memory: bool,
         groups: Groups,
         uploads: Uploads | None = None,
-        column_strides: Callable[[list[int]], list[int]] = list,
+        columns: Columns | None = None,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.pin_memory, self.groups = pin_memory, groups
         self.left_out = left_out
         self.differentiable = differentiable
         self._recycler = Recycler()
-        self.output_keys = list(outputs)
-        self.outputs = [in_next(key) for key in outputs]
+        self.outputs, self.columns = dict(outputs), columns
         self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         elsewhere = {*left_out, *self.filled_in}
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
@@ -257,23 +241,12 @@ class RolloutStorage:
         self.by_step = Pieces(
             {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
         )
-        self.recorded_strides = [self._strides(key, row) for key, row in recorded.items()]
-        # Of the outputs, in a batch; 0: left out of it, and written to the next root instead.
-        self.output_strides = [
-            self._strides(key, row) if key in self.written else Strides(_row_bytes(row), 0)
-            for key, row in zip(self.outputs, outputs.values(), strict=True)
-        ]
-        self.layout = _core.RolloutLayout(
-            out_strides=column_strides([strides.env for strides in self.output_strides]),
-            recorded_bytes=[_row_bytes(row) for row in recorded.values()],
-            recorded_strides=[strides.env for strides in self.recorded_strides],
-        )
 
-    def _strides(self, key: Key, row: Row) -> Strides:
-        size = _row_bytes(row)
+    def strides(self, key: Key, row_bytes: int) -> tuple[int, int]:
+        """Bytes from an env's row to the next env's, and from a step to the next."""
         if key in self.by_step.offsets:
-            return Strides(size, self.by_step.num_bytes)
-        return Strides(size * self.num_steps, size)
+            return row_bytes, self.by_step.num_bytes
+        return row_bytes * self.num_steps, row_bytes
 
     def empty(self, key: Key, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""

@@ -117,12 +117,6 @@ class Chain:
                 tensordict.del_(path)
         return tensordict
 
-    def spread(self, of_entries: list[int], columns: list[int]) -> list[int]:
-        """A number for each column: those of entries in the places of others."""
-        for position, number in zip(self.positions, of_entries, strict=True):
-            columns[position] = number
-        return columns
-
 
 def _groups_of(keys: Iterable[Key]) -> set[tuple[str, ...]]:
     return {key[:depth] for key in keys if isinstance(key, tuple) for depth in range(1, len(key))}
@@ -184,19 +178,17 @@ class Hidden:
         self._at_resets = [column for column, (value, _) in columns.items() if value.at_resets]
         self._row_bytes = {column: value.row_bytes for column, (value, _) in columns.items()}
 
-    def out_addresses(self, addresses: list[int], first: int = 0) -> None:
-        for column, tensor in self.out.items():
-            addresses[column] = tensor.data_ptr() + first * self._row_bytes[column]
+    def out_rows(self, first: int) -> dict[int, tuple[int, int]]:
+        """By column, the address of the ``first`` env's row and the bytes of a row."""
+        sizes = self._row_bytes
+        return {
+            column: (tensor.data_ptr() + first * sizes[column], sizes[column])
+            for column, tensor in self.out.items()
+        }
 
     def root_addresses(self, addresses: list[int], first: int = 0) -> None:
         for column in self._at_resets:
             addresses[column] = self.root[column].data_ptr() + first * self._row_bytes[column]
-
-    def out_strides(self, num_columns: int) -> list[int]:
-        strides = [0] * num_columns
-        for column, size in self._row_bytes.items():
-            strides[column] = size
-        return strides
 
     def latest_addresses(self, addresses: list[int]) -> None:
         """For a reset, which leaves the rows of the others as they are."""
@@ -221,7 +213,8 @@ class ChainAllocator(BatchAllocator):
         super().__init__((), num_envs, pin_memory, together)
         self._chain = chain
         out, root = [0] * chain.num_columns, [0] * chain.num_columns
-        chain.hidden.out_addresses(out)
+        for column, (address, _) in chain.hidden.out_rows(0).items():
+            out[column] = address
         chain.hidden.root_addresses(root)
         tensors = {
             key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")

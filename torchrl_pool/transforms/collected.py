@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,10 +51,17 @@ class FusedPool:
         finally:
             self.part.into = None
 
-    def column_strides(self, strides: list[int]) -> list[int]:
-        """Bytes from an env's row to the next in each column, from those of the entries."""
+    def rollout_columns(
+        self, entries: Sequence[_core.RolloutColumn], first: int
+    ) -> list[_core.RolloutColumn]:
+        """Where all columns of the envs from the ``first`` on go, from where the entries do."""
         chain = self.part.chain
-        return chain.spread(strides, chain.hidden.out_strides(chain.num_columns))
+        columns = [(0, 0, 0)] * chain.num_columns
+        for column, (address, size) in chain.hidden.out_rows(first).items():
+            columns[column] = address, size, 0
+        for column, entry in zip(chain.positions, entries, strict=True):
+            columns[column] = entry
+        return columns
 
     def _running(self) -> ChainedPool:
         return ChainedPool(self.part.env._running(), self.part.chain)
@@ -86,46 +94,34 @@ class ChainedPool:
 
     def step_into(
         self,
-        layout: _core.RolloutLayout,
+        rows: _core.RolloutRows,
+        step: int,
         actions: list[int],
-        out: list[int],
         root: list[int],
         sources: list[int],
-        targets: list[int],
         owner: object,
     ) -> int:
-        chain = self._chain
-        chain.hidden.latest = chain.hidden.root
-        columns = self._columns(out, 0)
-        return self._pool.step_into(
-            layout, actions, columns, root, sources, targets, (owner, chain), chain.core
-        )
+        chain = self._ready()
+        return self._pool.step_into(rows, step, actions, root, sources, (owner, chain), chain.core)
 
     def submit_into(
         self,
         flight: _core.Flight,
-        layout: _core.RolloutLayout,
-        first: int,
-        count: int,
+        rows: _core.RolloutRows,
+        step: int,
         actions: list[int],
-        out: list[int],
         root: list[int],
         sources: list[int],
-        targets: list[int],
         owner: object,
     ) -> None:
-        chain = self._chain
-        chain.hidden.latest = chain.hidden.root
-        columns = self._columns(out, first)
-        self._pool.submit_into(
-            flight, layout, first, count, actions, columns, root, sources, targets, (owner, chain), chain.core
-        )
+        chain = self._ready()
+        self._pool.submit_into(flight, rows, step, actions, root, sources, (owner, chain), chain.core)
 
     def wait(self, flight: _core.Flight) -> int:
         return self._pool.wait(flight)
 
-    def _columns(self, out: list[int], first: int) -> list[int]:
-        self._chain.check_in_place()
-        columns = [0] * self._chain.num_columns
-        self._chain.hidden.out_addresses(columns, first)
-        return self._chain.spread(out, columns)
+    def _ready(self) -> Chain:
+        chain = self._chain
+        chain.check_in_place()
+        chain.hidden.latest = chain.hidden.root
+        return chain

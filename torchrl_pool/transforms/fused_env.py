@@ -158,7 +158,7 @@ class NativePart:
             if into is None:
                 pool.step(inputs[1], out, 0, owner, chain.core)
             else:
-                into.step_envs(pool, chain, inputs[1], tensors, out, owner)
+                into.step_envs(pool, chain, inputs[1], out, owner)
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         chain.hidden.latest = chain.hidden.out

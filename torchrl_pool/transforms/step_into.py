@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,10 +15,9 @@ from torchrl_pool.transforms.chain import Chain
 class StepIntoBatch:
     """A step of all envs that writes to a batch what TorchRL's transforms get besides."""
 
-    layout: _core.RolloutLayout
-    outputs: Callable[[dict[Key, torch.Tensor]], list[int]]  # where the batch has those of these tensors
-    sources: list[int]  # what is recorded ...
-    targets: list[int]  # ... and where
+    rows: _core.RolloutRows
+    step: int
+    sources: list[int]  # what is recorded
     owner: object
     # Once it is made, the tensors that the transforms have got; none: it went TorchRL's way.
     given: dict[Key, torch.Tensor] | None = None
@@ -29,21 +27,11 @@ class StepIntoBatch:
         pool: _core.Pool,
         chain: Chain,
         actions: list[int],
-        tensors: dict[Key, torch.Tensor],
         addresses: list[int],
         owner: object,
     ) -> None:
-        """Has the executor write to the batch, and to these tensors, whose addresses are those of columns."""
-        columns = [0] * chain.num_columns
-        chain.hidden.out_addresses(columns)
+        """Has the executor write to the batch, and to tensors whose addresses are those of the columns."""
+        owners = owner, self.owner
         pool.step_into(
-            self.layout,
-            actions,
-            chain.spread(self.outputs(tensors), columns),
-            addresses,
-            self.sources,
-            self.targets,
-            (owner, self.owner),
-            chain.core,
-            resets=False,
+            self.rows, self.step, actions, addresses, self.sources, owners, chain.core, resets=False
         )

@@ -50,7 +50,7 @@ def _calls(network: Any, num_inputs: int) -> list[Callable[..., Any]]:
 
 
 class _Linear:
-    """``nn.Linear``, whose weights are found where the module keeps them: a third of its time is the search."""
+    """``nn.Linear``, whose weights are found where it keeps them: the search is a third of its time."""
 
     def __init__(self, module: nn.Module) -> None:
         self._attributes, self._forward = vars(module), module.forward
@@ -60,7 +60,7 @@ class _Linear:
         try:
             weight, bias = parameters["weight"], parameters["bias"]
         except KeyError:  # somebody has put tensors in their place that are no parameters
-            return self._forward(values)
+            return self._forward(values)  # type: ignore[no-any-return]
         return functional.linear(values, weight, bias)
 
 
