@@ -179,6 +179,23 @@ def test_arguments_larger_than_a_channel_holds(make_pool):
     assert step(pool)["observation"].flatten().tolist() == [1, 1]
 
 
+@pytest.mark.timeout(60)
+def test_a_long_question_that_comes_late(make_pool, monkeypatch):
+    """The worker has been told of it, and has looked for it, before it is sent."""
+    pool = make_pool()
+    pool.reset()
+    send_bytes = Connection.send_bytes
+
+    def send_late(self, *arguments):
+        time.sleep(0.2)
+        send_bytes(self, *arguments)
+
+    monkeypatch.setattr(Connection, "send_bytes", send_late)
+    block = np.arange(1 << 12)  # which goes into the channel whole
+    pool.set_attr("block", block)
+    assert all(np.array_equal(one, block) for one in pool.get_attr("block"))
+
+
 def test_close_after_a_long_question_was_interrupted():
     """What the env never reads is not waited for."""
     pool = PoolEnv(Steps, 2, num_workers=1)

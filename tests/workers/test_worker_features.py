@@ -183,7 +183,31 @@ def test_calls_and_attributes(make_pool, where):
         PoolEnv("CartPole-v1", 2).get_attr("steps")
 
 
-@pytest.mark.parametrize("make", [partial(gymnasium.make, "CartPole-v1"), partial(GymEnv, "CartPole-v1")])
+def of_a_local_class(name):
+    class Local(gymnasium.Wrapper):
+        pass
+
+    return Local(gymnasium.make(name))
+
+
+def pong():
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+    return gymnasium.make("ALE/Pong-v5")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(gymnasium.make, "CartPole-v1"),
+        partial(GymEnv, "CartPole-v1"),
+        # These pickle themselves as what they were made with.
+        partial(gymnasium.make, "HalfCheetah-v5"),
+        partial(GymEnv, "InvertedPendulum-v5"),
+        partial(of_a_local_class, "Hopper-v5"),
+    ],
+)
 def test_states(make_pool, make):
     """A restored env goes on bit for bit, in another pool too."""
     pool, other = make_pool(make, 3, info_keys=[]), make_pool(make, 3, num_workers=0)
@@ -208,6 +232,13 @@ def test_states(make_pool, make):
     cannot.reset()
     with pytest.raises(NotImplementedError, match="cannot be pickled"):
         cannot.get_state()
+
+
+def test_what_is_pickled_anew_and_cannot_be_pickled(make_pool):
+    pool = make_pool(pong, 1)
+    pool.reset()
+    with pytest.raises(NotImplementedError, match="env 0 .*: it has no get_state.*cannot be pickled.*ALE"):
+        pool.get_state()
 
 
 def with_lock():

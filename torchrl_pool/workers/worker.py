@@ -17,6 +17,7 @@ import numpy as np
 from torchrl_pool import _core
 from torchrl_pool.workers.adapters import Adapter, adapt
 from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.whole_state import whole_state
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
 
@@ -71,6 +72,9 @@ class RequestFailure(Exception):
     def __init__(self, env: int, report: str) -> None:
         super().__init__(env, report)
         self.env, self.report = env, report
+
+    def __str__(self) -> str:
+        return self.report
 
 
 class Worker:
@@ -267,7 +271,7 @@ class Worker:
         if hasattr(adapter.env, "get_state") and hasattr(adapter.env, "set_state"):
             return _dumps(("own", adapter.env.get_state()))
         try:
-            return _dumps(("all", adapter.state()))
+            return whole_state(("all", adapter.state()))
         except Exception as error:
             raise RequestFailure(
                 env, f"it has no get_state() and set_state() of its own, and cannot be pickled: {error}"

@@ -303,8 +303,8 @@ class WorkerSet:
         worker = self._workers[index]
 
         def send() -> None:
-            # Where it has ended, the answer tells.
-            with contextlib.suppress(OSError, EOFError), worker.whole_message():
+            # Where it has ended, the answer tells. A channel that is closed meanwhile has no handle: TypeError.
+            with contextlib.suppress(OSError, EOFError, TypeError), worker.whole_message():
                 worker.channel.send_bytes(question)
 
         self._is_sent(index)  # what an interrupt may have left behind
@@ -326,6 +326,8 @@ class WorkerSet:
                 return False
             self.arena.send_word(index)
             sender.join(0.01)
+        if sender is not None:
+            self.arena.send_word(index)  # it may have been woken, and have looked, before there was anything
         self._senders.pop(index, None)
         return True
 
