@@ -237,7 +237,7 @@ def test_states(make_pool, make):
 def test_what_is_pickled_anew_and_cannot_be_pickled(make_pool):
     pool = make_pool(pong, 1)
     pool.reset()
-    with pytest.raises(NotImplementedError, match="env 0 .*: it has no get_state.*cannot be pickled.*ALE"):
+    with pytest.raises(NotImplementedError, match=r"env 0 .*: it has no get_state.*cannot be pickled.*ALE"):
         pool.get_state()
 
 

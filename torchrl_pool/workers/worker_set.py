@@ -303,7 +303,7 @@ class WorkerSet:
         worker = self._workers[index]
 
         def send() -> None:
-            # Where it has ended, the answer tells. A channel that is closed meanwhile has no handle: TypeError.
+            # Where it has ended, the answer tells. A channel closed meanwhile has no handle: TypeError.
             with contextlib.suppress(OSError, EOFError, TypeError), worker.whole_message():
                 worker.channel.send_bytes(question)
 
