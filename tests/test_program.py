@@ -5,8 +5,8 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, sac
-from torchrl_pool.examples.training_run import Clock, save_checkpoint
+from torchrl_pool.examples import appo, dqn, impala, ppo, sac, self_play
+from torchrl_pool.examples.training_run import Clock, Curve, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
 PPO = [*SMALL, "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1", "--total-frames", "32"]
@@ -35,10 +35,15 @@ def refusal(program, arguments, capsys):
         (ppo, ["--gamma", "1.5"], "--gamma: expected at least 0 and at most 1, got 1.5"),
         (sac, ["--tau", "0"], "--tau: expected more than 0 and at most 1, got 0.0"),
         (dqn, ["--priority-alpha", "-1"], "--priority-alpha: expected at least 0, got -1.0"),
-        (ppo, ["--seeds", "1", "-1"], "--seed: expected at least 0, got -1"),
+        (ppo, ["--seeds", "1", "-1"], f"--seed: expected at least 0 and less than {1 << 62}, got -1"),
         (dqn, ["--total-frames", "100"], "--learning-starts: expected less than the 100 of --total-frames"),
         (dqn, ["--task", "Pendulum-v1"], "--task: expected one with discrete actions, got Pendulum-v1"),
         (sac, ["--task", "CartPole-v1"], "--task: expected one with continuous actions, got CartPole-v1"),
+        (self_play, ["--task", "CartPole-v1"], "--task: expected one with an entry 'opponent_observation'"),
+        (appo, ["--population", "4", "--total-frames", "3"], "--total-frames: expected some for each of 4"),
+        (dqn, ["--epsilon-start", "0.01"], "--epsilon-end: expected at most the 0.01 of --epsilon-start"),
+        (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
+        (ppo, ["--seed", "9" * 20], "--seed: expected at least 0 and less than"),
         (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
@@ -71,8 +76,60 @@ def test_what_is_no_checkpoint_of_the_program(tmp_path, capsys):
 def test_what_a_checkpoint_cannot_go_on_with(tmp_path, capsys):
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
     resume = ["--quiet", "--resume", str(tmp_path / "ppo-CartPole-v1-0" / "checkpoint.pt")]
-    for changed in (["--hidden", "8"], ["--num-envs", "4"], ["--task", "Acrobot-v1"]):
-        assert "--resume: expected settings that" in refusal(ppo.PROGRAM, [*resume, *changed], capsys)
+    assert "--resume: expected settings that" in refusal(ppo.PROGRAM, [*resume, "--hidden", "8"], capsys)
+    began = {
+        "--num-envs": ("2", "4"),
+        "--task": ("CartPole-v1", "Acrobot-v1"),
+        "--adam-eps": ("1e-08", "0.1"),
+    }
+    for option, (saved, other) in began.items():
+        said = f"{option}: expected {saved} with --resume, as the training began, got {other}"
+        assert said in refusal(ppo.PROGRAM, [*resume, option, other], capsys)
+
+
+@pytest.mark.parametrize("program", ["ppo", "sac"])
+def test_another_learning_rate_counts_from_then_on(program, tmp_path):
+    main, arguments = (ppo.PROGRAM.main, PPO) if program == "ppo" else (sac.PROGRAM.main, SAC)
+    assert main([*arguments, "--output", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("*/checkpoint.pt")
+    before = torch.load(path)["update"]["optimizer"]["param_groups"][0]["lr"]
+    more = ["--learning-rate", "0.25", "--no-anneal-learning-rate"] if program == "ppo" else []
+    assert (
+        main([*SMALL, "--resume", str(path), "--total-frames", "64", *(more or ["--learning-rate", "0.25"])])
+        == 0
+    )
+    assert torch.load(path)["update"]["optimizer"]["param_groups"][0]["lr"] == 0.25 != before
+
+
+def test_envs_that_cannot_be_saved_leave_networks(tmp_path, capsys):
+    """And what follows a training follows."""
+    task = "gymnasium:locked_env:Locked-v0"
+    assert ppo.PROGRAM.main([*PPO, "--task", task, "--evaluate", "1", "--output", str(tmp_path)]) == 0
+    assert "The checkpoint holds networks only" in capsys.readouterr().out
+    (path,) = tmp_path.glob("*/checkpoint.pt")
+    assert torch.load(path)["update"]["parameters"].numel() > 0
+    assert (path.parent / "evaluation.json").exists()
+    said = refusal(ppo.PROGRAM, ["--quiet", "--resume", str(path)], capsys)
+    assert "expected a checkpoint of simulators, too" in said
+    assert "cannot be pickled" in said
+
+
+@pytest.mark.parametrize("task", ["gymnasium:locked_env:Locked-v0", "gymnasium:Nothing-v0"])
+def test_refusals_before_a_training_are_lines(task, tmp_path, capsys):
+    said = refusal(ppo.PROGRAM, [*PPO, "--video", "--task", task, "--output", str(tmp_path)], capsys)
+    assert ("--video: expected a task that can be drawn" if "Locked" in task else "Nothing") in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("*/curve.csv"))
+    assert "--seeds: expected different ones" in refusal(ppo.PROGRAM, [*PPO, "--seeds", "1", "1"], capsys)
+
+
+def test_a_mean_return_is_reached_by_a_whole_window(tmp_path):
+    curve = Curve(tmp_path)
+    curve._returns.extend([100.0] * 99)
+    assert not curve.has_reached(50.0)
+    curve._returns.append(100.0)
+    assert curve.has_reached(50.0)
+    assert not curve.has_reached(101.0)
 
 
 @pytest.mark.parametrize(("size", "goes_on"), [("16", True), ("32", True), ("12", False)])

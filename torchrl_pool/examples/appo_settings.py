@@ -20,7 +20,9 @@ class Config(ppo_settings.Config):
     refreshes: int = option(1, "times in a batch that the newest weights are taken", least=1)
     double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
     vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
-    population: int = option(1, "policies that train together, with hyper-parameters of their own", least=1)
+    population: int = option(
+        1, "policies that train together, with hyper-parameters of their own", least=1, kept=True
+    )
     exchange_frames: int = option(
         500_000, "env steps of each policy between two exchanges of weights", least=1
     )
@@ -32,6 +34,11 @@ class Config(ppo_settings.Config):
         super().check()
         if self.architecture != "synchronous":
             raise ValueError("--architecture: expected none, APPO's is said by --max-lag and --refreshes")
+        if self.total_frames < self.population:
+            raise ValueError(
+                f"--total-frames: expected some for each of {self.population} policies, "
+                f"got {self.total_frames}"
+            )
         steps = math.ceil(self.frames_per_batch / self.num_envs)
         if steps % self.refreshes:
             raise ValueError(f"--refreshes: expected a divisor of {steps} steps, got {self.refreshes}")

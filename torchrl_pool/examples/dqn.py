@@ -70,6 +70,10 @@ class DQNTraining(OffPolicyTraining[Config]):
         policy: nn.Module = TensorDictSequential(self.actor, explore)
         return policy
 
+    def errors_of(self, losses: dict[str, torch.Tensor]) -> torch.Tensor:
+        squared = not self.config.distributional  # as DQNLoss tells them; of distributions, cross-entropies
+        return losses["td_error"].sqrt() if squared else losses["td_error"]
+
     def after_batch(self, acting: Any) -> None:
         explore = acting[-1]  # whose step() would go frame by frame
         share = self.config.frames_per_round / explore.annealing_num_steps

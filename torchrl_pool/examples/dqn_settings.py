@@ -13,21 +13,28 @@ from torchrl_pool.examples.settings import option
 class Config(OffPolicySettings):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("CartPole-v1", "a task's id with discrete actions")
-    num_envs: int = option(1, "simulators in the pool", least=1)
+    task: str = option("CartPole-v1", "a task's id with discrete actions", kept=True)
+    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
     double: bool = option(False, "the network chooses the next action, its target says its value")
     loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
     distributional: bool = option(False, "learn how returns are distributed (C51), not their mean alone")
     atoms: int = option(51, "returns that a distribution tells the probability of, evenly spaced", least=2)
     value_min: float = option(-10.0, "the least of them")
     value_max: float = option(10.0, "the largest of them")
-    epsilon_start: float = option(1.0, "probability of a random action, at the start", least=0, most=1)
-    epsilon_end: float = option(0.05, "the same, at the end", least=0, most=1)
-    epsilon_frames: int = option(250_000, "env steps from the one to the other", least=1)
-    adam_eps: float = option(1e-8, "Adam's epsilon", least=0)
+    epsilon_start: float = option(
+        1.0, "probability of a random action, at the start", least=0, most=1, kept=True
+    )
+    epsilon_end: float = option(0.05, "the same, at the end", least=0, most=1, kept=True)
+    epsilon_frames: int = option(250_000, "env steps from the one to the other", least=1, kept=True)
+    adam_eps: float = option(1e-8, "Adam's epsilon", least=0, kept=True)
 
     def check(self) -> None:
         super().check()
+        if self.epsilon_end > self.epsilon_start:
+            raise ValueError(
+                f"--epsilon-end: expected at most the {self.epsilon_start} of --epsilon-start, "
+                f"got {self.epsilon_end}"
+            )
         if self.value_min >= self.value_max:
             raise ValueError(f"--value-min: expected less than {self.value_max}, got {self.value_min}")
         if self.distributional and (self.double or self.loss != "l2"):

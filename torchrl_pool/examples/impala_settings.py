@@ -19,14 +19,14 @@ class Config(ActorSettings):
         "whether actors wait for the learner, are one update behind, or do as they can",
         choices=("synchronous", "cleanba", "asynchronous"),
     )
-    num_envs: int = option(32, "simulators, of all actors together", least=1)
-    steps: int = option(20, "of each env in a batch", least=1)
+    num_envs: int = option(32, "simulators, of all actors together", least=1, kept=True)
+    steps: int = option(20, "of each env in a batch", least=1, kept=True)
     minibatches: int = option(4, "that the envs of a batch are split into, one update each", least=1)
     gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
     learning_rate: float = option(6e-4, "RMSprop's, at the start", least=0)
     anneal_learning_rate: bool = option(True, "down to zero at the end")
-    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing", least=0, most=1)
-    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root", least=0)
+    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing", least=0, most=1, kept=True)
+    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root", least=0, kept=True)
     gamma: float = option(0.99, "discount", least=0, most=1)
     rho_clip: float = option(1.0, "V-trace's largest weight of an error", above=0)
     c_clip: float = option(1.0, "V-trace's largest weight of those that follow", above=0)

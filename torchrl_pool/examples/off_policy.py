@@ -113,8 +113,12 @@ class OffPolicyTraining(Training[C]):
             indices, weights = replay.sample(config.batch_size, beta)
             losses = self.update(self.columns, indices, weights)
             if replay.priorities is not None:
-                replay.priorities.update(indices, losses["td_error"])
+                replay.priorities.update(indices, self.errors_of(losses))
         return losses
+
+    def errors_of(self, losses: dict[str, torch.Tensor]) -> torch.Tensor:
+        """What priorities are powers of, of each transition that an update has learned from."""
+        return losses["td_error"]
 
     def state_dict(self) -> dict[str, Any]:
         actors = self.actors.state_dict()  # first: what is being collected draws from torch's generator

@@ -15,7 +15,9 @@ class OffPolicySettings(Settings):
     total_frames: int = option(
         1_000_000, "env steps to train for, rounded up to whole --frames-per-row", least=1
     )
-    frames_per_batch: int = option(1, "env steps of all envs between two rounds of updates", least=1)
+    frames_per_batch: int = option(
+        1, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
     updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
     parallel: bool = option(False, "collect a batch, with the weights from before, while learning")
     learning_starts: int = option(100, "env steps before the first update", least=0)
@@ -26,17 +28,21 @@ class OffPolicySettings(Settings):
     )
     learning_rate: float = option(3e-4, "Adam's", least=0)
     gamma: float = option(0.99, "discount", least=0, most=1)
-    n_steps: int = option(1, "rewards that are added up before a value stands for the rest", least=1)
+    n_steps: int = option(
+        1, "rewards that are added up before a value stands for the rest", least=1, kept=True
+    )
     tau: float = option(1.0, "how far targets go towards their networks at a time", above=0, most=1)
     target_every: int = option(1, "updates between two steps of the targets", least=1)
     priority_alpha: float = option(
-        0.0, "errors to this power are priorities; 0: all transitions are equal", least=0
+        0.0, "errors to this power are priorities; 0: all transitions are equal", least=0, kept=True
     )
     priority_beta: float = option(
         0.4, "how far weights make up for priorities, at the start; 1 at the end", least=0, most=1
     )
     hidden: str = option("256,256", "units of the hidden layers of each network")
-    frames_per_row: int = option(1000, "env steps that a row of the learning curve tells of", least=1)
+    frames_per_row: int = option(
+        1000, "env steps that a row of the learning curve tells of", least=1, kept=True
+    )
 
     @property
     def frames_per_round(self) -> int:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from torchrl.envs import EnvBase
 
 from torchrl_pool.examples.program import Training
+from torchrl_pool.examples.settings import flag
 from torchrl_pool.examples.training_run import Row
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
@@ -148,7 +149,19 @@ class Population(Training[Any]):
             "random": [version, list(internal), gauss],
         }
 
+    def networks(self) -> dict[str, Any]:
+        return {"members": [one.networks() for one in self.members]}
+
+    def set_learning_rate(self, rate: float) -> None:
+        raise NotImplementedError("each member has its own")
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in MUTATED:
+            began_with = state["config"][name]
+            if getattr(self.config, name) != began_with:
+                raise ValueError(
+                    f"{flag(name)}: expected {began_with}, as the population began, whose exchanges change it"
+                )
         for one, saved in zip(self.members, state["members"], strict=True):
             one.load_state_dict(saved["state"])
             one.set(**saved["hyperparameters"])

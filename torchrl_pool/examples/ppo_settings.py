@@ -14,7 +14,9 @@ from torchrl_pool.examples.settings import layer_sizes, option
 class Config(ActorSettings):
     """All that a training depends on: equal configurations give equal weights."""
 
-    frames_per_batch: int = option(2048, "env steps of all envs between two rounds of updates", least=1)
+    frames_per_batch: int = option(
+        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
     minibatch_size: int = option(64, "env steps that an update learns from", least=1)
     gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
     epochs: int = option(10, "times that each step is learned from", least=1)
@@ -23,12 +25,12 @@ class Config(ActorSettings):
     kl_target: float = option(
         0.0, "KL divergence that the learning rate is moved for after each batch; 0: it is not", least=0
     )
-    adam_eps: float = option(1e-5, "Adam's epsilon", least=0)
+    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
     gamma: float = option(0.99, "discount", least=0, most=1)
     gae_lambda: float = option(0.95, "of generalised advantage estimation", least=0, most=1)
     advantages_each_epoch: bool = option(False, "estimate advantages anew before each epoch")
     normalize_advantage: bool = option(True, "within each minibatch")
-    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0)
+    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
     clip_value: bool = option(False, "values may move by clip-epsilon, too")
     value_coef: float = option(

@@ -17,11 +17,12 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool import EnvFailure
+from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
 from torchrl_pool.examples.envs import family_of, make_env, normaliser_of
 from torchrl_pool.examples.settings import Settings, flag
 from torchrl_pool.examples.training_run import (
+    WINDOW,
     Clock,
     Curve,
     Row,
@@ -36,6 +37,7 @@ from torchrl_pool.examples.training_run import (
     save_json,
 )
 
+EVALUATION = "evaluation.json"
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 S = TypeVar("S", bound=Settings)
 
@@ -54,6 +56,7 @@ class Training(ABC, Generic[S]):
 
     actor: Callable[[TensorDictBase], TensorDictBase]
     env: EnvBase
+    update: Any  # with an optimizer
 
     def __init__(self, config: S, folder: Path, frames_per_batch: int, *, compile: bool = False) -> None:
         self.config, self.compile = config, compile
@@ -101,11 +104,22 @@ class Training(ABC, Generic[S]):
             "generator": torch.get_rng_state(),
         }
 
+    def networks(self) -> dict[str, Any]:
+        """What has been learned, for a checkpoint that cannot hold all."""
+        return {"update": self.update.state_dict()}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state; called last by those who extend it, for torch's generator goes back too."""
         self.iteration, self.seconds = state["iteration"], state["seconds"]
         self.curve.load_state_dict(state["curve"])
+        if self.config.learning_rate != state["config"]["learning_rate"]:  # else it may have been adapted
+            self.set_learning_rate(self.config.learning_rate)
         torch.set_rng_state(state["generator"])
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Sets that of the next update."""
+        for group in self.update.optimizer.param_groups:
+            group["lr"] = rate
 
     def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
         """An env of its own, that normalises with today's statistics and learns nothing."""
@@ -125,10 +139,44 @@ class Training(ABC, Generic[S]):
 
 def load_training(training: Training[Any], path: Path) -> None:
     """Goes on from a checkpoint; one of other networks or envs is a ``ValueError``."""
+    state = load_checkpoint(path)
+    if "not_whole" in state:
+        raise ValueError(
+            f"--resume: expected a checkpoint of simulators, too, got {path}: {state['not_whole']}"
+        )
     try:
-        training.load_state_dict(load_checkpoint(path))
+        training.load_state_dict(state)
     except (RuntimeError, ValueError, KeyError) as error:
         raise ValueError(f"--resume: expected settings that {path} can go on with: {error}") from error
+
+
+def checkpoint_of(training: Training[Any]) -> dict[str, Any]:
+    """All that a training goes on from, or what it has learned where simulators cannot be saved."""
+    try:
+        return training.state_dict()
+    except NotImplementedError as error:
+        why, _, _ = str(error).partition("\n")
+        return {"config": asdict(training.config), "not_whole": why, **training.networks()}
+
+
+def check_films(training: Training[Any]) -> None:
+    """Raises ValueError: its env draws no pictures."""
+    env = pool = training.evaluation_env(1, films=True)
+    try:
+        env.reset()
+        while not isinstance(pool, PoolEnv):
+            pool = pool.base_env
+        pool.render(0)
+    except (NotImplementedError, EnvFailure) as error:
+        raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
+    finally:
+        env.close()
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, without the traceback of the process where it did."""
+    line, _, _ = str(error).partition("\n")
+    return line
 
 
 def count(text: str) -> int:
@@ -182,8 +230,10 @@ class Program:
                 place = options.resume.parent
             try:
                 training = self.begin(config, options, place)
-            except (ValueError, OSError, EnvFailure) as error:
+            except (ValueError, OSError) as error:
                 parser.error(str(error))
+            except EnvFailure as error:
+                parser.error(first_line(error))
             try:
                 self.train(training, options)
             except KeyboardInterrupt:  # after the training, which saves what there is and stops
@@ -231,7 +281,11 @@ class Program:
             "--evaluate", type=count, default=10, metavar="N", help="episodes at the end; default: 10"
         )
         run.add_argument(
-            "--until-return", type=float, default=math.inf, metavar="R", help="stop when the mean is that"
+            "--until-return",
+            type=float,
+            default=math.inf,
+            metavar="R",
+            help=f"stop when the mean of the last {WINDOW} episodes is that",
         )
         run.add_argument("--video", action="store_true", help="film an episode at the end (mp4 or gif)")
         run.add_argument(
@@ -262,6 +316,8 @@ class Program:
         """Settings of the trainings that are asked for, all of which can be."""
         if options.seeds and options.resume:
             raise ValueError("--seeds: expected one seed with --resume")
+        if options.seeds and len(set(options.seeds)) < len(options.seeds):
+            raise ValueError(f"--seeds: expected different ones, got {options.seeds}")
         config = self.config_of(options)
         configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
         for one in configs:
@@ -281,7 +337,7 @@ class Program:
             saved = load_checkpoint(options.resume)["config"]
             if saved.keys() != {one.name for one in fields(self.config)}:
                 raise ValueError(f"--resume: expected a checkpoint of {self.name}, got {options.resume}")
-            return replace(self.config(**saved), **given)
+            return self.config(**saved).resumed_with(given)
         preset = options.preset
         if preset is None:
             family = family_of(given.get("task", self.config.task))
@@ -298,7 +354,10 @@ class Program:
         try:
             if options.resume:
                 load_training(training, options.resume)
+            if options.video:
+                check_films(training)
             save_json(folder / "config.json", asdict(config))
+            (folder / EVALUATION).unlink(missing_ok=True)  # of weights that there were before
         except BaseException:
             training.close()
             raise
@@ -315,22 +374,21 @@ class Program:
                 progress_bar(total, training.frames, not options.quiet) as bar,
             ):
                 bar.set_postfix_str("compiling the update" if training.compile else "first batch")
-                while not (
-                    training.is_over or stop.made or training.curve.mean_return >= options.until_return
-                ):
+                while not (training.is_over or stop.made or training.curve.has_reached(options.until_return)):
                     training.iterate()
                     bar.update(training.frames_per_batch)
                     bar.set_postfix_str(f"return {training.curve.mean_return:.1f}")
                     if time.monotonic() - saved > options.checkpoint_seconds:
-                        save_checkpoint(checkpoint, training.state_dict())
+                        save_checkpoint(checkpoint, checkpoint_of(training))
                         saved = time.monotonic()
-                save_checkpoint(checkpoint, training.state_dict())
+                state = checkpoint_of(training)
+                save_checkpoint(checkpoint, state)
             training.was_stopped = stop.made
-            self.finish(training, options)
+            self.finish(training, options, state.get("not_whole", ""))
         finally:
             training.close()
 
-    def finish(self, training: Training[Any], options: argparse.Namespace) -> None:
+    def finish(self, training: Training[Any], options: argparse.Namespace, not_whole: str) -> None:
         """Draws the curve, evaluates, films, and says where the time went."""
         config, folder = training.config, training.curve.folder
         title = f"{self.title} on {config.task} (seed {config.seed})"
@@ -341,18 +399,21 @@ class Program:
             f"({training.frames / max(training.seconds, 1e-9):.0f} frames/s), "
             f"mean return {training.curve.mean_return:.1f}; {folder}"
         )
-        if training.was_stopped:
+        if not_whole:
+            print(f"The checkpoint holds networks only, no training goes on from it: {not_whole}")
+        elif training.was_stopped:
             print(f"Stopped; go on with --resume {folder / 'checkpoint.pt'}")
-        elif options.evaluate:
+        if options.evaluate and not training.was_stopped:
             print(f"Evaluation, {options.evaluate} episodes: ", end="", flush=True)
             env = training.evaluation_env(options.evaluate)
             returns, unended = evaluate(env, training.actor)
             env.close()
             print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
-            save_json(folder / "evaluation.json", {"returns": returns, "mean": fmean(returns)})
+            save_json(folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
         if options.video:
             print("Video: ", end="", flush=True)
             env = training.evaluation_env(1, films=True)
-            print(record_video(env, training.actor, folder / "video"))
+            path, is_whole = record_video(env, training.actor, folder / "video")
+            print(path if is_whole else f"{path} (the beginning of an episode)")
             env.close()
         print(training.clock.summary())

@@ -13,11 +13,13 @@ from torchrl_pool.examples.settings import option
 class Config(OffPolicySettings):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("HalfCheetah-v5", "a task's id with continuous actions")
-    num_envs: int = option(1, "simulators in the pool", least=1)
+    task: str = option("HalfCheetah-v5", "a task's id with continuous actions", kept=True)
+    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
     tau: float = option(0.005, "how far the critics' targets go towards them at a time", above=0, most=1)
-    alpha_init: float = option(1.0, "temperature, at the start", above=0)
-    fixed_alpha: bool = option(False, "keep it; otherwise entropy is kept at minus the size of an action")
+    alpha_init: float = option(1.0, "temperature, at the start", above=0, kept=True)
+    fixed_alpha: bool = option(
+        False, "keep it; otherwise entropy is kept at minus the size of an action", kept=True
+    )
 
 
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {

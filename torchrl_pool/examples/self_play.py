@@ -34,7 +34,9 @@ from torchrl_pool.training import flatten_parameters
 class Config(ppo_settings.Config):
     """PPO's settings, and those of choosing opponents."""
 
-    task: str = option("CoinRace-v0", "a task with opponent_observation, and an action for each player")
+    task: str = option(
+        "CoinRace-v0", "a task with opponent_observation, and an action for each player", kept=True
+    )
     opponents: int = option(20, "past versions that are kept to play against", least=1)
     snapshot_every: int = option(4, "updates after which the learner becomes one of them", least=1)
     test_every: int = option(10, "updates after which it plays against the fixed opponent", least=1)
@@ -100,6 +102,10 @@ class SelfPlayTraining(PPOTraining):
     def make_networks(
         self, env: EnvBase, generator: torch.Generator | None = None
     ) -> tuple[ProbabilisticActor, TensorDictModule]:
+        if "opponent_observation" not in env.observation_spec.keys():  # noqa: SIM118
+            raise ValueError(
+                f"--task: expected one with an entry 'opponent_observation', got {self.config.task}"
+            )
         own = self._player(env, "", "own_action")
         critic = TensorDictModule(self._network(env, 1, 1.0), ["observation"], ["state_value"])
         return own, critic

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 LIMITS = {
     "least": ("at least", operator.ge),
     "above": ("more than", operator.gt),
     "most": ("at most", operator.le),
+    "below": ("less than", operator.lt),
 }
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of a configuration with its line in ``--help``; more: its ``choices`` or :data:`LIMITS`."""
+    """A field of a configuration with its line in ``--help``.
+
+    Args:
+        default: its value.
+        help: the line.
+        more: its ``choices``, its :data:`LIMITS`, and ``kept=True`` where a training goes on with what it
+            began with.
+    """
     return field(default=default, metadata={"help": help, **more})
 
 
@@ -36,11 +45,14 @@ class Settings:
     """What says which envs a program trains in: equal settings give equal weights."""
 
     task: str = option(
-        "CartPole-v1", "a task's id, see python -m torchrl_pool list; gymnasium:ID makes Gymnasium's own env"
+        "CartPole-v1",
+        "a task's id, see python -m torchrl_pool list; gymnasium:ID makes Gymnasium's own env",
+        kept=True,
     )
-    seed: int = option(0, "of networks, actions and simulators", least=0)
+    seed: int = option(0, "of networks, actions and simulators", least=0, below=1 << 62, kept=True)
     total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
-    num_envs: int = option(8, "simulators in the pool", least=1)
+    num_envs: int = option(8, "simulators in the pool", least=1, kept=True)
+    learning_rate: float = option(3e-4, "of the optimiser", least=0)
     normalize_observations: bool = option(False, "by their running mean and deviation, clipped to 10")
     sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
     episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
@@ -72,3 +84,18 @@ class Settings:
             if not all(holds(value, limit) for _, holds, limit in limits):
                 expected = " and ".join(f"{words} {limit}" for words, _, limit in limits)
                 raise ValueError(f"{flag(one.name)}: expected {expected}, got {value}")
+
+    def resumed_with(self, given: Mapping[str, Any]) -> Self:
+        """These settings, which a training has begun with, and what it is to go on with instead.
+
+        Raises:
+            ValueError: that is part of what it has become.
+        """
+        for one in fields(self):
+            saved = getattr(self, one.name)
+            if one.metadata.get("kept") and given.get(one.name, saved) != saved:
+                raise ValueError(
+                    f"{flag(one.name)}: expected {saved} with --resume, as the training began, "
+                    f"got {given[one.name]}"
+                )
+        return replace(self, **given)

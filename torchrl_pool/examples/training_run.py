@@ -158,6 +158,10 @@ class Curve:
         """Of the last episodes; NaN before the first one has ended."""
         return fmean(self._returns) if self._returns else float("nan")
 
+    def has_reached(self, mean_return: float) -> bool:
+        """Whether as many episodes as a point of the curve tells of have had that mean return."""
+        return len(self._returns) == WINDOW and self.mean_return >= mean_return
+
     def add(self, row: Row) -> None:
         """Adds a row, completed with the mean return and length of the last episodes."""
         length = fmean(self._lengths) if self._lengths else float("nan")
@@ -253,20 +257,24 @@ def progress_bar(total: int, initial: int, shown: bool) -> Any:
 
 
 class StopRequest:
-    """Turns the first Ctrl-C into a request to stop after the iteration; a second one stops at once."""
+    """Turns the first Ctrl-C into a request to stop after the iteration; a second one stops at once.
+
+    SIGTERM counts as Ctrl-C: that is how a cluster says that time is up.
+    """
 
     def __init__(self) -> None:
         self.made = False
 
     def __enter__(self) -> StopRequest:
-        self._before: Any = None
+        self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():  # Python refuses it elsewhere
-            self._before = signal.signal(signal.SIGINT, self._note)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: object) -> None:
         if self.made:
@@ -344,20 +352,26 @@ def record_video(
     *,
     max_frames: int = 500,
     frames_per_second: int = 30,
-) -> Path:
-    """Films an episode of the first env, and returns the file: an mp4, or a gif without imageio-ffmpeg."""
+) -> tuple[Path, bool]:
+    """Films an episode of the first env.
+
+    Returns:
+        The file, an mp4 or without imageio-ffmpeg a gif, and whether the episode ends there.
+    """
     import imageio.v2 as imageio
 
     pool = env
     while not isinstance(pool, PoolEnv):
         pool = pool.base_env
     pictures: list[Any] = []
+    is_whole = False
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         root = env.reset()
         for _ in range(max_frames):
             pictures.append(pool.render(0)[0].numpy())
             step, root = env.step_and_maybe_reset(policy(root))
-            if bool(step["next", "done"][0]):
+            is_whole = bool(step["next", "done"][0])
+            if is_whole:
                 break
     if importlib.util.find_spec("imageio_ffmpeg") is not None:
         path = path.with_suffix(".mp4")
@@ -365,4 +379,4 @@ def record_video(
     else:
         path = path.with_suffix(".gif")
         imageio.mimsave(path, pictures, duration=1000 / frames_per_second, loop=0)
-    return path
+    return path, is_whole
