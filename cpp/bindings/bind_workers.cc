@@ -277,8 +277,9 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     error.restore();  // it stays set in this thread
     throw core::Interrupted();
   };
-  const auto state = [interrupt](py::error_already_set& error) {
-    if (!error.matches(PyExc_Exception)) interrupt(error);  // Ctrl-C, say
+  const std::shared_ptr<void> failure = Share(workers.attr("failure"));
+  const auto state = [interrupt, failure](py::error_already_set& error) {
+    if (!error.matches(static_cast<PyObject*>(failure.get()))) interrupt(error);  // Ctrl-C, say
     throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
   };
   const auto report = [](py::error_already_set& error) { error.discard_as_unraisable("a worker process"); };

@@ -371,7 +371,8 @@ def test_an_interrupt_while_a_state_is_saved_or_set(where, call):
     pool.close()
 
 
-def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch):
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, TimeoutError, RuntimeError, InterruptedError])
+def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch, interrupt):
     """What follows in the channel is no message: nobody reads it."""
     pool = PoolEnv(Steps, 4, num_workers=2)
     pool.reset()
@@ -380,10 +381,10 @@ def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch):
     def half(channel, *arguments):
         monkeypatch.setattr(Connection, "recv_bytes", whole)
         os.read(channel.fileno(), 6)
-        raise KeyboardInterrupt
+        raise interrupt  # from a handler of signals
 
     monkeypatch.setattr(Connection, "recv_bytes", half)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(interrupt):
         pool.get_attr("steps")
     with pytest.raises(EnvFailure, match="was ended, for an interrupt came in the midst of a message"):
         pool.get_attr("steps")

@@ -16,10 +16,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from torchrl_pool.workers.messages import receive, send
+from torchrl_pool.workers.messages import Channel, receive, send
 from torchrl_pool.workers.zygote import ONE_THREAD, Ended, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
@@ -49,7 +48,7 @@ class WorkerProcess:
         channel: what it is talked to over.
     """
 
-    def __init__(self, template: Template, pid: int, pidfd: int, channel: Connection) -> None:
+    def __init__(self, template: Template, pid: int, pidfd: int, channel: Channel) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.channel = channel
@@ -69,15 +68,15 @@ class WorkerProcess:
         An interrupt in the midst of a message leaves the two ends out of step: then the worker is ended.
 
         Raises:
-            EOFError: this has happened.
+            EOFError: this has happened, or the worker has ended.
         """
         if self._why_ended:
             raise EOFError
         try:
             yield
-        except (OSError, EOFError):
-            raise
-        except BaseException:
+        except BaseException as error:
+            if tells_of_an_end(error) and self.wait(NOTICING_SECONDS):
+                raise EOFError from error
             self._why_ended = "was ended, for an interrupt came in the midst of a message"
             self.kill()
             raise
@@ -149,11 +148,16 @@ class Template:
         pickled = pickle.dumps(arguments)
         with _new_line(lambda theirs: self._ask(Launch(target), [theirs, *fds])) as line:
             pid, (pidfd,) = _answer(line, ANSWERING_SECONDS)
-            worker = WorkerProcess(self, pid, pidfd, Connection(os.dup(line.fileno())))
+            try:
+                channel = Channel(os.dup(line.fileno()))
+            except BaseException:
+                os.close(pidfd)
+                raise
+            worker = WorkerProcess(self, pid, pidfd, channel)
         try:
             os.set_blocking(worker.channel.fileno(), True)
             worker.channel.send_bytes(pickled)
-        except OSError:
+        except ConnectionError:
             pass  # it has ended already, as its descriptor tells
         except BaseException:
             worker.close()
@@ -211,6 +215,7 @@ class _Zygote:
             self.process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",  # what lies in the current folder may have the names of standard modules
                     *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
                     "-c",
                     _BOOT,
@@ -321,13 +326,35 @@ def _pickled(factories: Factories) -> bytes:
     except ImportError:
         pickler = pickle
     try:
-        pickled: bytes = pickler.dumps(factories)
+        with _main_by_value(pickler):
+            pickled: bytes = pickler.dumps(factories)
         return pickled
+    except MemoryError:
+        raise
     except Exception as error:
         hint = " cloudpickle, once installed, takes lambdas and local functions." if pickler is pickle else ""
         raise TypeError(
             f"What makes the envs is sent to other processes, and cannot be pickled: {error}.{hint}"
         ) from error
+
+
+@contextlib.contextmanager
+def _main_by_value(pickler: Any) -> Iterator[None]:
+    """Lets cloudpickle know a program's own module where multiprocessing has given it another name."""
+    main = sys.modules.get("__mp_main__")
+    if main is None or pickler is pickle or main.__name__ != "__mp_main__":
+        yield
+        return
+    pickler.register_pickle_by_value(main)
+    try:
+        yield
+    finally:
+        pickler.unregister_pickle_by_value(main)
+
+
+def tells_of_an_end(error: BaseException) -> bool:
+    """Whether a connection raises this when its other end, or it itself, is closed."""
+    return isinstance(error, EOFError | ConnectionError) or type(error) is OSError
 
 
 def _occupy_standard_streams() -> None:

@@ -7,6 +7,7 @@ import pickle
 import socket
 import struct
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 _HEADER = struct.Struct("=QI")  # bytes that follow, descriptors that come with them
@@ -18,8 +19,26 @@ def send(line: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
     body = pickle.dumps(message)
     data = _HEADER.pack(len(body), len(fds)) + body
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-    if (sent := line.sendmsg([data], rights)) < len(data):
-        line.sendall(data[sent:])
+    if (sent := line.sendmsg([data], rights, socket.MSG_NOSIGNAL)) < len(data):
+        line.sendall(data[sent:], socket.MSG_NOSIGNAL)
+
+
+class Channel(Connection):
+    """A connection over a socket that raises BrokenPipeError also in programs that SIGPIPE would end."""
+
+    def _send(self, data: bytes) -> None:
+        super()._send(data, _send_without_signal)  # type: ignore[misc]
+
+
+def _send_without_signal(fd: int | None, data: bytes) -> int:
+    if fd is None:  # closed meanwhile, by another thread
+        raise OSError("handle is closed")
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=fd)
+    try:
+        line.settimeout(None)  # whatever a program has set for its own sockets
+        return line.send(data, socket.MSG_NOSIGNAL)
+    finally:
+        line.detach()
 
 
 def receive(line: socket.socket) -> tuple[Any, list[int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.workers.entries import Entry
-from torchrl_pool.workers.launching import Factories, Template, WorkerProcess
+from torchrl_pool.workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
 _TARGET = "torchrl_pool.workers.worker:main"
@@ -44,10 +44,13 @@ class WorkerSet:
 
     Attributes:
         descriptions: of each env; where bounds are the same, one object.
+        failure: the type of what ``save`` and ``load`` raise where an env cannot.
 
     Raises:
         RequestFailure: the first env cannot be made, or cannot be one of a pool.
     """
+
+    failure = RequestFailure
 
     def __init__(
         self,
@@ -303,8 +306,8 @@ class WorkerSet:
         worker = self._workers[index]
 
         def send() -> None:
-            # Where it has ended, the answer tells. A channel closed meanwhile has no handle: TypeError.
-            with contextlib.suppress(OSError, EOFError, TypeError), worker.whole_message():
+            # Where it has ended, the answer tells.
+            with contextlib.suppress(EOFError), worker.whole_message():
                 worker.channel.send_bytes(question)
 
         self._is_sent(index)  # what an interrupt may have left behind
@@ -342,10 +345,12 @@ class WorkerSet:
                     return None
                 with worker.whole_message():
                     answer = worker.channel.recv_bytes()
-                number, is_fine, value = pickle.loads(answer)
-            except (EOFError, OSError):
+            except (EOFError, OSError) as error:
+                if not tells_of_an_end(error):
+                    raise
                 worker.wait(1.0)
                 raise RequestFailure(env, f"its worker process {worker.how_it_ended()}") from None
+            number, is_fine, value = pickle.loads(answer)
         if not is_fine:
             raise value
         return value

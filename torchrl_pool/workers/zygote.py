@@ -79,6 +79,9 @@ def serve(fd: int) -> NoReturn:
     # Interrupts are for the pool's process. Programs that envs start would inherit that they are ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.siginterrupt(signal.SIGINT, False)
+    # So are requests to end, which may be sent to a whole group of processes: they end with the pool's.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.siginterrupt(signal.SIGTERM, False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # workers whose template was killed are reaped here too
     for module in _PRELOADED:
@@ -190,6 +193,7 @@ def _reply(fd: int, message: Any) -> None:
 
 def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: str, fds: list[int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _let_children_be_ended()
     templates.close()
     own, *fds = fds
     channel = Connection(own)
@@ -205,6 +209,25 @@ def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: 
     _draw_anew()
     module, _, name = target.partition(":")
     getattr(importlib.import_module(module), name)(given, channel, fds, *arguments)
+
+
+def _let_children_be_ended() -> None:
+    """What an env forks can be ended by SIGTERM, as ``multiprocessing`` does, from its first moment on."""
+    masks = threading.local()
+
+    def hold() -> None:  # one that comes too early for the child waits
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def let_go() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def begin() -> None:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        finally:
+            let_go()
+
+    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=begin)
 
 
 def _draw_anew() -> None:
