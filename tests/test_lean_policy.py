@@ -188,6 +188,14 @@ def test_modes_of_the_caller_count():
         assert take_apart(policy) is None
 
 
+def test_a_linear_layer_that_somebody_has_changed(monkeypatch):
+    forward = nn.Linear.forward
+    monkeypatch.setattr(nn.Linear, "forward", lambda layer, values: 2 * forward(layer, values))
+    policy = Actor(network(ACTIONS), in_keys=["observation"])
+    with set_exploration_type(RANDOM), torch.no_grad():
+        assert_same(take_apart(policy)(a_root()), policy(a_root()))
+
+
 def test_new_weights_and_train_mode_count():
     policy = Actor(network(ACTIONS, nn.Dropout(0.5)), in_keys=["observation"])
     first = policy.module[0]

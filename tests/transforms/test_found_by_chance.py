@@ -109,6 +109,22 @@ def test_a_transform_that_steps_its_parent(first, behind):
     assert getattr(ours, "rows", None) == getattr(theirs, "rows", None)
 
 
+def test_what_the_caller_has_set_in_next_comes_through_a_repeated_step():
+    """The state of a recurrent policy, say."""
+
+    def step(wrap):
+        clip = t.ClipTransform(in_keys=OBS, low=-0.5, high=0.5)
+        primer = t.TensorDictPrimer({"state": Unbounded((3, 2))}, expand_specs=False)
+        env = wrap(over_pool(clip, t.FrameSkipTransform(2), primer))
+        root = env.rand_action(env.reset())
+        return env.step_and_maybe_reset(root.set(("next", "state"), torch.ones(3, 2)))
+
+    for ours, expected in zip(step(fuse), step(itself), strict=True):
+        assert (expected.get(("next", "state"), expected.get("state")) == 1).all()
+        assert set(ours.keys(True, True)) == set(expected.keys(True, True))
+        assert (ours.get(("next", "state"), ours.get("state")) == 1).all()
+
+
 class ForeignSum(t.RewardSum):
     """One that TorchRL runs."""
 

@@ -17,6 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from opengl import missing_opengl
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
@@ -232,6 +233,59 @@ def test_states(make_pool, make):
     cannot.reset()
     with pytest.raises(NotImplementedError, match="cannot be pickled"):
         cannot.get_state()
+
+
+class Helped(Sampled, gymnasium.utils.EzPickle):
+    """Keeps something in a slot, and calls what helps it."""
+
+    __slots__ = ("steps_in_all",)
+
+    def __init__(self):
+        super().__init__()
+        gymnasium.utils.EzPickle.__init__(self)
+        self.steps_in_all = 0
+
+    def __getstate__(self):
+        return super().__getstate__()
+
+    def step(self, action):
+        self.steps_in_all += 1
+        return super().step(action)
+
+
+def test_states_of_envs_with_slots_and_methods_of_their_own(make_pool):
+    pool, other = make_pool(Helped, 2), make_pool(Helped, 2, num_workers=0)
+    pool.rollout(7, break_when_any_done=False)
+    other.reset()
+    other.set_state(pool.get_state())
+    assert other.get_attr("steps_in_all") == pool.get_attr("steps_in_all") == [7, 7]
+
+
+def drawn_hopper():
+    os.environ["MUJOCO_GL"] = "egl"
+    return gymnasium.make("Hopper-v5", render_mode="rgb_array", width=32, height=24)
+
+
+def test_pictures_of_mujoco_and_states_after_them(make_pool):
+    if missing := missing_opengl("Hopper-v5"):
+        pytest.skip(missing)
+    pool = make_pool(drawn_hopper, 1, num_workers=1)
+    pool.reset()
+    picture = pool.render()
+    assert picture.shape == (1, 24, 32, 3)
+    pool.set_state(pool.get_state())
+    assert torch.equal(pool.render(), picture)
+
+
+class UpsideDown(Sampled):
+    def render(self):
+        return np.arange(4 * 6 * 3, dtype=np.uint8).reshape(4, 6, 3)[::-1]
+
+
+def test_pictures_that_are_upside_down_in_memory(make_pool):
+    pool = make_pool(UpsideDown, 1, num_workers=0)
+    pool.reset()
+    assert (pool.render()[0].numpy() == UpsideDown().render()).all()
 
 
 def test_what_is_pickled_anew_and_cannot_be_pickled(make_pool):

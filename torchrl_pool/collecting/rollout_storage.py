@@ -138,13 +138,14 @@ class RolloutRows:
         self._storage, self._num_envs = storage, num_envs
 
         def place_of(key: Key, row: Row) -> _core.RolloutColumn:
-            size = _row_bytes(row)
-            if key not in storage.written and key not in storage.recorded:
-                return 0, size, 0
-            env_stride, step_stride = storage.strides(key, size)
+            env_stride, step_stride = storage.strides(key, _row_bytes(row))
             return batch.tensors[key].data_ptr() + first * env_stride, env_stride, step_stride
 
-        outputs = [place_of(in_next(key), row) for key, row in storage.outputs.items()]
+        # What the batch does not get of the outputs goes to the next root instead.
+        outputs = [
+            place_of(in_next(key), row) if in_next(key) in storage.written else (0, _row_bytes(row), 0)
+            for key, row in storage.outputs.items()
+        ]
         self.core = _core.RolloutRows(
             first=first,
             count=num_envs,
@@ -152,7 +153,7 @@ class RolloutRows:
             recorded=[place_of(key, row) for key, row in storage.recorded.items()],
             recorded_bytes=[_row_bytes(row) for row in storage.recorded.values()],
         )
-        """Where the executor writes them: what the batch leaves out goes to the next root instead."""
+        """Where the executor writes these envs' rows."""
 
     def sources(self, root: TensorDictBase, *, zeros: bool) -> tuple[list[torch.Tensor], list[int]]:
         """The recorded entries of a root as contiguous tensors, and their addresses.

@@ -27,9 +27,10 @@ class ActorSettings(Settings):
         "synchronous",
         "whether actors wait for the learner, are one update behind, or do as they can",
         choices=("synchronous", "cleanba", "asynchronous"),
+        kept=True,
     )
     actors: int = option(
-        1, "threads that collect beside the learner, each with its share of the envs", least=1
+        1, "threads that collect beside the learner, each with its share of the envs", least=1, kept=True
     )
 
     def check(self) -> None:

@@ -17,10 +17,14 @@ class Config(OffPolicySettings):
     num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
     double: bool = option(False, "the network chooses the next action, its target says its value")
     loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
-    distributional: bool = option(False, "learn how returns are distributed (C51), not their mean alone")
-    atoms: int = option(51, "returns that a distribution tells the probability of, evenly spaced", least=2)
-    value_min: float = option(-10.0, "the least of them")
-    value_max: float = option(10.0, "the largest of them")
+    distributional: bool = option(
+        False, "learn how returns are distributed (C51), not their mean alone", kept=True
+    )
+    atoms: int = option(
+        51, "returns that a distribution tells the probability of, evenly spaced", least=2, kept=True
+    )
+    value_min: float = option(-10.0, "the least of them", kept=True)
+    value_max: float = option(10.0, "the largest of them", kept=True)
     epsilon_start: float = option(
         1.0, "probability of a random action, at the start", least=0, most=1, kept=True
     )

@@ -18,6 +18,7 @@ class Config(ActorSettings):
         "cleanba",
         "whether actors wait for the learner, are one update behind, or do as they can",
         choices=("synchronous", "cleanba", "asynchronous"),
+        kept=True,
     )
     num_envs: int = option(32, "simulators, of all actors together", least=1, kept=True)
     steps: int = option(20, "of each env in a batch", least=1, kept=True)
@@ -36,7 +37,9 @@ class Config(ActorSettings):
     )
     entropy_coef: float = option(0.01, "of the policy's entropy", least=0)
     max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not", least=0)
-    hidden: str = option("64,64", "units of the hidden layers of actor and critic, but for pictures")
+    hidden: str = option(
+        "64,64", "units of the hidden layers of actor and critic, but for pictures", kept=True
+    )
 
     @property
     def clips_actions(self) -> bool:

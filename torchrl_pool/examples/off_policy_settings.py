@@ -19,7 +19,7 @@ class OffPolicySettings(Settings):
         1, "env steps of all envs between two rounds of updates", least=1, kept=True
     )
     updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
-    parallel: bool = option(False, "collect a batch, with the weights from before, while learning")
+    parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
     learning_starts: int = option(100, "env steps before the first update", least=0)
     batch_size: int = option(256, "transitions that an update learns from", least=1)
     buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
@@ -39,7 +39,7 @@ class OffPolicySettings(Settings):
     priority_beta: float = option(
         0.4, "how far weights make up for priorities, at the start; 1 at the end", least=0, most=1
     )
-    hidden: str = option("256,256", "units of the hidden layers of each network")
+    hidden: str = option("256,256", "units of the hidden layers of each network", kept=True)
     frames_per_row: int = option(
         1000, "env steps that a row of the learning curve tells of", least=1, kept=True
     )

@@ -38,11 +38,15 @@ class Config(ActorSettings):
     )
     entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
     max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    normalize_rewards: bool = option(False, "by the deviation of discounted returns, clipped to 10")
-    policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"))
-    hidden: str = option("64,64", "units of the hidden layers of actor and critic")
-    recurrent: str = option("none", "what actor and critic remember with", choices=("none", "lstm", "gru"))
-    hidden_size: int = option(64, "units of that memory", least=1)
+    normalize_rewards: bool = option(
+        False, "by the deviation of discounted returns, clipped to 10", kept=True
+    )
+    policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
+    hidden: str = option("64,64", "units of the hidden layers of actor and critic", kept=True)
+    recurrent: str = option(
+        "none", "what actor and critic remember with", choices=("none", "lstm", "gru"), kept=True
+    )
+    hidden_size: int = option(64, "units of that memory", least=1, kept=True)
     sequence_length: int = option(
         0, "steps that it is learned through; the states before are data; 0: a whole batch", least=0
     )

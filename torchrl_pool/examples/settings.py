@@ -53,7 +53,9 @@ class Settings:
     total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
     num_envs: int = option(8, "simulators in the pool", least=1, kept=True)
     learning_rate: float = option(3e-4, "of the optimiser", least=0)
-    normalize_observations: bool = option(False, "by their running mean and deviation, clipped to 10")
+    normalize_observations: bool = option(
+        False, "by their running mean and deviation, clipped to 10", kept=True
+    )
     sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
     episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
     sticky_actions: float = option(

@@ -280,7 +280,7 @@ class Inputs:
             return self._look_closer(root, num_rows)
         if not self._inverse:
             return found
-        actions, addresses = self._env._check_actions(self._inverted(root), num_rows)
+        actions, addresses = self._env._check_actions(self._for_pool(root), num_rows)
         return actions + found[0], addresses + found[1]
 
     def _look_closer(
@@ -310,7 +310,7 @@ class Inputs:
                 check_memory(one.key, value)
             away = away or not value.is_cpu
             carried.append(value)
-        root = self._inverted(root)
+        root = self._for_pool(root)
         if away:
             root, carried = self._down(root, carried)
         actions, addresses = self._env._check_actions(root, num_rows)
@@ -326,8 +326,8 @@ class Inputs:
         carried = [there.get(id(value)) for value in carried]
         return self._env._unsafe(actions, num_rows=root.batch_size[0]), carried
 
-    def _inverted(self, root: TensorDictBase) -> TensorDictBase:
-        """The root as the pool gets it, in a tensordict of its own where a transform sets something in it."""
+    def _for_pool(self, root: TensorDictBase) -> TensorDictBase:
+        """The root as the pool gets it: itself, or a copy where transforms change entries of it."""
         if not self._inverse:
             return root
         if self._changes_nested or type(root) is not TensorDict:

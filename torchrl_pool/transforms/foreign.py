@@ -44,7 +44,7 @@ def step(part: Part, tensordict: TensorDictBase, root: TensorDictBase) -> Tensor
         return None
     following = with_preset(following, tensordict)
     if part.rest:
-        root = root.exclude("_step", "next")
+        root = root.exclude("_step")
         for transform in part.rest:
             following = transform._step(root, following)
     return following

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import io
 import pickle
 from typing import Any
@@ -11,7 +12,8 @@ def whole_state(value: Any) -> bytes:
     """Pickles an env as it is now, for ``pickle.loads``.
 
     Envs that Gymnasium's ``EzPickle`` helps, such as those of MuJoCo and Box2D, would else travel as the
-    arguments that they were made with, and arrive as new ones.
+    arguments that they were made with, and arrive as new ones. Windows and contexts that Gymnasium draws in
+    stay behind: they are made again when they are needed.
 
     Raises:
         Exception: whatever something that cannot be pickled raises.
@@ -28,7 +30,9 @@ def _dumped(value: Any, kind: type[pickle.Pickler]) -> bytes:
     class Pickler(kind):  # type: ignore[misc, valid-type]
         def reducer_override(self, obj: Any) -> Any:
             if _is_made_anew(obj):
-                return object.__new__, (type(obj),), vars(obj), None, None, _become
+                return object.__new__, (type(obj),), _attributes(obj), None, None, _become
+            if _draws(obj):
+                return object.__new__, (type(obj),), {**vars(obj), "viewer": None, "_viewers": {}}
             return super().reducer_override(obj) if kind is not pickle.Pickler else NotImplemented
 
     file = io.BytesIO()
@@ -38,9 +42,24 @@ def _dumped(value: Any, kind: type[pickle.Pickler]) -> bytes:
 
 def _is_made_anew(obj: Any) -> bool:
     """Whether what it travels with are the arguments of ``EzPickle``, be it Gymnasium's or Gym's."""
-    getstate = getattr(type(obj), "__getstate__", None)
-    return getattr(getstate, "__qualname__", "") == "EzPickle.__getstate__"
+    cls = type(obj)
+    own_way = any("__reduce__" in vars(one) or "__reduce_ex__" in vars(one) for one in cls.__mro__[:-1])
+    methods = (getattr(cls, name, None) for name in ("__getstate__", "__setstate__"))
+    is_helped = any(getattr(one, "__qualname__", "").startswith("EzPickle.") for one in methods)
+    return is_helped and not own_way
+
+
+def _draws(obj: Any) -> bool:
+    cls = type(obj)
+    return cls.__name__ == "MujocoRenderer" and cls.__module__.startswith("gymnasium.")
+
+
+def _attributes(obj: Any) -> dict[str, Any]:
+    """Of its dictionary and of slots."""
+    slots = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
+    return {**vars(obj), **{name: getattr(obj, name) for name in slots if hasattr(obj, name)}}
 
 
 def _become(obj: Any, attributes: dict[str, Any]) -> None:
-    vars(obj).update(attributes)
+    for name, value in attributes.items():
+        object.__setattr__(obj, name, value)

@@ -416,7 +416,7 @@ def _picture(env: Any) -> Any:
             f"expected a picture from render(), got {type(picture).__name__}: make the env with "
             "render_mode='rgb_array'"
         )
-    return picture
+    return np.ascontiguousarray(picture)  # MuJoCo's is upside down
 
 
 def _is_of(adapter: Adapter | None, made: Any) -> bool:

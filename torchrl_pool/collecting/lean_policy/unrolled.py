@@ -46,7 +46,10 @@ def _calls(network: Any, num_inputs: int) -> list[Callable[..., Any]]:
     if forward is nn.Sequential.forward or (_only_calls(network) and num_inputs == 1):
         layers = network._modules.values()  # with one that comes twice, which children() names but once
         return [call for inner in layers for call in _calls(inner, 1)] or [network]
-    return [_Linear(network)] if type(network) is nn.Linear else [network.forward]
+    return [_Linear(network)] if type(network) is nn.Linear and forward is _LINEAR else [network.forward]
+
+
+_LINEAR = nn.Linear.forward  # which somebody may change
 
 
 class _Linear:
