@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from pipelines import OBS, assert_same
+from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, TransformedEnv
@@ -107,6 +108,39 @@ def test_a_transform_that_steps_its_parent(first, behind):
     for root, one in zip(roots, expected, strict=True):
         assert_same(root, one, exact=False)
     assert getattr(ours, "rows", None) == getattr(theirs, "rows", None)
+
+
+PARAMETERS = {
+    "loc": lambda norm, clip: norm.loc.fill_(5.0),
+    "scale": lambda norm, clip: norm.scale.mul_(3.0),
+    "bound": lambda norm, clip: clip.high.fill_(0.01),
+    "state": lambda norm, clip: norm.load_state_dict({**norm.state_dict(), "loc": torch.ones(4)}),
+    "nothing": lambda norm, clip: None,
+}
+
+
+@pytest.mark.parametrize("write", PARAMETERS.values(), ids=PARAMETERS)
+@pytest.mark.parametrize("behind", [Seen, lambda: VecNorm(OBS, decay=0.9), lambda: norms()[1]])
+def test_parameters_that_are_written_to_between_a_step_and_a_reset(write, behind):
+    """What is shown of the envs that go on is as TorchRL makes it anew."""
+
+    def reset_one(wrap):
+        norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
+        clip = t.ClipTransform(in_keys=OBS, low=-9.0, high=9.0)
+        env = wrap(over_pool(norm, clip, behind()))
+        root = env.reset()
+        torch.manual_seed(0)
+        for _ in range(2):
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+            write(norm, clip)
+            root = env.reset(root.set("_reset", torch.tensor([[False], [True], [False]])))
+        return env.transform[-1], root
+
+    (ours, root), (theirs, expected) = reset_one(fuse), reset_one(itself)
+    assert_same(root, expected, exact=False)
+    assert_same(TensorDict(ours.state_dict()), TensorDict(theirs.state_dict()), exact=False)
+    if isinstance(ours, Seen):
+        assert ours.rows == theirs.rows
 
 
 def test_what_the_caller_has_set_in_next_comes_through_a_repeated_step():

@@ -102,6 +102,8 @@ class NativePart:
             return False
         if any(key not in self.allocator.latest for key in self.chain.learned_keys):
             return False
+        if self.chain.program.writes and (self.rest or self.chain.has_phases):
+            return False  # the latest values are as parameters were
         if self.rest:
             return bool(mask.any()) and self.knows_others()
         for key in self.chain.root_keys:
@@ -144,7 +146,7 @@ class NativePart:
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         if mask is None:
-            self.is_stale = False
+            self._note_call()
         self.set_latest(tensors)
         return tensors
 
@@ -162,7 +164,7 @@ class NativePart:
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
         chain.hidden.latest = chain.hidden.out
-        self.is_stale = False
+        self._note_call()
         self.set_latest(tensors)
         values = tensors if env._on_cpu else env._on_device(tensors)
         if into is not None:
@@ -189,7 +191,7 @@ class NativePart:
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
 
-        self.is_stale = False
+        self._note_call()
         next_values = env._on_device(tensors)
         next_td = ready[0] if ready else self.unsafe(next_values, names)
         if resets:
@@ -209,6 +211,12 @@ class NativePart:
             next_td.update(preset.exclude(*next_values))
         tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
         return tensordict, next_root
+
+    def _note_call(self) -> None:
+        """All envs' values are those of this call."""
+        self.is_stale = False
+        if writes := self.chain.program.writes:
+            writes.clear()
 
     def _assemble(
         self,

@@ -109,14 +109,24 @@ class Place:
     """Whether a tensor still lies where it lay, and asks for no gradient.
 
     Sharing one with other processes moves it and frees the memory where it was; so does assigning ``data``.
+
+    Args:
+        tensor: the tensor.
+        writes: gets the place, where it is seen that somebody has written to the tensor; not the executor.
     """
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self._tensor, self.address = tensor, tensor.data_ptr()
+    def __init__(self, tensor: torch.Tensor, writes: list[Place]) -> None:
+        self._tensor, self.address, self._writes = tensor, tensor.data_ptr(), writes
+        self._is_counted = not tensor.is_inference()
+        self._version = tensor._version if self._is_counted else 0
 
     def get(self, name: str) -> bool:
         del name
-        return self._tensor.data_ptr() == self.address and not self._tensor.requires_grad
+        tensor = self._tensor
+        if self._is_counted and tensor._version != self._version:
+            self._version = tensor._version
+            self._writes.append(self)
+        return tensor.data_ptr() == self.address and not tensor.requires_grad
 
 
 @dataclass
@@ -135,6 +145,8 @@ class Program:
     repeat: Repeat | None = None
     indivisible: str = ""  # why the envs cannot be stepped in groups
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
+    # What stages read where it lies, and somebody has written to since the last call.
+    writes: list[Place] = field(default_factory=list)
 
     @classmethod
     def of(cls, env: PoolEnv) -> Program:
@@ -163,6 +175,7 @@ class Program:
             self.repeat,
             self.indivisible,
             self.flags,
+            self.writes,
         )
 
     # ---- what a transform's native description says
@@ -289,7 +302,7 @@ class Program:
         """Where a tensor of the user's lies, for as long as the program holds."""
         if tensor.requires_grad:
             raise NotNative("a gradient of what it keeps is asked for")
-        place = Place(tensor)
+        place = Place(tensor, self.writes)
         self.watched.append(watched_name(place, ""))
         self.kept_alive.append(tensor)
         return place.address
