@@ -11,10 +11,10 @@ from torchrl.envs import RewardSum, TransformedEnv
 from torchrl_pool import PoolEnv, _core, fuse
 from torchrl_pool.env.tensors import PlainEntries
 
-if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
-    pytest.skip(
-        "torch has no table of functions for DLPack: all is looked at closely", allow_module_level=True
-    )
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"),
+    reason="torch has no functions for DLPack in C: all is looked at closely",
+)
 
 
 def entries(dtype=torch.float32, shape=(4, 3), required=(True,)):
