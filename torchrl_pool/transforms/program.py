@@ -115,7 +115,7 @@ class Place:
         writes: gets the place, where it is seen that somebody has written to the tensor; not the executor.
     """
 
-    def __init__(self, tensor: torch.Tensor, writes: list[Place]) -> None:
+    def __init__(self, tensor: torch.Tensor, writes: set[Place]) -> None:
         self._tensor, self.address, self._writes = tensor, tensor.data_ptr(), writes
         self._is_counted = not tensor.is_inference()
         self._version = tensor._version if self._is_counted else 0
@@ -125,7 +125,7 @@ class Place:
         tensor = self._tensor
         if self._is_counted and tensor._version != self._version:
             self._version = tensor._version
-            self._writes.append(self)
+            self._writes.add(self)
         return tensor.data_ptr() == self.address and not tensor.requires_grad
 
 
@@ -146,7 +146,7 @@ class Program:
     indivisible: str = ""  # why the envs cannot be stepped in groups
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
     # What stages read where it lies, and somebody has written to since the last call.
-    writes: list[Place] = field(default_factory=list)
+    writes: set[Place] = field(default_factory=set)
 
     @classmethod
     def of(cls, env: PoolEnv) -> Program:
