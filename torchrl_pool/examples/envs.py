@@ -83,7 +83,9 @@ def clip_actions(pool: PoolEnv) -> ClipTransform:
 
 def pool_of(env: EnvBase) -> PoolEnv:
     """The pool below an env's transforms."""
-    pool = env.base_env if isinstance(env, TransformedEnv) else env
+    pool = env
+    while isinstance(pool, TransformedEnv):
+        pool = pool.base_env
     assert isinstance(pool, PoolEnv)
     return pool
 

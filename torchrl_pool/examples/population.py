@@ -152,9 +152,6 @@ class Population(Training[Any]):
     def networks(self) -> dict[str, Any]:
         return {"members": [one.networks() for one in self.members]}
 
-    def set_learning_rate(self, rate: float) -> None:
-        raise NotImplementedError("each member has its own")
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in MUTATED:
             began_with = state["config"][name]

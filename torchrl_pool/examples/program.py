@@ -8,6 +8,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -17,9 +18,9 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool import EnvFailure
 from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
-from torchrl_pool.examples.envs import family_of, make_env, normaliser_of
+from torchrl_pool.examples.envs import family_of, make_env, normaliser_of, pool_of
 from torchrl_pool.examples.settings import Settings, flag
 from torchrl_pool.examples.training_run import (
     WINDOW,
@@ -155,22 +156,21 @@ def checkpoint_of(training: Training[Any]) -> dict[str, Any]:
     try:
         return training.state_dict()
     except NotImplementedError as error:
-        why, _, _ = str(error).partition("\n")
-        return {"config": asdict(training.config), "not_whole": why, **training.networks()}
+        return {
+            "config": asdict(training.config),
+            "not_whole": first_line(error),
+            **training.networks(),
+        }
 
 
 def check_films(training: Training[Any]) -> None:
     """Raises ValueError: its env draws no pictures."""
-    env = pool = training.evaluation_env(1, films=True)
     try:
-        env.reset()
-        while not isinstance(pool, PoolEnv):
-            pool = pool.base_env
-        pool.render(0)
+        with closing(training.evaluation_env(1, films=True)) as env:
+            env.reset()
+            pool_of(env).render(0)
     except (NotImplementedError, EnvFailure) as error:
         raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
-    finally:
-        env.close()
 
 
 def first_line(error: Exception) -> str:

@@ -22,6 +22,7 @@ from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import PoolEnv
+from torchrl_pool.examples.envs import pool_of
 
 try:
     from matplotlib.figure import Figure
@@ -360,9 +361,7 @@ def record_video(
     """
     import imageio.v2 as imageio
 
-    pool = env
-    while not isinstance(pool, PoolEnv):
-        pool = pool.base_env
+    pool = pool_of(env)
     pictures: list[Any] = []
     is_whole = False
     with set_exploration_type(ExplorationType.DETERMINISTIC):

@@ -1,0 +1,31 @@
+"""Programs that start workers, and what becomes of their processes."""
+
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+def eventually(condition, seconds=1.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def parent_of(pid):
+    """None where there is no such process, or only what is left of one that has ended."""
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(parent) if state != "Z" else None
+
+
+def run(program, *arguments):
+    """A program that prints the ids of processes that it leaves behind: they must end."""
+    lines = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    return subprocess.run(lines, cwd=FOLDER, capture_output=True, text=True, timeout=120, check=False)

@@ -1,0 +1,204 @@
+"""Workers of programs of all kinds: how they are started, and how they end."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from launched import FOLDER, eventually, parent_of, run
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "exit", "forked"])
+def test_a_pool_process_that_ends_takes_all_with_it(how):
+    ended = run(
+        f"""
+        import os, signal, time
+        from torchrl_pool.workers.launching import Template
+        template = Template(lambda: 1)
+        workers = [template.launch("worker_bodies:sleep") for _ in range(2)]
+        from torchrl_pool.workers import launching
+        print(launching._zygote.process.pid, *(worker.pid for worker in workers), flush=True)
+        how = {how!r}
+        if how == "forked" and not os.fork():  # a child that lives on must not keep them
+            os.close(1), os.close(2)
+            time.sleep(5)
+            os._exit(0)
+        if how.startswith("SIG"):
+            os.kill(os.getpid(), getattr(signal, how))
+        """
+    )
+    pids = [int(pid) for pid in ended.stdout.split()]
+    assert len(pids) == 3, ended.stderr
+    assert ended.stderr == ""
+    eventually(lambda: not any(map(parent_of, pids)))
+
+
+@pytest.mark.parametrize("ended", ["worker", "template"])
+def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
+    outcome = run(
+        f"""
+        import os, signal
+        from torchrl_pool.workers import launching
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        template = launching.Template(lambda: 1)
+        worker = template.launch("worker_bodies:answer")
+        if {ended == "worker"}:
+            worker.kill()
+            assert worker.wait(5)
+            try:
+                worker.channel.send_bytes(b"1" * 100_000)
+            except BrokenPipeError:
+                print("told")
+        else:
+            launching._kill(template._pidfd)
+            assert template.has_ended()
+            try:
+                template.launch("worker_bodies:answer")
+            except RuntimeError as error:
+                print("told" if "has ended" in str(error) else error)
+        """
+    )
+    assert (outcome.stdout, outcome.returncode) == ("told\n", 0), outcome.stderr
+
+
+def test_a_request_to_end_that_all_processes_get_is_for_the_pools():
+    """What a worker's env forks can be ended so, as ``multiprocessing`` does."""
+    outcome = run(
+        """
+        import os, signal, time
+        os.setpgid(0, 0)
+        from torchrl_pool.workers import launching
+        def forks():
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+            os.kill(child, signal.SIGTERM)
+            return os.WTERMSIG(os.waitpid(child, 0)[1])
+        template = launching.Template(forks)
+        worker = template.launch("worker_bodies:answer")
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        os.killpg(0, signal.SIGTERM)
+        time.sleep(0.2)
+        other = template.launch("worker_bodies:answer")
+        for one in (worker, other):
+            one.channel.send("factories()")
+            print(one.channel.recv())
+        template.close()
+        """
+    )
+    assert outcome.stdout.split() == ["15", "15"], outcome.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_what_the_main_module_of_a_started_process_defines_is_taken_along(tmp_path, method):
+    """multiprocessing gives it another name there."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            f"""
+            import multiprocessing
+            from torchrl_pool.workers.launching import Template
+
+            def made():
+                return "made"
+
+            def use():
+                template = Template([made, lambda: made() + " here"])
+                worker = template.launch("worker_bodies:answer")
+                worker.channel.send("[one() for one in factories]")
+                print(worker.channel.recv(), flush=True)
+                template.close()
+
+            if __name__ == "__main__":
+                process = multiprocessing.get_context({method!r}).Process(target=use)
+                process.start()
+                process.join()
+            """
+        )
+    )
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER)}
+    outcome = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "['made', 'made here']" in outcome.stdout, outcome.stderr
+
+
+def test_files_of_the_current_folder_have_names_of_standard_modules(tmp_path):
+    for name in ("json", "signal", "socket", "ctypes"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(3)\n")
+    program = tmp_path / "elsewhere" / "program.py"
+    program.parent.mkdir()
+    program.write_text(
+        "from torchrl_pool.workers.launching import Template\nTemplate(lambda: 1).close()\nprint('started')\n"
+    )
+    outcome = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert outcome.stdout == "started\n", outcome.stderr
+
+
+def test_a_forked_child_has_a_zygote_of_its_own():
+    ended = run(
+        """
+        import os
+        from torchrl_pool.workers import launching
+        from torchrl_pool.workers.launching import Template
+        template = Template(lambda: 1)
+        worker = template.launch("worker_bodies:answer")
+        if not os.fork():
+            try:
+                template.launch("worker_bodies:answer")
+            except RuntimeError as error:
+                print(error, flush=True)  # os._exit does not
+            template.close()
+            own = Template(lambda: 2)
+            channel = own.launch("worker_bodies:answer").channel
+            channel.send("factories()")
+            print(channel.recv(), flush=True)
+            own.close()
+            launching._end_zygote()
+            os._exit(0)
+        os.wait()
+        assert not worker.wait(0)
+        worker.channel.send("factories()")
+        print(worker.channel.recv())
+        """
+    )
+    assert ended.stderr == ""
+    error, child, parent = ended.stdout.splitlines()
+    assert "another process" in error
+    assert (child, parent) == ("2", "1")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_program_without_standard_streams(tmp_path, closed):
+    program = "\n".join(
+        [
+            "from pathlib import Path",
+            "from torchrl_pool import PoolEnv",
+            "pool = PoolEnv('gymnasium:CartPole-v1', 4, num_workers=2)",
+            "pool.rollout(3)",
+            "pool.close()",
+            f"Path({str(tmp_path / 'done')!r}).touch()",
+        ]
+    )
+    subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program], timeout=120, check=True
+    )
+    assert (tmp_path / "done").exists()
+
+
+def test_what_main_defines_is_taken_along():
+    ended = run(
+        """
+        from torchrl_pool.workers.launching import Template
+        class Env:
+            name = "of main"
+        template = Template(lambda: Env())
+        channel = template.launch("worker_bodies:answer").channel
+        channel.send("factories().name")
+        print(channel.recv())
+        """
+    )
+    assert (ended.stdout, ended.stderr) == ("of main\n", "")
