@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 import torch
+from launched import open_files
 from python_envs import Scripted
 
 from torchrl_pool import PoolEnv
@@ -48,9 +49,9 @@ def test_kills():
         assert torch.equal((root["observation"][:, 0] * 100).round(), count)
         lost_rows += int(lost.sum())
         if kills == 5 and not before:
-            before = len(os.listdir("/proc/self/fd"))
+            before = open_files()
             memory = resident_kib()
     assert kills <= lost_rows <= kills * NUM_ENVS
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert open_files() <= before
     assert resident_kib() - memory < 20_000
     pool.close()

@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from launched import open_files
 from python_envs import WHERE
 from torchrl.envs import (
     ActionDiscretizer,
@@ -396,7 +397,7 @@ def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch, interrupt):
 def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
     pool = PoolEnv(Steps, 2, num_workers=2)
     pool.reset()
-    descriptors = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    descriptors = open_files()
     is_readable = launching._is_readable
 
     def interrupt(*arguments):
@@ -408,6 +409,5 @@ def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             pool.close()
         pool.reset()  # all is begun anew
-    if sys.platform == "linux":
-        assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert open_files() == descriptors
     pool.close()

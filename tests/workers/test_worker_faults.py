@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 import torch
+from launched import open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -38,10 +39,6 @@ def step(pool, root):
     root = root.clone()
     root["action"] = pool.full_action_spec["action"].rand()
     return pool.step_and_maybe_reset(root)
-
-
-def descriptors():
-    return len(os.listdir("/proc/self/fd"))
 
 
 @pytest.mark.parametrize("where", WHERE.values(), ids=WHERE)
@@ -88,10 +85,10 @@ def test_an_env_that_cannot_be_made(where, sick):
         raise OSError("no such thing")
 
     makers = [broken if env == sick else Sampled for env in range(3)]
-    before = descriptors()
+    before = open_files()
     with pytest.raises(EnvFailure, match="OSError: no such thing"):
         PoolEnv(makers, 3, **where).reset()
-    assert descriptors() <= before + 3  # the processes that start others stay
+    assert open_files() <= before + 3  # the processes that start others stay
 
 
 def test_envs_that_do_not_fit_together():
@@ -348,15 +345,14 @@ def test_nothing_is_left(make_pool):
         return pids
 
     use("close")
-    gc.collect()  # what other tests have left would make room
-    before = descriptors()
+    before = open_files()
     pids = [pid for how in ("close", "drop", "kill") * 3 for pid in use(how)]
     gc.collect()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
         time.sleep(0.05)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
-    assert descriptors() <= before
+    assert open_files() <= before
     assert not [name for name in os.listdir("/dev/shm") if "torchrl_pool" in name]
 
 
