@@ -86,6 +86,26 @@ def test_exit_without_ceremony(end):
     )
 
 
+@pytest.mark.parametrize(
+    "wait", ["env.step(root)", "env.step_and_maybe_reset(root)", "env.async_step_recv(2)"]
+)
+@pytest.mark.parametrize("end", ["pass", "atexit.register(env.close)"])
+def test_exit_while_a_daemon_thread_waits(wait, end):
+    """Nothing aborts: Python unwinds the stack of such a thread, or lets it sleep."""
+    run(
+        f"""
+        import atexit
+        env = PoolEnv("Fault-v0", 2, num_threads=2, sleep=0.4, seed=0)
+        root = env.reset().set("action", zeros(env))
+        if "recv" in {wait!r}:
+            env.async_step_send(root)
+        threading.Thread(target=lambda: {wait}, daemon=True).start()
+        time.sleep(0.1)
+        {end}
+        """
+    )
+
+
 def test_two_threads_never_share_a_call():
     """One of them is refused, or they take turns; no result is mixed up."""
     out = run(

@@ -9,6 +9,7 @@
 
 #include "chain.h"
 #include "errors.h"
+#include "gil.h"
 #include "module.h"
 #include "pool.h"
 
@@ -17,7 +18,8 @@ namespace py = pybind11;
 namespace torchrl_pool::bindings {
 
 bool Interrupted() {
-  py::gil_scoped_acquire gil;
+  const GilTaken gil;
+  if (!gil) return false;  // whoever waits in a thread that nobody waits for
   if (!PyErr_Occurred()) return PyErr_CheckSignals() != 0;
   const py::error_scope earlier;  // one is on its way already, while what it ended is cleaned up
   const bool stop = PyErr_CheckSignals() != 0;
@@ -27,8 +29,7 @@ bool Interrupted() {
 
 std::shared_ptr<void> Share(const py::object& object) {
   return {object.inc_ref().ptr(), [](void* pointer) {
-            py::gil_scoped_acquire gil;
-            Py_DECREF(static_cast<PyObject*>(pointer));
+            if (const GilTaken gil; gil) Py_DECREF(static_cast<PyObject*>(pointer));
           }};
 }
 
@@ -66,7 +67,7 @@ class PoolHandle {
       options.workers->step_timeout = ToDuration(step_timeout);
     }
     {
-      py::gil_scoped_release release;
+      const GilReleased released;
       pool_ = Pool::Open(std::move(envs), options, Interrupted);
     }
   }
@@ -75,7 +76,7 @@ class PoolHandle {
     const py::error_scope pending;  // this may run while an exception is on its way
     bool freed = false;
     try {
-      py::gil_scoped_release release;
+      const GilReleased released;
       freed = Pool::Retire(std::move(pool_), Interrupted);
     } catch (const core::Interrupted&) {
       PyErr_WriteUnraisable(nullptr);
@@ -151,7 +152,7 @@ template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
                   const std::function<void()>& meanwhile = nullptr) {
   const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
-  py::gil_scoped_release release;
+  const GilReleased released;
   Ticket& ticket = pool->Begin(op);
   ticket.owner = shared;
   fill(ticket);
@@ -206,7 +207,8 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   };
   if (meanwhile.is_none()) return Run(pool, Op::kStepAndReset, 0, owner, fill);
   return Run(pool, Op::kStepAndReset, 0, owner, fill, [&meanwhile] {
-    py::gil_scoped_acquire gil;
+    const GilTaken gil;
+    if (!gil) throw core::Interrupted();
     PyObject* result = PyObject_CallNoArgs(meanwhile.ptr());
     if (!result) throw core::Interrupted();  // its error stays set in this thread
     Py_DECREF(result);
@@ -292,7 +294,7 @@ void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutRows& rows, std::
   if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
   auto fill = FillRolloutStep(pool, rows, step, actions, root, sources, chain);
   auto shared = Share(owner);
-  py::gil_scoped_release release;
+  const GilReleased released;
   Ticket& ticket = pool->Begin(Op::kStepAndReset);
   ticket.owner = std::move(shared);
   fill(ticket);
@@ -305,7 +307,7 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
   if (!flight.ticket) throw core::PoolError("this step is not in flight");
   Ticket& ticket = *std::exchange(flight.ticket, nullptr);
   try {
-    py::gil_scoped_release release;
+    const GilReleased released;
     return pool->Wait(ticket, Interrupted);
   } catch (const core::EnvFailure&) {
     throw;
@@ -327,7 +329,7 @@ void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, p
   auto outputs = ToBatch(FromList("out", out, layout.outputs.size()), layout);
   auto roots = ToBatch(FromRoot("root", root, layout), layout);
   {
-    py::gil_scoped_release release;  // whoever holds the pool may wait for it
+    const GilReleased released;  // whoever holds the pool may wait for it
     pool->PrepareAsync(outputs, roots);
   }
   pool.Own(std::move(owner));
@@ -337,7 +339,7 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
           bool alone) {
   const std::size_t expected = op == Op::kReset ? 0 : pool->layout().actions.size();
   const Addresses addresses = FromList("actions", actions, expected);
-  py::gil_scoped_release release;
+  const GilReleased released;
   pool->Send(op, envs, addresses.data(), alone, Interrupted);
 }
 
@@ -351,7 +353,7 @@ bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const p
   const auto limit = ToDuration(timeout);
   std::optional<core::Outbox::Received> received;
   {
-    py::gil_scoped_release release;
+    const GilReleased released;
     received = wait(limit);
   }
   if (!received) return false;
@@ -364,7 +366,7 @@ bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const p
                                                          : FromList("out", out, layout.outputs.size());
     const Addresses roots = root.empty() ? Addresses(layout.outputs.size()) : FromRoot("root", root, layout);
     auto* numbers = reinterpret_cast<std::int64_t*>(memory[2].cast<std::uintptr_t>());
-    py::gil_scoped_release release;
+    const GilReleased released;
     std::copy(received->envs.begin(), received->envs.end(), numbers);
     pool->Take(*received, outputs.data(), roots.data());
   } catch (...) {
@@ -390,7 +392,7 @@ bool ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optiona
 void GatherRows(
     const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
     const std::vector<std::tuple<std::uintptr_t, std::size_t, std::vector<std::uintptr_t>>>& columns) {
-  py::gil_scoped_release release;
+  const GilReleased released;
   for (const auto& [to, bytes, sources] : columns) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::uintptr_t from = sources.at(groups.at(i)) + rows[i] * bytes;
@@ -449,7 +451,7 @@ void InitPool(py::module_& m) {
           [](PoolHandle& pool, std::uint32_t env_index) {
             std::vector<std::uint8_t> bytes;
             {
-              py::gil_scoped_release release;  // another thread may be drawing a picture
+              const GilReleased released;  // another thread may be drawing a picture
               bytes = pool->Save(env_index);
             }
             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -459,34 +461,32 @@ void InitPool(py::module_& m) {
           "load",
           [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
             const std::string_view view = state;
-            py::gil_scoped_release release;
+            const GilReleased released;
             pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()});
           },
           py::arg("env_index"), py::arg("state"))
       .def(
           "render_size",
           [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
-          py::arg("env_index"), py::call_guard<py::gil_scoped_release>())
+          py::arg("env_index"), py::call_guard<GilReleased>())
       .def(
           "render",
           [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {
-            py::gil_scoped_release release;
+            const GilReleased released;
             pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb));
           },
           py::arg("env_index"), py::arg("rgb"))
       .def(
           "check_at_rest", [](PoolHandle& pool, std::uint32_t env_index) { pool->CheckAtRest(env_index); },
-          py::arg("env_index"), py::call_guard<py::gil_scoped_release>())
+          py::arg("env_index"), py::call_guard<GilReleased>())
       .def(
           "ended_workers", [](PoolHandle& pool) { return WorkersOf(pool).Ended(); },
-          py::call_guard<py::gil_scoped_release>())
+          py::call_guard<GilReleased>())
       .def(
           "replace_worker",
           [](PoolHandle& pool, int worker, int process) { WorkersOf(pool).Replace(worker, process); },
           py::arg("worker"), py::arg("process"))
-      .def(
-          "close", [](PoolHandle& pool) { pool->Close(Interrupted); },
-          py::call_guard<py::gil_scoped_release>());
+      .def("close", [](PoolHandle& pool) { pool->Close(Interrupted); }, py::call_guard<GilReleased>());
 }
 
 }  // namespace torchrl_pool::bindings

@@ -13,6 +13,7 @@
 
 #include "errors.h"
 #include "field.h"
+#include "gil.h"
 #include "module.h"
 #include "workers/arena.h"
 #include "workers/remote_task.h"
@@ -29,11 +30,10 @@ using core::Spec;
 
 constexpr auto kSignalPeriod = std::chrono::milliseconds(500);
 
-// A function of the object, for any thread. An error of Python's becomes what `translate` throws.
+// A function of the object, to be called with the GIL. An error of Python's becomes what `translate` throws.
 template <class Translate>
 auto Method(const std::shared_ptr<void>& object, const char* name, const Translate& translate) {
   return [object, name, translate](auto... arguments) {
-    py::gil_scoped_acquire gil;
     try {
       return py::handle(static_cast<PyObject*>(object.get())).attr(name)(arguments...);
     } catch (py::error_already_set& error) {
@@ -104,7 +104,7 @@ class Port {
       if (auto request = Next(); !request.is_none()) return request;
       if (port_.TakeMessage()) return py::none();
       {
-        py::gil_scoped_release release;
+        const GilReleased released;
         port_.Wait(kSignalPeriod);
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -288,7 +288,8 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
   options.processes = workers.attr("processes").cast<std::vector<int>>();
   if (workers.attr("has_local").cast<bool>()) {
     options.serve = [serve = Method(object, "serve", interrupt)] {
-      py::gil_scoped_acquire gil;
+      const GilTaken gil;
+      if (!gil) throw core::Interrupted();
       std::optional<py::error_scope> earlier;  // one is on its way, while the visit comes to its end
       if (PyErr_Occurred()) earlier.emplace();
       try {
@@ -300,7 +301,8 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     };
   }
   options.how_it_ended = [tell = Method(object, "how_it_ended", report)](int worker) -> std::string {
-    py::gil_scoped_acquire gil;
+    const GilTaken gil;
+    if (!gil) return "has ended";
     try {
       return tell(worker).template cast<std::string>();
     } catch (const py::error_already_set&) {
@@ -309,7 +311,8 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
   };
   if (workers.attr("respawns").cast<bool>()) {
     options.respawn = [respawn = Method(object, "respawn", report)](int worker) {
-      py::gil_scoped_acquire gil;
+      const GilTaken gil;
+      if (!gil) return -1;
       try {
         return respawn(worker).template cast<int>();
       } catch (const py::error_already_set&) {
@@ -318,11 +321,13 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     };
   }
   options.save = [save = Method(object, "save", state)](std::uint32_t env) {
-    py::gil_scoped_acquire gil;
+    const GilTaken gil;
+    if (!gil) throw core::Interrupted();
     return save(env).template cast<std::string>();
   };
   options.load = [load = Method(object, "load", state)](std::uint32_t env, std::string_view bytes) {
-    py::gil_scoped_acquire gil;
+    const GilTaken gil;
+    if (!gil) throw core::Interrupted();
     load(env, py::bytes(bytes.data(), bytes.size()));
   };
   return options;

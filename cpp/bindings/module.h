@@ -27,6 +27,7 @@ core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 void InitBareLoop(pybind11::module_& m);
 void InitChain(pybind11::module_& m);
 void InitErrors(pybind11::module_& m);
+void InitGil(pybind11::module_& m);
 void InitMemory(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
