@@ -16,11 +16,20 @@ void Store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Python's error has said why; whose value it is, it does not know.
+[[noreturn]] void Refuse(const Field& field, py::handle value) {
+  const py::error_already_set error;
+  const bool is_too_large = error.matches(PyExc_OverflowError);
+  if (!is_too_large && !error.matches(PyExc_TypeError)) throw error;
+  const std::string got = is_too_large ? "a number that is too large" : Py_TYPE(value.ptr())->tp_name;
+  throw py::type_error(field.Expected() + ", got " + got);
+}
+
 // A number where the entry has one element.
 void WriteNumber(const Field& field, std::byte* to, py::handle value) {
   if (field.kind == 'f') {
     double number = PyFloat_AsDouble(value.ptr());
-    if (number == -1.0 && PyErr_Occurred()) throw py::error_already_set();
+    if (number == -1.0 && PyErr_Occurred()) Refuse(field, value);
     if (field.is_reward) number += 0.0;  // no -0.0, as TorchRL's GymEnv has it, which adds rewards up
     return field.item_bytes == 4 ? Store(to, static_cast<float>(number)) : Store(to, number);
   }
@@ -30,8 +39,9 @@ void WriteNumber(const Field& field, std::byte* to, py::handle value) {
     return Store(to, static_cast<std::uint8_t>(truth));
   }
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
-  if (!index) throw py::error_already_set();
-  const auto number = index.cast<std::int64_t>();
+  if (!index) Refuse(field, value);
+  const std::int64_t number = PyLong_AsLongLong(index.ptr());
+  if (number == -1 && PyErr_Occurred()) Refuse(field, value);
   const bool is_signed = field.kind == 'i';
   const int bits = static_cast<int>(field.item_bytes) * 8;
   const std::int64_t most = is_signed ? (bits == 64 ? INT64_MAX : (std::int64_t{1} << (bits - 1)) - 1)

@@ -24,8 +24,12 @@ class Adapter(Protocol):
     def specs(self) -> bytes | None:
         """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
 
-    def state(self) -> Any:
-        """All that the env is, to be pickled."""
+    @property
+    def has_own_state(self) -> bool:
+        """Whether the env has ``get_state()`` and ``set_state(state)``."""
+
+    def state(self) -> tuple[Any, Any]:
+        """The env, and what is carried from its last step to the next one."""
 
     def restore(self, state: Any) -> None:
         """Becomes what :meth:`state` gave, in this process or another."""

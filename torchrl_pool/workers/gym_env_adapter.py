@@ -47,7 +47,7 @@ class GymEnvAdapter(TorchRLAdapter):
         ]
         self._short = ShortStep(env._env)
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: tuple[Any, Any]) -> None:
         super().restore(state)
         self._short = ShortStep(self.env._env)
 

@@ -22,8 +22,8 @@ class GymnasiumAdapter:
     """An :class:`~torchrl_pool.workers.adapters.Adapter` of an env of Gymnasium.
 
     As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
-    that name. Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where
-    an info dict lacks them.
+    that name, and a picture that is the whole observation ``"pixels"``. Infos have the dtype that NumPy gives
+    them (float64 for a float of Python), and are zero where an info dict lacks them.
     """
 
     specs = None
@@ -43,11 +43,15 @@ class GymnasiumAdapter:
         self._read = _reader(observations, infos)
         self.step = self._stepper()
 
-    def state(self) -> Any:
-        return self.env
+    @property
+    def has_own_state(self) -> bool:
+        return hasattr(self.env, "get_state") and hasattr(self.env, "set_state")
 
-    def restore(self, state: Any) -> None:
-        self.env = state
+    def state(self) -> tuple[Any, Any]:
+        return self.env, None
+
+    def restore(self, state: tuple[Any, Any]) -> None:
+        self.env, _ = state
         self.step = self._stepper()
 
     def seed(self, seed: int) -> None:
@@ -79,12 +83,18 @@ class GymnasiumAdapter:
 
 
 def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
-    if not isinstance(space, gymnasium.spaces.Dict) or "observation" in space.spaces:
-        return leaf
     root, *below = leaf.entry.name.split("/")
-    if root != "state":
-        return leaf
-    return replace(leaf, entry=replace(leaf.entry, name="/".join(["observation", *below])))
+    if isinstance(space, gymnasium.spaces.Dict) and root == "state" and "observation" not in space.spaces:
+        return replace(leaf, entry=replace(leaf.entry, name="/".join(["observation", *below])))
+    if isinstance(space, gymnasium.spaces.Box) and _is_picture(space):
+        return replace(leaf, entry=replace(leaf.entry, name="pixels"))
+    return leaf
+
+
+def _is_picture(space: gymnasium.spaces.Box) -> bool:
+    """Of whatever dtype, as for TorchRL."""
+    is_coloured = len(space.shape) == 3 and space.shape[-1] == 3
+    return is_coloured and bool((space.low == 0).all() and (space.high == 255).all())
 
 
 def _reader(
@@ -113,12 +123,26 @@ def _find_infos(env: gymnasium.Env[Any, Any], names: Sequence[str]) -> list[Leaf
         keys = name.split("/")
         value = _look_up(at_step, keys)
         if value is None and (value := _look_up(at_reset, keys)) is None:
-            there = ", ".join(map(repr, sorted({**at_reset, **at_step}))) or "nothing"
-            raise ValueError(f"info key {name!r}: neither reset nor step returned it; there is {there}")
+            there = ", ".join(map(repr, sorted(_paths({**at_reset, **at_step})))) or "nothing"
+            raise ValueError(
+                f"info key {name!r}: neither reset nor step returned it, or it was None; there is {there}"
+            )
+        if isinstance(value, Mapping):
+            below = ", ".join(repr(f"{name}/{path}") for path in sorted(_paths(value))) or "nothing"
+            raise TypeError(f"info key {name!r}: a dict; in it there is {below}")
         array = np.asarray(value)
         entry = Entry(name, "info", str(array.dtype), array.shape)
         leaves.append(Leaf(entry, _info_reader(keys, np.zeros_like(array))))
     return leaves
+
+
+def _paths(info: Info) -> list[str]:
+    """The keys of a dict and of those in it, but for what is None."""
+    paths = []
+    for key, value in info.items():
+        below = _paths(value) if isinstance(value, Mapping) else []
+        paths += [f"{key}/{path}" for path in below] or ([] if value is None else [str(key)])
+    return paths
 
 
 def _info_reader(keys: Sequence[str], zeros: Any) -> Callable[[Info], Any]:

@@ -37,6 +37,11 @@ class TorchRLAdapter:
             env.full_done_spec,
         )
         actions, observations, rewards, flags = map(_leaves, specs)
+        for key in _FLAGS:
+            if key in flags and flags[key].shape.numel() != 1:
+                raise TypeError(
+                    f"{key!r}: expected one flag for the env, got shape {tuple(flags[key].shape)}"
+                )
         nested_flags = {key: spec for key, spec in flags.items() if key not in _FLAGS}
         self.entries = [
             *_entries(actions, "action"),
@@ -59,10 +64,16 @@ class TorchRLAdapter:
         self._keys = list(dict.fromkeys([*self._carried, *rewards]))
         self._root: TensorDictBase | None = None
 
-    def state(self) -> Any:
+    @property
+    def has_own_state(self) -> bool:
+        """Not by attributes: what a wrapper lacks, TorchRL takes from the env within."""
+        cls = type(self.env)
+        return hasattr(cls, "get_state") and cls.set_state is not EnvBase.set_state
+
+    def state(self) -> tuple[Any, Any]:
         return self.env, self._root
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: tuple[Any, Any]) -> None:
         self.env, self._root = state
 
     def seed(self, seed: int) -> None:
@@ -73,7 +84,11 @@ class TorchRLAdapter:
         if seed is not None:
             self.env.set_seed(seed)
         self._root = self.env.reset(**({} if options is None else {"options": options})).copy()
-        return self._outputs(_values(self._root, self._carried))
+        values = _values(self._root, self._carried)
+        for key in self._nested_flags:  # TorchRL completes those of a step, of a reset only those at the root
+            if values[key] is None:
+                values[key] = torch.zeros(self._flags[key], dtype=torch.bool)
+        return self._outputs(values)
 
     @torch.no_grad()
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
@@ -99,7 +114,13 @@ class TorchRLAdapter:
         return self._outputs(values), reward, terminated, truncated
 
     def _outputs(self, values: Mapping[Key, torch.Tensor]) -> list[Any]:
-        outputs = [values[key].cpu().numpy() for key in self._observations]
+        try:
+            outputs = [values[key].cpu().numpy() for key in self._observations]
+        except AttributeError:
+            missing = [key for key in self._observations if values[key] is None]
+            if not missing:
+                raise
+            raise ValueError(f"the env returned no {_name(missing[0])!r}") from None
         for key in self._nested_flags:
             outputs.append(_array(values[key], self._flags[key]))
         return outputs
@@ -114,8 +135,7 @@ def _entries(leaves: Mapping[Key, TensorSpec], role: str) -> list[Entry]:
 
 
 def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
-    name = joined((key,) if isinstance(key, str) else key)
-    shape = tuple(spec.shape)
+    name, shape = _name(key), tuple(spec.shape)
     if isinstance(spec, NonTensor) or spec.dtype is None or -1 in shape:
         raise TypeError(f"{role} {name!r}: expected tensors of one shape and dtype, got {spec}")
     low: tuple[float, ...] = ()
@@ -130,6 +150,10 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     elif isinstance(spec, Categorical):
         categories = (int(spec.space.n),) * int(np.prod(shape))
     return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
+
+
+def _name(key: Key) -> str:
+    return joined((key,) if isinstance(key, str) else key)
 
 
 def _get(tensordict: TensorDictBase, key: Key) -> Any:

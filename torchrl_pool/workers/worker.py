@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -18,6 +19,8 @@ from torchrl_pool import _core
 from torchrl_pool.workers.adapters import Adapter, adapt
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.whole_state import whole_state
+
+_MISSING = object()
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
 
@@ -266,10 +269,11 @@ class Worker:
         self._reset_options.update(zip(envs, options, strict=True))
 
     def save(self, env: int) -> bytes:
-        """An env's state: its own ``get_state()``, or all of it, pickled."""
+        """An env's state: its own ``get_state()`` and what is carried beside it, or all of it, pickled."""
         adapter = self._made(env)
-        if hasattr(adapter.env, "get_state") and hasattr(adapter.env, "set_state"):
-            return _dumps(("own", adapter.env.get_state()))
+        if adapter.has_own_state:
+            _, carried = adapter.state()
+            return _dumps(("own", adapter.env.get_state(), carried))
         try:
             return whole_state(("all", adapter.state()))
         except Exception as error:
@@ -279,12 +283,14 @@ class Worker:
 
     def load(self, env: int, state: bytes) -> None:
         """Puts an env into a state that :meth:`save` gave."""
-        kind, value = pickle.loads(state)
+        kind, *values = pickle.loads(state)
         adapter = self._made(env)
         if kind == "own":
-            adapter.env.set_state(value)
+            own, carried = values
+            adapter.env.set_state(own)
+            adapter.restore((adapter.env, carried))
         else:
-            adapter.restore(value)
+            adapter.restore(values[0])
 
     def close(self) -> None:
         """Closes all envs, whatever one of them raises."""
@@ -366,9 +372,20 @@ def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) ->
 
 def report_of(error: BaseException) -> str:
     """What happened in one line, and where."""
-    lines = traceback.format_exception(error)
-    report = f"{lines[-1].strip()}\n\n{''.join(lines)}".rstrip()
-    return report.encode("utf-8", "backslashreplace").decode()  # a surrogate has no other way
+    # Notes come after the line with the kind of error, and where the syntax is wrong before it.
+    only = traceback.format_exception_only(error)
+    headline = next((part for part in only if not part.startswith(" ")), only[-1]).strip().splitlines()[0]
+    return (
+        f"{_shown(headline, 1_000)}\n\n{_shown(''.join(traceback.format_exception(error)), 15_000)}".rstrip()
+    )
+
+
+def _shown(text: str, most: int) -> str:
+    """As the executor takes it: so many bytes of UTF-8, without NUL."""
+    data = text.replace("\0", "\\x00").encode("utf-8", "backslashreplace")  # a surrogate has no other way
+    if len(data) > most:
+        data = data[: most // 2] + " […] ".encode() + data[len(data) - most // 2 :]
+    return data.decode("utf-8", "ignore")
 
 
 def _dumps(value: Any) -> bytes:
@@ -393,9 +410,20 @@ def _called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> A
 def _set_attribute(env: Any, name: str, value: Any) -> None:
     put = getattr(env, "set_wrapper_attr", None)
     if put is None:
-        setattr(env, name, value)
+        setattr(_owner(env, name), name, value)
     else:
         put(name, value)
+
+
+def _owner(env: Any, name: str) -> Any:
+    """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
+    owner = env
+    while owner is not None:
+        parts = {**vars(owner), **vars(owner).get("_modules", {})}
+        if name in parts or inspect.getattr_static(owner, name, _MISSING) is not _MISSING:
+            return owner
+        owner = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), None)
+    return env
 
 
 def _group_map(env: Any) -> dict[str, list[str]] | None:

@@ -93,8 +93,10 @@ def serve(fd: int) -> NoReturn:
             _, (own, *output) = receive(line)
         except EOFError:
             os._exit(0)
-        with contextlib.suppress(OSError):  # the line closes without an answer
+        try:
             _fork(_run_template, own, output, line)
+        except OSError as error:
+            _reply(own, f"{type(error).__name__}: {error}")
         for received in (own, *output):
             os.close(received)
 
