@@ -169,6 +169,40 @@ def test_states_go_on_bit_for_bit(law):
         assert_td_equal(one["next"], same["next"])
 
 
+# Without sensors, for which MuJoCo would compute all of it.
+CART = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 .1"/>
+<body name="cart" pos="0 0 .1"><joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/>
+<geom size=".1" mass="1"/><body name="pole"><joint name="hinge" axis="0 1 0"/>
+<geom type="capsule" fromto="0 0 0 0 0 .5" size=".03" mass=".3"/></body></body></worldbody>
+<actuator><motor joint="hinge"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("observation", [(), ("cfrc_ext", "cacc", "subtree_linvel")])
+@pytest.mark.parametrize("name", ["cfrc_ext:cart[5]", "cacc:pole[3]", "subtree_linvel:cart[0]"])
+def test_what_mujoco_computes_on_demand_is_there_for_laws(name, observation):
+    """Observed or not: momenta as new as positions and velocities, forces of the simulation step before."""
+    law = f"action + 0.1 * {name}"
+    pool = MujocoPool(CART, 1, observation=("qpos", *observation), control=law, frame_skip=3)
+    model = mujoco.MjModel.from_xml_string(CART)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    mujoco.mj_rnePostConstraint(model, data)
+    array, body, index = re.match(r"(\w+):(\w+)\[(\d)\]", name).groups()
+    root = pool.reset()
+    for step in range(20):
+        root["action"] = torch.full((1, 1), math.sin(step))
+        root = pool.step(root)["next"]
+        for _ in range(3):
+            mujoco.mj_step1(model, data)
+            mujoco.mj_subtreeVel(model, data)
+            action = np.float32(math.sin(step))
+            data.ctrl[0] = float(action) + 0.1 * getattr(data, array)[model.body(body).id][int(index)]
+            mujoco.mj_step2(model, data)
+            mujoco.mj_rnePostConstraint(model, data)
+        np.testing.assert_array_equal(root["qpos"][0], data.qpos.astype(np.float32))
+    assert abs(getattr(data, array)[model.body(body).id][int(index)]) > 1e-3
+
+
 def test_expressions_have_pythons_precedence():
     rng = np.random.default_rng(0)
 

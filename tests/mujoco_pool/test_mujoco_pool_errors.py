@@ -1,5 +1,7 @@
 """What bad input gets: words, and a pool that goes on."""
 
+import math
+
 import pytest
 import torch
 from models import ARM
@@ -68,6 +70,12 @@ WRONG = [
     ({"frameskip": 3}, TypeError, "did you mean 'frame_skip'"),
     ({"obs_dtype": torch.float32}, TypeError, "obs_dtype"),
     ({"xml": " "}, ValueError, "xml: expected the path"),
+    ({"kd": 0.5}, ValueError, "kd: only with kp"),
+    ({"kp": 5.0, "control": "action"}, ValueError, "kp: 'control' names neither"),
+    ({"push_body": "world"}, ValueError, "push_body: no force moves 'world'"),
+    ({"unlimited_range": (-math.inf, math.inf)}, ValueError, "unlimited_range: expected two finite"),
+    ({"randomize": ["dof_M0 *= uniform(1, 2)"]}, ValueError, "'dof_M0' of mjModel: MuJoCo derives it"),
+    ({"model_fields": ["geom_rbound:cube"]}, ValueError, "'geom_rbound:cube' of mjModel: MuJoCo derives it"),
     ({"action_delay": 2}, ValueError, "expected 2 elements in a list, got 2"),
     ({"control": "where(action == 0, 1, qpo)"}, ValueError, "'qpo'"),
     ({"control": "where(action != 0, 1, qpo)"}, ValueError, "'qpo'"),

@@ -298,6 +298,39 @@ def test_bodies_that_sleep_do_so_in_restored_states():
             assert torch.equal(own[key], expected[key]), key
 
 
+def test_states_whose_places_in_buffers_cannot_be():
+    """MuJoCo would follow them out of its arrays."""
+    late = """<mujoco><worldbody><body><joint name="h"/><geom size=".1"/></body></worldbody>
+    <actuator><motor joint="h" delay=".03" nsample="40" interp="linear"/></actuator></mujoco>"""
+    pool = MujocoPool(late, 1, observation=["qpos", "history"], dtype=torch.float64)
+    root = pool.step(pool.rand_action(pool.reset()))["next"]
+    (state,) = pool.get_state()
+    pool.set_state(state)
+    buffer = root["history"][0].numpy().tobytes()
+    place = state.index(buffer[:64]) + 8
+    for wrong in (-1.0, 40.0, 0.5, math.nan):
+        forged = state[:place] + struct.pack("d", wrong) + state[place + 8 :]
+        with pytest.raises(ValueError, match="what cannot be"):
+            pool.set_state(forged)
+
+
+def test_a_wrench_of_the_episode_stays_beside_pushes():
+    wrench = torch.arange(1, 7, dtype=torch.float64).repeat(2, 1)
+    pool = make(
+        2,
+        observation=("qpos", "xfrc_applied:lower"),
+        reset=lambda rows, rng: {"xfrc_applied:lower": wrench[rows]},
+        push_body="lower",
+        push_every=(3, 3),
+        push_force=(5, 5),
+        push_steps=1,
+    )
+    rows = pool.rollout(7)["next", "xfrc_applied:lower"] - wrench.unsqueeze(1)
+    pushed = rows[..., :2].norm(dim=-1)
+    assert (rows[..., 2:] == 0).all()
+    assert torch.allclose(pushed, torch.tensor([0.0, 0, 0, 5, 0, 0, 5], dtype=torch.float64).expand(2, 7))
+
+
 def test_states_of_sleepers_that_cannot_be():
     """Each number changed by itself: refused, or an env that goes on."""
     env = sleepers()

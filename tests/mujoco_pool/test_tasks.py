@@ -8,7 +8,7 @@ import torch
 import torchrl.envs.custom.mujoco as torchrl_mujoco
 from comparing import same
 from tensordict import TensorDict
-from torchrl.data import Bounded
+from torchrl.data import Bounded, Unbounded
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import MujocoTask, PoolEnv
@@ -140,6 +140,34 @@ def test_async_steps_show_the_action_and_not_the_control(cls):
 def test_pictures_beside_what_a_method_observes(pixels_only, entries):
     env = Slow(from_pixels=True, pixels_only=pixels_only)
     assert set(env.observation_spec.keys()) == entries
+
+
+def test_all_that_a_class_observes():
+    class Two(MujocoTask):
+        XML_PATH = "hopper.xml"
+
+        def _compute_reward(self, state, action, next_state):
+            return next_state["qpos"][:, 0]
+
+        def _compute_done(self, state, next_state):
+            return torch.zeros(self.num_envs, dtype=torch.bool)
+
+        def _make_obs_spec(self):
+            spec = super()._make_obs_spec()
+            spec["height"] = Unbounded(shape=(self.num_envs, 1))
+            return spec
+
+        def _build_obs_dict(self, state):
+            out = super()._build_obs_dict(state)
+            if self.from_pixels:
+                out["pixels"] = self._render_pixels()
+            return {**out, "height": state["qpos"][:, 1:2].float()}
+
+    assert set(Two(from_pixels=True).observation_spec.keys()) == {"observation", "height", "pixels"}
+    env = Two(num_envs=2)
+    check_env_specs(env)
+    step = env.rollout(3)["next"]
+    assert torch.equal(step["height"], step["observation"][..., 1:2])
 
 
 HOPPER = str(Path(torchrl_mujoco.__file__).parent / "assets" / "hopper.xml")

@@ -222,6 +222,9 @@ class MujocoPool(SingleSimulations):
         assert self._functions.observe is not None
         return self._functions.observe(state)
 
+    def _observed(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
+        return self._make_obs(state)
+
     def _prepare_ctrl(self, action: torch.Tensor) -> torch.Tensor:
         """What the physics gets for an action."""
         return action
@@ -403,7 +406,7 @@ class MujocoPool(SingleSimulations):
         """By name, to give away."""
         entries = {name: state.get(name) for name in self._entries}
         if self._observes:
-            entries.update(observed(self._make_obs(state), state.batch_size[0]))
+            entries.update(observed(self._observed(state), state.batch_size[0]))
         if self._pixels and "pixels" in state:
             entries["pixels"] = state.get("pixels")
         entries.update((name, state.get(name)) for name in self._terms)

@@ -33,9 +33,9 @@ class MujocoTask(MujocoPool):
     """A :class:`MujocoPool` with the arguments, the hooks and the defaults of TorchRL's ``MujocoEnv``.
 
     A class that was written for that one moves over by changing its base: ``_compute_reward``,
-    ``_compute_done``, ``_make_obs``, ``_make_obs_spec``, ``_sample_initial_state``, ``_prepare_ctrl``,
-    ``_patch_xml``, ``_on_reset_all`` and ``_on_reset_mask`` are called as there, all envs at once, and
-    ``self._backend`` has the model's sizes, bounds and ``timestep``.
+    ``_compute_done``, ``_make_obs``, ``_build_obs_dict``, ``_make_obs_spec``, ``_sample_initial_state``,
+    ``_prepare_ctrl``, ``_patch_xml``, ``_on_reset_all`` and ``_on_reset_mask`` are called as there, all envs
+    at once, and ``self._backend`` has the model's sizes, bounds and ``timestep``.
 
     Its state holds ``FIELDS``: what they read of ``mjData``, in double precision. Actions must lie within
     their bounds.
@@ -197,6 +197,18 @@ class MujocoTask(MujocoPool):
         qpos, qvel = state["qpos"].to(self.dtype), state["qvel"].to(self.dtype)
         return torch.cat([qpos[..., self.SKIP_QPOS :], qvel], dim=-1)
 
+    def _build_obs_dict(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
+        """All that is observed, by name; pictures among it are the pool's own."""
+        if self.pixels_only:
+            return {}
+        value = self._make_obs(state)
+        return {"observation": value} if isinstance(value, torch.Tensor) else dict(value.items())
+
+    def _render_pixels(self) -> torch.Tensor:
+        """The latest pictures, which the pool has drawn."""
+        pictures: torch.Tensor = (self._blank_state() if self._state is None else self._state)["pixels"]
+        return pictures
+
     def _make_obs_spec(self) -> Composite:
         shape = (self.num_envs, self._backend.nq - self.SKIP_QPOS + self._backend.nv)
         spec = Unbounded(shape=shape, dtype=self.dtype, device=self.device)
@@ -217,6 +229,9 @@ class MujocoTask(MujocoPool):
     def _on_reset_mask(self, mask: torch.Tensor, tensordict: TensorDictBase | None = None) -> None: ...
 
     # ---- how they are called
+
+    def _observed(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
+        return {name: value for name, value in self._build_obs_dict(state).items() if name != "pixels"}
 
     def _gives_initial_states(self) -> bool:
         return type(self)._sample_initial_state is not MujocoTask._sample_initial_state

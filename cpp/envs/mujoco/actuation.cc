@@ -1,6 +1,7 @@
 #include "actuation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "torchrl_pool/error.h"
@@ -21,8 +22,8 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   if (action_delay[0] < 0 || action_delay[0] > action_delay[1] || action_delay[1] > 10'000) {
     throw InvalidArgument("action_delay: expected least and most simulation steps, from 0 to 10,000");
   }
-  if (!(unlimited_range[0] < unlimited_range[1])) {
-    throw InvalidArgument("unlimited_range: expected the least one first");
+  if (!(unlimited_range[0] < unlimited_range[1]) || !std::isfinite(unlimited_range[1] - unlimited_range[0])) {
+    throw InvalidArgument("unlimited_range: expected two finite numbers, the least one first");
   }
   if (model.nu == 0) throw InvalidArgument("the model has no actuators: nothing could be its action");
   for (const auto& [name, values] : Gains()) {
@@ -32,6 +33,10 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   std::vector<std::string> lines = control;
   if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");
   law = ControlLaw(model, lines);
+  for (const DataField& field : law.derived()) wanted.Add(field.array());
+  if (kp && !law.Reads("kp") && !law.Reads("kd"))
+    throw InvalidArgument("kp: 'control' names neither kp nor kd");
+  if (!kp && kd != std::vector<double>{0.0}) throw InvalidArgument("kd: only with kp");
   for (const auto& [name, values] : gains) {
     if (!law.Reads(name)) throw InvalidArgument("gains: 'control' does not name '" + name + "'");
   }
@@ -121,13 +126,17 @@ void Actuation::Control(std::int64_t substep, const mjModel& model, mjData* data
 
 void Actuation::Advance(std::int64_t substep, const mjModel& model, mjData* data) {
   const bool reads_derived = options_.law.reads_derived();
-  if (reads_derived) mj_step1(&model, data);
+  if (reads_derived) {
+    mj_step1(&model, data);
+    options_.wanted.ComputeMomenta(model, data);
+  }
   Control(substep, model, data);
   if (reads_derived && model.opt.integrator != mjINT_RK4) {
     mj_step2(&model, data);
   } else {
     mj_step(&model, data);  // RK4 has no second part: it derives everything four times, from the first on
   }
+  options_.wanted.ComputeForces(model, data);
 }
 
 }  // namespace torchrl_pool::mujoco

@@ -14,6 +14,7 @@
 #include "torchrl_pool/option.h"
 #include "torchrl_pool/rng.h"
 #include "torchrl_pool/spec.h"
+#include "wanted.h"
 
 namespace torchrl_pool::mujoco {
 
@@ -29,6 +30,7 @@ struct ActuationOptions {
 
   // What Open makes of them.
   ControlLaw law;
+  Wanted wanted;  // by it
 
   template <class Visitor>
   void Visit(Visitor& visit) {
@@ -68,6 +70,8 @@ class Actuation {
   // Begins an episode from this data.
   void Reset(const mjData& data, Rng& rng);
   void Act(const float* action);
+  // What the law reads of an episode's beginning, after mj_forward.
+  void Begin(const mjModel& model, mjData* data) const { options_.wanted.ComputeForces(model, data); }
   // Makes simulation step `substep` of the current step, with its controls.
   void Advance(std::int64_t substep, const mjModel& model, mjData* data);
 

@@ -1,12 +1,15 @@
 // Any model: its physics and what is to be read of it. Rewards are for whoever steps it.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string_view>
 
 #include "actuation.h"
 #include "fields.h"
 #include "gymnasium_env.h"
 #include "pushes.h"
 #include "random_change.h"
+#include "wanted.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
@@ -24,6 +27,16 @@ constexpr const char* kPole = R"(<mujoco>
   <sensor><jointpos name="angle" joint="hinge"/></sensor>
 </mujoco>)";
 
+// Whether mj_setConst computes this array of mjModel.
+bool IsDerived(std::string_view array) {
+  constexpr std::string_view kDerived[] = {
+      "actuator_acc0", "actuator_length0",  "body_invweight0", "body_subtreemass", "bvh_aabb",
+      "cam_mat0",      "cam_pos0",          "cam_poscom0",     "dof_M0",           "dof_invweight0",
+      "dof_length",    "geom_aabb",         "geom_rbound",     "light_dir0",       "light_pos0",
+      "light_poscom0", "tendon_invweight0", "tendon_length0"};
+  return std::find(std::begin(kDerived), std::end(kDerived), array) != std::end(kDerived);
+}
+
 class Mjcf {
  public:
   struct Options : GymnasiumOptions {
@@ -40,7 +53,7 @@ class Mjcf {
     std::vector<RandomChange> draws;
     std::vector<ModelField> changed;  // of the model; empty: all envs share it
     int key = -1;
-    bool needs_forces = false, needs_momenta = false;
+    Wanted wanted;
 
     Options() : GymnasiumOptions(kPole, 1, std::nullopt) {}
 
@@ -72,10 +85,7 @@ class Mjcf {
       push.Open(*model);
       if (observation.empty()) throw InvalidArgument("observation: expected at least one array of mjData");
       for (const std::string& name : observation) {
-        const DataField& field = fields.emplace_back(*model, name);
-        for (const char* array : {"cacc", "cfrc_int", "cfrc_ext"}) needs_forces |= field.array() == array;
-        for (const char* array : {"subtree_linvel", "subtree_angmom"})
-          needs_momenta |= field.array() == array;
+        wanted.Add(fields.emplace_back(*model, name).array());
       }
       for (const std::string& line : randomize) {
         const RandomChange& draw = draws.emplace_back(*model, line);
@@ -88,6 +98,10 @@ class Mjcf {
     void Change(const ModelField& field) {
       if (!field.is_real()) {
         throw InvalidArgument("'" + field.name() + "' of mjModel holds integers, which no reset may change");
+      }
+      if (IsDerived(field.array())) {
+        throw InvalidArgument("'" + field.name() +
+                              "' of mjModel: MuJoCo derives it anew from what it comes from; change that");
       }
       const auto same = [&](const ModelField& other) { return other.name() == field.name(); };
       if (std::none_of(changed.begin(), changed.end(), same)) changed.push_back(field);
@@ -223,10 +237,11 @@ class Mjcf {
     for (const auto& [field, values] : chosen.data) field.Set(data, values.data());
     simulation_.Run([&] {
       mj_forward(model, data);
-      if (options_.fresh) ComputeWanted(model, data);
+      actuation_.Begin(*model, data);
+      if (options_.fresh) ComputeWanted(*model, data);
     });
     actuation_.Reset(*data, rng_);
-    pushes_.Reset(rng_);
+    pushes_.Reset(*data, rng_);
     Write(row);
   }
 
@@ -238,7 +253,7 @@ class Mjcf {
     simulation_.Run([&] {
       for (std::int64_t i = 0; i < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
       if (options_.fresh) mj_forward(model, data);
-      ComputeWanted(model, data);
+      ComputeWanted(*model, data);
     });
     Write(row);
     return {};
@@ -315,10 +330,9 @@ class Mjcf {
     }
   }
 
-  // What MuJoCo computes only where somebody wants it.
-  void ComputeWanted(const mjModel* model, mjData* data) const {
-    if (options_.needs_momenta) mj_subtreeVel(model, data);
-    if (options_.needs_forces) mj_rnePostConstraint(model, data);
+  void ComputeWanted(const mjModel& model, mjData* data) const {
+    options_.wanted.ComputeMomenta(model, data);
+    options_.wanted.ComputeForces(model, data);
   }
 
   void Write(Row& row) const {

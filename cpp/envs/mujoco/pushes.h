@@ -40,7 +40,11 @@ struct PushOptions {
   void Open(const mjModel& model) {
     if (push_force[0] > push_force[1]) throw InvalidArgument("push_force: expected the least one first");
     if (push_every[0] > push_every[1]) throw InvalidArgument("push_every: expected the least one first");
-    if (push_body) body = Find(model, mjOBJ_BODY, *push_body);
+    if (!push_body) return;
+    body = Find(model, mjOBJ_BODY, *push_body);
+    int joined = body;
+    while (joined > 0 && model.body_dofnum[joined] == 0) joined = model.body_parentid[joined];
+    if (joined == 0) throw InvalidArgument("push_body: no force moves '" + *push_body + "'");
   }
 };
 
@@ -49,8 +53,10 @@ class Pushes {
  public:
   explicit Pushes(const PushOptions& options) : options_(options) {}
 
-  void Reset(Rng& rng) {
+  // Begins an episode with the wrench that the body has already, to which pushes are added.
+  void Reset(const mjData& data, Rng& rng) {
     if (options_.body < 0) return;
+    std::copy_n(data.xfrc_applied + 6 * options_.body, 6, wrench_.begin());
     left_ = 0;
     wait_ = Interval(rng);
   }
@@ -66,10 +72,10 @@ class Pushes {
     }
     --wait_;
     double* const wrench = data->xfrc_applied + 6 * options_.body;
-    std::fill_n(wrench, 6, 0.0);
+    std::copy(wrench_.begin(), wrench_.end(), wrench);
     if (left_ == 0) return;
     --left_;
-    std::copy(force_.begin(), force_.end(), wrench);
+    for (std::size_t i = 0; i < force_.size(); ++i) wrench[i] += force_[i];
   }
 
   template <class Visitor>
@@ -77,6 +83,7 @@ class Pushes {
     visit.Bounded(left_, 0, options_.push_steps);
     visit.Bounded(wait_, 0, options_.push_every[1]);
     visit(force_);
+    visit(wrench_);
   }
 
  private:
@@ -87,6 +94,7 @@ class Pushes {
   const PushOptions& options_;
   std::int64_t left_ = 0, wait_ = 0;  // steps of this push; steps until the next
   std::array<double, 2> force_{};
+  std::array<double, 6> wrench_{};  // the episode's own
 };
 
 }  // namespace torchrl_pool::mujoco

@@ -1,6 +1,7 @@
 #include "simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "sleep.h"
@@ -14,6 +15,24 @@ mjData* MakeData(const mjModel& model) {
   Protect([&] { data = mj_makeData(&model); });
   if (!data) throw std::bad_alloc();
   return data;
+}
+
+// The places in buffers of delayed controls and sensors, which MuJoCo would follow out of its arrays.
+void CheckHistory(const mjModel& model, const std::vector<double>& state) {
+  if (model.nhistory == 0) return;
+  std::vector<double> history(static_cast<std::size_t>(model.nhistory));
+  mj_extractState(&model, state.data(), mjSTATE_INTEGRATION, history.data(), mjSTATE_HISTORY);
+  const auto check = [&](int count, const int* sizes, const int* addresses) {
+    for (int i = 0; i < count; ++i) {
+      const int samples = sizes[2 * i];
+      if (samples == 0) continue;
+      const double place = history[static_cast<std::size_t>(addresses[i]) + 1];  // the user's number is first
+      if (!(place >= 0 && place < samples) || place != std::floor(place))
+        throw InvalidArgument("the saved state holds what cannot be");
+    }
+  };
+  check(model.nactuator, model.actuator_history, model.actuator_historyadr);
+  check(model.nsensor, model.sensor_history, model.sensor_historyadr);
 }
 
 }  // namespace
@@ -70,6 +89,7 @@ void Simulation::Restore(const std::vector<double>& state) {
   if (state.size() != size + SleepSize(*model_)) throw InvalidArgument("the saved state is of another model");
   const std::span<const double> sleep = std::span(state).subspan(size);
   CheckSleep(*model_, sleep);
+  CheckHistory(*model_, state);
   Restart([&] {
     mj_resetData(&model(), data_.get());
     mj_setState(&model(), data_.get(), state.data(), mjSTATE_INTEGRATION);
