@@ -13,6 +13,7 @@ from launched import open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool.workers.worker import report_of
 
 NUM_ENVS = 4
 SICK = 2  # the env with the script
@@ -392,3 +393,69 @@ def test_idle_pools_use_no_processor():
     time.sleep(1.0)
     assert used() - before <= 5  # hundredths of a second
     pool.close()
+
+
+def raised(error, note=""):
+    try:
+        if note:
+            error.add_note(note)
+        raise error
+    except BaseException as caught:
+        return report_of(caught).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        (raised(ValueError("the cart broke"), "see the manual"), "ValueError: the cart broke"),
+        (raised(ExceptionGroup("two", [ValueError("a"), ValueError("b")])), "ExceptionGroup: two (2 sub"),
+        (raised(ValueError("before\0after")), r"ValueError: before\x00after"),
+        (raised(ValueError("one\ntwo")), "ValueError: one"),
+        (raised(SyntaxError("wrong", ("file.py", 3, 1, "a b"))), "SyntaxError: wrong"),
+        (raised(ValueError("x" * 5_000_000)), "ValueError: xxx"),
+    ],
+)
+def test_first_lines_of_failures(lines, first):
+    assert lines[0].startswith(first)
+    assert lines[2] == "Traceback (most recent call last):" or "Exception Group" in lines[2]
+    assert len("\n".join(lines).encode()) < 16_384
+
+
+@pytest.mark.parametrize(
+    ("value", "report"),
+    [
+        (2.5, r"entry 'score': expected int64 \[\], got float"),
+        (1 << 70, r"entry 'score': expected int64 \[\], got a number that is too large"),
+        (None, None),
+    ],
+)
+def test_infos_that_change_their_kind(make_pool, value, report):
+    class Scored(Sampled):
+        def step(self, action):
+            *step, _ = super().step(action)
+            self.score = getattr(self, "score", 0) + 1
+            return (*step, {"score": 1 if self.score < 3 else value})
+
+    pool = PoolEnv(Scored, 1, num_workers=0, info_keys=["score"])
+    if report is None:
+        assert (
+            pool.rollout(4, break_when_any_done=False)["next", "score"] == torch.tensor([1, 0, 0, 0])
+        ).all()
+    else:
+        with pytest.raises(EnvFailure, match=report):
+            pool.rollout(4, break_when_any_done=False)
+    pool.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [("winner", "or it was None; there is 'deep/x'"), ("deep", "a dict; in it there is 'deep/x'")],
+)
+def test_info_keys_that_cannot_be(key, message):
+    class Telling(Sampled):
+        def step(self, action):
+            *step, _ = super().step(action)
+            return (*step, {"winner": None, "deep": {"x": 1}})
+
+    with pytest.raises(EnvFailure, match=message):
+        PoolEnv(Telling, 1, num_workers=0, info_keys=[key])

@@ -16,7 +16,7 @@ from torchrl.objectives import DistributionalDQNLoss, DQNLoss
 
 from torchrl_pool.examples.dqn_settings import FOR_FAMILY, PRESETS, Config
 from torchrl_pool.examples.envs import pool_of
-from torchrl_pool.examples.networks import ToFloat, nature_cnn, states_of
+from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
 from torchrl_pool.examples.off_policy import OffPolicyTraining
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.settings import layer_sizes
@@ -84,11 +84,11 @@ class DQNTraining(OffPolicyTraining[Config]):
 def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
     """From observations to numbers of actions."""
     units = layer_sizes(hidden)
-    if observed.dtype is torch.uint8:
+    if is_picture(observed):
         return nn.Sequential(nature_cnn(observed.shape[0], units[0]), nn.Linear(units[0], num_values))
-    states = [] if observed.dtype.is_floating_point else states_of(observed)
-    layers = MLP(sum(states) or observed.shape[-1], num_values, num_cells=units, activation_class=nn.ReLU)
-    return nn.Sequential(ToFloat(states), layers) if states else layers
+    vectors, size = vectors_of(observed)
+    layers = MLP(size, num_values, num_cells=units, activation_class=nn.ReLU)
+    return nn.Sequential(*vectors, layers) if vectors else layers
 
 
 PROGRAM = Program(

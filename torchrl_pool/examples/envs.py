@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torchrl.data import Categorical
 from torchrl.envs import (
     ClipTransform,
     Compose,
@@ -56,20 +58,51 @@ def make_env(
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
+    check_entries(pool, info_keys)
     transforms: list[Any] = []
     observation = pool.observation_spec["observation"]
     if settings.normalize_observations:
+        if not observation.dtype.is_floating_point:
+            raise ValueError(
+                f"--normalize-observations: expected floating-point observations, got {observation.dtype}"
+            )
         normaliser = frozen or VecNormV2(["observation"], decay=1.0, eps=1e-4, reduce_batch_dims=True)
         transforms += [normaliser, ClipTransform(["observation"], low=-10.0, high=10.0)]
     if observation.dtype is torch.float64:
         transforms.append(DoubleToFloat(in_keys=["observation"]))
-    if pool.reward_spec.dtype is torch.float64:
-        transforms.append(DoubleToFloat(in_keys=["reward"], in_keys_inv=["action"]))
+    rewards, actions = (
+        [key] if spec.dtype is torch.float64 else []
+        for key, spec in (("reward", pool.reward_spec), ("action", pool.action_spec))
+    )
+    if rewards or actions:
+        transforms.append(DoubleToFloat(in_keys=rewards, in_keys_inv=actions))
     if settings.sign_rewards:  # episode_reward, which the executor adds up, stays the game's
         transforms.append(SignTransform(in_keys=["reward"]))
     if pool.action_spec.dtype.is_floating_point and settings.clips_actions:
         transforms.append(clip_actions(pool))
     return fuse(TransformedEnv(pool, Compose(*transforms))) if transforms else pool
+
+
+def check_entries(pool: PoolEnv, info_keys: Sequence[str]) -> None:
+    """Raises ValueError: the networks of the training programs have no use for such a task."""
+    names = [
+        key if isinstance(key, str) else "/".join(key)
+        for key in pool.observation_spec.keys(True, True)
+        if key not in info_keys
+    ]
+    if "observation" not in names:
+        raise ValueError(f"--task: expected an entry 'observation', got {', '.join(map(repr, names))}")
+    observation = pool.observation_spec_unbatched["observation"]
+    shape = list(observation.shape)
+    if observation.dtype is torch.uint8 and len(shape) > 1 and shape[1:] != [84, 84]:
+        raise ValueError(f"--task: expected pictures [channels, 84, 84], got {shape}")
+    actions = pool.action_spec_unbatched
+    is_choice = isinstance(actions, Categorical) and not actions.shape
+    if not is_choice and not (actions.dtype.is_floating_point and len(actions.shape) == 1):
+        raise ValueError(
+            f"--task: expected one with Discrete actions, or vectors of floats, got {type(actions).__name__} "
+            f"{list(actions.shape)} of {actions.dtype}"
+        )
 
 
 def clip_actions(pool: PoolEnv) -> ClipTransform:

@@ -16,6 +16,7 @@ from tensordict.nn import (
 )
 from torch import nn
 from torchrl.data import Categorical as CategoricalSpec
+from torchrl.data import MultiCategorical, TensorSpec
 from torchrl.envs import EnvBase
 from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
 
@@ -135,17 +136,17 @@ def actor_and_critic(
     is_discrete = isinstance(actions, CategoricalSpec)
     out_features = actions.space.n if is_discrete else actions.shape[-1]
     trunk: list[TensorDictModuleBase] = []
-    if spec.dtype is torch.uint8:
+    needs_cast: list[nn.Module] = []
+    if is_picture(spec):
         network = pictures(spec.shape[0])
         features = network[-2]  # before its activation
         assert isinstance(features, nn.Linear)
         trunk = [TensorDictModule(network, ["observation"], ["features"])]
-        in_key, needs_cast, sizes = "features", [], [features.out_features]
+        in_key, sizes = "features", [features.out_features]
     else:
         in_key = "observation"
-        states = [] if spec.dtype.is_floating_point else states_of(spec)
-        needs_cast = [ToFloat(states)] if states else []
-        sizes = [sum(states) or spec.shape[-1], *layer_sizes(hidden)]
+        needs_cast, size = vectors_of(spec)
+        sizes = [size, *layer_sizes(hidden)]
     if memory is not None:
         if len(sizes) > 1:
             layers = nn.Sequential(*needs_cast, *mlp(sizes, nn.Tanh, 2**0.5), nn.Tanh())
@@ -164,7 +165,7 @@ def actor_and_critic(
         if policy == "tanh-normal":
             bounds = {"low": actions.space.low, "high": actions.space.high}
             draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
-    scored = scored or is_discrete or spec.dtype is torch.uint8 or memory is not None
+    scored = scored or is_discrete or is_picture(spec) or memory is not None
     head = TensorDictModule(policy_network, [in_key], parameters)
     actor = ProbabilisticActor(
         TensorDictSequential(*trunk, head) if trunk else head,
@@ -177,6 +178,31 @@ def actor_and_critic(
     return actor, TensorDictSequential(*trunk, value) if trunk else value
 
 
-def states_of(spec: Any) -> list[int]:
-    """How many values each number of an observation of a toy text can have."""
-    return [box.n for box in getattr(spec.space, "boxes", [spec.space])]
+class AsVector(nn.Module):
+    """Observations of any shape and dtype as vectors of floats.
+
+    Args:
+        ndim: how many dimensions an observation has.
+    """
+
+    def __init__(self, ndim: int) -> None:
+        super().__init__()
+        self.ndim = ndim
+
+    def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        return (observation.flatten(-self.ndim) if self.ndim > 1 else observation).float()
+
+
+def vectors_of(spec: TensorSpec) -> tuple[list[nn.Module], int]:
+    """What makes vectors of observations that are no pictures, and how long these are."""
+    is_choice = isinstance(spec, CategoricalSpec) and not spec.shape
+    if is_choice or isinstance(spec, MultiCategorical):
+        states = [box.n for box in getattr(spec.space, "boxes", [spec.space])]
+        return [ToFloat(states)], sum(states)
+    needs_none = spec.dtype.is_floating_point and len(spec.shape) == 1
+    return [] if needs_none else [AsVector(len(spec.shape))], spec.shape.numel()
+
+
+def is_picture(spec: TensorSpec) -> bool:
+    """Whether observations go through convolutions."""
+    return spec.dtype is torch.uint8 and len(spec.shape) == 3

@@ -36,7 +36,12 @@ class SACTraining(OffPolicyTraining[Config]):
         actions = pool.action_spec_unbatched
         if not actions.dtype.is_floating_point:
             raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
-        observed = pool.observation_spec_unbatched["observation"].shape[-1]
+        if not (actions.space.high.float() - actions.space.low.float()).isfinite().all():
+            raise ValueError(f"--task: expected one with bounded actions, got {config.task}")
+        spec = pool.observation_spec_unbatched["observation"]
+        if not spec.dtype.is_floating_point or len(spec.shape) != 1:
+            raise ValueError(f"--task: expected observations that are vectors of floats, got {config.task}")
+        observed = spec.shape[-1]
         layers = {"num_cells": layer_sizes(config.hidden), "activation_class": nn.ReLU}
         size = actions.shape[-1]
         network = nn.Sequential(MLP(observed, 2 * size, **layers), LocAndScale())
