@@ -98,16 +98,17 @@ def test_a_planted_learning_rate_is_found(make):
     assert any(row["parent"] == 2 and row["policy"] != 2 for row in history)
 
 
-def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(make):
-    whole = make()
+@pytest.mark.parametrize("settings", [{}, {"kl_target": 1e-9}], ids=["plain", "adapted learning rates"])
+def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(make, settings):
+    whole = make(**settings)
     expected = finish(whole)
-    assert all(map(torch.equal, expected, finish(make())))
-    first = make()
+    assert all(map(torch.equal, expected, finish(make(**settings))))
+    first = make(**settings)
     for _ in range(3):
         first.iterate()
     state = first.state_dict()
     torch.rand(5)
-    second = make()
+    second = make(**settings)
     second.load_state_dict(state)
     assert all(map(torch.equal, expected, finish(second)))
     assert second._history == whole._history

@@ -160,8 +160,8 @@ class Population(Training[Any]):
                     f"{flag(name)}: expected {began_with}, as the population began, whose exchanges change it"
                 )
         for one, saved in zip(self.members, state["members"], strict=True):
-            one.load_state_dict(saved["state"])
             one.set(**saved["hyperparameters"])
+            one.load_state_dict(saved["state"])  # last: its learning rate may be an adapted one
         self._history = [dict(row) for row in state["history"]]
         version, internal, gauss = state["random"]
         self._random.setstate((version, tuple(internal), gauss))
