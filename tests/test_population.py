@@ -41,7 +41,7 @@ def finish(population):
 
 
 def test_the_worst_go_on_from_the_best():
-    exchange = Exchange(1.0, random.Random(0))
+    exchange = Exchange(1.0, random.Random(0), Config)
     for _ in range(20):
         parents = exchange.parents([5.0, 100.0, 60.0, 1.0, 99.0, 50.0, 70.0, 40.0, 30.0, 20.0])
         assert all(parents[i] in (1, 4, 6) for i in (0, 3, 9))
@@ -52,11 +52,20 @@ def test_the_worst_go_on_from_the_best():
 
 
 def test_mutations_are_small_and_as_frequent_as_asked():
-    exchange = Exchange(0.25, random.Random(0))
+    exchange = Exchange(0.25, random.Random(0), Config)
     factors = [exchange.mutated({"learning_rate": 2.0})["learning_rate"] / 2 for _ in range(2000)]
     assert sum(factor != 1 for factor in factors) == pytest.approx(500, abs=80)
     assert all(factor == 1 or 1.1 <= max(factor, 1 / factor) <= 1.5 for factor in factors)
     assert exchange.mutated({"entropy_coef": 0.0}) == {"entropy_coef": 0.0}
+
+
+def test_mutations_stay_within_the_limits_of_settings():
+    exchange, values = Exchange(1.0, random.Random(0), Config), {"clip_epsilon": 0.9}
+    seen = []
+    for _ in range(200):
+        values = exchange.mutated(values)
+        seen.append(values["clip_epsilon"])
+    assert 0 < min(seen) < max(seen) < 1
 
 
 def test_a_member_becomes_another_one(make):
@@ -82,6 +91,14 @@ def test_hyperparameters_take_effect(make):
     assert torch.equal(before, member.update.state_dict()["parameters"])
     loss = member.loss
     assert (loss.entropy_coeff, loss.clip_epsilon, loss.critic_coeff) == pytest.approx((0.5, 0.3, 2.0))
+
+
+@pytest.mark.parametrize("clip_value", [True, False])
+def test_clipped_values_move_as_far_as_probabilities(make, clip_value):
+    member = make(clip_value=clip_value).members[0]
+    member.set(clip_epsilon=0.3)
+    found = member.loss.clip_value
+    assert found == pytest.approx(0.3) if clip_value else found is None
 
 
 def test_a_planted_learning_rate_is_found(make):

@@ -221,6 +221,16 @@ def test_the_learning_rate_follows_the_kl_divergence(target, rates, tmp_path):
     training.close()
 
 
+def test_the_clip_range_of_values_falls_with_that_of_probabilities(tmp_path):
+    size = {"num_envs": 2, "frames_per_batch": 16, "minibatch_size": 16, "epochs": 1, "total_frames": 32}
+    training = PPOTraining(Config(**size, clip_value=True, anneal_clip_epsilon=True), tmp_path)
+    for expected in (0.2, 0.1):
+        training.iterate()
+        loss = training.loss
+        assert (loss.clip_epsilon.item(), loss.clip_value.item()) == pytest.approx((expected, expected))
+    training.close()
+
+
 @pytest.mark.parametrize("task", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4", "Pendulum-v1", "Humanoid-v5"])
 def test_other_spaces(task, tmp_path):
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)

@@ -126,7 +126,7 @@ class APPOTraining(PPOTraining):
         """Changes what may change while it learns: see :data:`~torchrl_pool.examples.population.MUTATED`."""
         self.config = replace(self.config, **hyperparameters)
         self.loss.entropy_coeff.fill_(self.config.entropy_coef)
-        self.loss.clip_epsilon.fill_(self.config.clip_epsilon)
+        self.set_clip_epsilon(self.config.clip_epsilon)
         self.loss.critic_coeff.fill_(self.config.value_coef)
         self.update.optimizer.param_groups[0]["lr"] = self.config.learning_rate
 

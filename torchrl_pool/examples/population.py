@@ -9,7 +9,7 @@ import csv
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torchrl.envs import EnvBase
 
 from torchrl_pool.examples.program import Training
-from torchrl_pool.examples.settings import flag
+from torchrl_pool.examples.settings import Settings, flag, is_allowed
 from torchrl_pool.examples.training_run import Row
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
@@ -33,9 +33,11 @@ class Exchange:
     Args:
         mutation_rate: probability that a hyper-parameter changes.
         random: what is drawn from.
+        settings: the class whose fields say between which limits hyper-parameters are.
 
     Examples:
-        >>> exchange = Exchange(mutation_rate=1.0, random=random.Random(0))
+        >>> from torchrl_pool.examples.appo_settings import Config
+        >>> exchange = Exchange(mutation_rate=1.0, random=random.Random(0), settings=Config)
         >>> exchange.parents([10.0, 200.0, 150.0, 190.0])
         [1, 1, 1, 3]
         >>> factor = exchange.mutated({"learning_rate": 1.0})["learning_rate"]
@@ -45,6 +47,7 @@ class Exchange:
 
     mutation_rate: float
     random: random.Random
+    settings: type[Settings]
 
     def parents(self, returns: Sequence[float]) -> list[int]:
         """Of each policy the one that it goes on from: itself, or one of the best for one of the worst."""
@@ -59,13 +62,15 @@ class Exchange:
         return parents
 
     def mutated(self, hyperparameters: dict[str, float]) -> dict[str, float]:
-        """Some of them 1.1 to 1.5 times as large or as small."""
-        return {
-            name: value * self.random.uniform(1.1, 1.5) ** self.random.choice((-1, 1))
-            if self.random.random() < self.mutation_rate
-            else value
-            for name, value in hyperparameters.items()
-        }
+        """Some of them 1.1 to 1.5 times as large or as small, but for those that would pass their limits."""
+        return {name: self._mutated(name, value) for name, value in hyperparameters.items()}
+
+    def _mutated(self, name: str, value: float) -> float:
+        if self.random.random() >= self.mutation_rate:
+            return value
+        changed = value * self.random.uniform(1.1, 1.5) ** self.random.choice((-1, 1))
+        field = next(one for one in fields(self.settings) if one.name == name)
+        return changed if is_allowed(field, changed) else value
 
 
 class Population(Training[Any]):
@@ -96,10 +101,10 @@ class Population(Training[Any]):
         for one in self.members:
             one.clock = self.clock
         self._random = random.Random(config.seed)
-        self._exchange = Exchange(config.mutation_rate, self._random)
+        self._exchange = Exchange(config.mutation_rate, self._random, type(config))
         self._history: list[Row] = []
         for one in self.members[1:]:
-            one.set(**Exchange(1.0, self._random).mutated(hyperparameters_of(one)))
+            one.set(**replace(self._exchange, mutation_rate=1.0).mutated(hyperparameters_of(one)))
 
     @property
     def best(self) -> Any:

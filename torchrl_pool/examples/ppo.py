@@ -99,7 +99,13 @@ class PPOTraining(ActorTraining[Config]):
         if config.anneal_learning_rate:
             self.update.optimizer.param_groups[0]["lr"] = config.learning_rate * left
         if config.anneal_clip_epsilon:
-            self.loss.clip_epsilon.fill_(config.clip_epsilon * left)
+            self.set_clip_epsilon(config.clip_epsilon * left)
+
+    def set_clip_epsilon(self, epsilon: float) -> None:
+        """Sets how far probabilities may move in an update, and values where they are clipped, too."""
+        self.loss.clip_epsilon.fill_(epsilon)
+        if self.config.clip_value:
+            self.loss.clip_value.fill_(epsilon)
 
     def _adapt(self, kl: float) -> None:
         """Moves the learning rate where a batch took the policy too far, or not far, as rl_games does."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Self
 
 LIMITS = {
@@ -25,6 +25,16 @@ def option(default: Any, help: str, **more: Any) -> Any:
             began with.
     """
     return field(default=default, metadata={"help": help, **more})
+
+
+def limits_of(one: Field[Any]) -> list[tuple[str, Callable[[Any, Any], bool], Any]]:
+    """A field's limits: in words, how a value is compared, and with what."""
+    return [(*LIMITS[name], one.metadata[name]) for name in LIMITS if name in one.metadata]
+
+
+def is_allowed(one: Field[Any], value: Any) -> bool:
+    """Whether a value is within a field's limits."""
+    return all(holds(value, limit) for _, holds, limit in limits_of(one))
 
 
 def flag(name: str) -> str:
@@ -82,9 +92,8 @@ class Settings:
         """Refuses settings that cannot be, before anything is built."""
         for one in fields(self):
             value = getattr(self, one.name)
-            limits = [(*LIMITS[name], one.metadata[name]) for name in LIMITS if name in one.metadata]
-            if not all(holds(value, limit) for _, holds, limit in limits):
-                expected = " and ".join(f"{words} {limit}" for words, _, limit in limits)
+            if not is_allowed(one, value):
+                expected = " and ".join(f"{words} {limit}" for words, _, limit in limits_of(one))
                 raise ValueError(f"{flag(one.name)}: expected {expected}, got {value}")
 
     def resumed_with(self, given: Mapping[str, Any]) -> Self:
