@@ -131,6 +131,15 @@ def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(make, se
     assert second._history == whole._history
 
 
+def test_its_iterations_are_those_that_are_timed(make):
+    population = make()
+    population.iterate()
+    assert not population.clock.seconds  # all members' first batches warm up
+    population.iterate()
+    population.iterate()
+    assert population.clock.timings()["iterations"] == 2
+
+
 def test_the_program_leaves_the_hyperparameters_over_time(tmp_path):
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if value is not False]
     arguments = [one for one in arguments if not one.endswith("=True")]

@@ -101,8 +101,8 @@ class APPOTraining(PPOTraining):
         actor = self.make_actor(0, frames, double_buffered=config.double_buffered)
         return BoundedActor(actor, policy, max_lag=config.max_lag, refreshes=config.refreshes)
 
-    def iterate(self) -> None:
-        super().iterate()
+    def make_iteration(self) -> None:
+        super().make_iteration()
         self.actors.finish(self.iteration)
 
     def advance(self) -> Row:

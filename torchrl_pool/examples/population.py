@@ -120,7 +120,7 @@ class Population(Training[Any]):
         """An iteration of every policy, and the exchange where it is due."""
         due = self.members[0].frames // self.config.exchange_frames
         for one in self.members:
-            one.iterate()
+            one.make_iteration()
         if self.members[0].frames // self.config.exchange_frames > due:
             with self.clock.timed("other"):
                 self._make_exchange()

@@ -77,6 +77,11 @@ class Training(ABC, Generic[S]):
 
     def iterate(self) -> None:
         """Collects a batch, learns, and adds a row to the curve."""
+        self.make_iteration()
+        self.clock.end_iteration()
+
+    def make_iteration(self) -> None:
+        """What :meth:`iterate` does, as a part of an iteration of whoever owns the clock."""
         start = time.perf_counter()
         figures = self.advance()
         self.iteration += 1
@@ -89,7 +94,6 @@ class Training(ABC, Generic[S]):
         }
         with self.clock.timed("other"):
             self.curve.add({**speed, **figures})
-        self.clock.end_iteration()
 
     @abstractmethod
     def advance(self) -> Row:
