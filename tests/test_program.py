@@ -1,5 +1,7 @@
 """The command lines of the training programs: what cannot be is refused at once, and leaves nothing."""
 
+import json
+
 import pytest
 import torch
 
@@ -166,5 +168,16 @@ def test_what_was_not_timed_is_not_shown():
     clock.add("collecting", 1.0)
     clock.end_iteration()
     assert "env steps" not in clock.summary()
+    assert set(clock.timings()) == {"iterations", "collecting", "training"}
+    clock.times_steps = True
     clock.add("env_step", 0.5)
     assert "env steps" in clock.summary()
+    assert clock.timings()["inference"] == 0.5
+
+
+@pytest.mark.parametrize("options", [[], ["--parallel"]])
+def test_steps_are_timed_where_the_learner_waits_for_them(options, tmp_path):
+    path = tmp_path / "timings.json"
+    run = [*options, "--output", str(tmp_path), "--evaluate", "0", "--timings", str(path)]
+    assert sac.PROGRAM.main([*SAC, *run]) == 0
+    assert ("env_step" in json.loads(path.read_text())) == (not options)

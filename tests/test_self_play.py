@@ -1,5 +1,7 @@
 """Self-play: the race for coins, the opponents, what is learned, and how it goes on."""
 
+import time
+
 import pytest
 import torch
 
@@ -100,6 +102,15 @@ def test_a_resumed_training_ends_with_the_same_weights(make):
     second = make(**SMALL, snapshot_every=1, test_every=2)
     second.load_state_dict(state)
     assert torch.equal(whole, finish(second))
+
+
+def test_steps_of_training_are_timed_and_tests_are_neither_collecting_nor_training(make):
+    training = make(**SMALL, test_every=1)
+    training.test = lambda: time.sleep(0.1) or 0.0
+    finish(training)
+    timings, seconds = training.clock.timings(), training.clock.seconds
+    assert 0 < timings["env_step"] < timings["collecting"]
+    assert seconds["other"] > 0.1 * timings["iterations"]
 
 
 def test_the_program_trains_and_evaluates(tmp_path, capsys):

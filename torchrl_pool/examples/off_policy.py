@@ -67,7 +67,8 @@ class OffPolicyTraining(Training[C]):
         )
         self.columns: list[torch.Tensor] = []
         self.losses = dict.fromkeys(self.update.names, math.nan)
-        time_steps(pool_of(self.env), self.clock)
+        if not config.parallel:  # else envs step while the learner learns
+            time_steps(pool_of(self.env), self.clock)
 
     @abstractmethod
     def build(self) -> nn.Module:

@@ -22,11 +22,12 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import PoolCollector, build_plugin
 from torchrl_pool.examples import ppo_settings
 from torchrl_pool.examples.actors import Actors, Synchronous
+from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.networks import mlp
 from torchrl_pool.examples.ppo import PPOTraining
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.settings import option
-from torchrl_pool.examples.training_run import Row, evaluate
+from torchrl_pool.examples.training_run import Row, evaluate, time_steps
 from torchrl_pool.training import flatten_parameters
 
 
@@ -114,6 +115,7 @@ class SelfPlayTraining(PPOTraining):
         other = self._player(self.env, "opponent_", "opponent_action")
         self._other = flatten_parameters(other.parameters())
         frames = self.config.num_envs * steps
+        time_steps(pool_of(self.env), self.clock)
         both = match(policy, other)
         return Synchronous(PoolCollector(self.env, both, frames_per_batch=frames, total_frames=-1), policy)
 
@@ -135,7 +137,8 @@ class SelfPlayTraining(PPOTraining):
         if (self.iteration + 1) % config.snapshot_every == 0:
             self._opponents = [*self._opponents, self.actors.weights()][-config.opponents :]
         if self.iteration % config.test_every == 0:
-            self._against_fixed = self.test()
+            with self.clock.timed("other"):
+                self._against_fixed = self.test()
         return {**figures, "opponents": len(self._opponents), "against_fixed": self._against_fixed}
 
     def test(self, episodes: int = 64) -> float:

@@ -44,7 +44,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.iterations = 0
+        self.iterations, self.times_steps = 0, False
         self._is_first = True
 
     @contextmanager
@@ -65,28 +65,28 @@ class Clock:
         self._is_first = False
 
     def timings(self) -> dict[str, float]:
-        """Iterations, and the seconds of all of them together: ``inference`` is collecting but stepping."""
-        seconds = self.seconds
+        """Iterations, and the seconds of all of them together.
+
+        Where env steps are timed, ``inference`` is collecting but stepping.
+        """
+        collecting, stepping = self.seconds["collecting"], self.seconds["env_step"]
+        parts = {"env_step": stepping, "inference": max(collecting - stepping, 0.0)}
         return {
             "iterations": self.iterations,
-            "collecting": seconds["collecting"],
-            "env_step": seconds["env_step"],
-            "inference": max(seconds["collecting"] - seconds["env_step"], 0.0),
-            "training": seconds["training"],
+            "collecting": collecting,
+            **(parts if self.times_steps else {}),
+            "training": self.seconds["training"],
         }
 
     def summary(self) -> str:
         """Where the time went, in a line for each part."""
         if not self.iterations:
             return "Where the time went is not told: there was one iteration, which warms up."
-        timings = self.timings()
-        count, total = self.iterations, sum(self.seconds.values()) - self.seconds["env_step"]
+        parts = self.timings()
+        count, total = parts.pop("iterations"), sum(self.seconds.values()) - self.seconds["env_step"]
         lines = [f"Where the time of {self.iterations} iterations went (the first one apart):"]
         names = {"env_step": "  env steps", "inference": "  policy and storing", "collecting": "collecting"}
-        parts = {name: timings[name] for name in ("collecting", "env_step", "inference", "training")}
-        if not timings["env_step"]:  # actors step beside the learner: what it sees is how long it waits
-            del parts["env_step"], parts["inference"]
-        parts["other"] = total - timings["collecting"] - timings["training"]
+        parts["other"] = total - parts["collecting"] - parts["training"]
         for name, seconds in parts.items():
             share = seconds / total if total else 0.0
             each = f"{seconds / count * 1e3:10.1f} ms each"
@@ -114,7 +114,8 @@ class _TimedPool:
 
 
 def time_steps(env: PoolEnv, clock: Clock) -> None:
-    """Adds what a pool's executor takes to ``"env_step"``."""
+    """Adds what a pool's executor takes to ``"env_step"``, where the learner waits for it."""
+    clock.times_steps = True
     running = env._running
     timed: dict[int, _TimedPool] = {}
 
