@@ -5,6 +5,7 @@ import json
 import signal
 import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,6 +23,7 @@ from torchrl_pool.examples.training_run import (
     StopRequest,
     evaluate,
     load_checkpoint,
+    padded_to_even,
     record_video,
     save_checkpoint,
 )
@@ -194,6 +196,45 @@ def test_a_video_shows_an_episode(task, tmp_path):
     assert frames[0].shape[:2] == (400, 600)
     env.close()
     training.close()
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1", "Blackjack-v1"])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch):
+    imageio = pytest.importorskip("imageio.v2")
+    training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    env = training.evaluation_env(num_envs, films=True)
+    films, steps = [], []
+    monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: films.append(pictures))
+    _, is_whole = record_video(env, lambda root: steps.append(training.actor(root)) or steps[-1], tmp_path)
+    assert is_whole
+    assert len(films[0]) == len(steps) + 1
+    assert (films[0][-1] != films[0][-2]).any()
+    env.close()
+    training.close()
+
+
+@pytest.mark.parametrize(("task", "shape"), [("CartPole-v1", (400, 600)), ("ALE/Pong-v5", (210, 160))])
+def test_an_mp4_has_the_size_of_its_pictures(task, shape, tmp_path, caplog):
+    pytest.importorskip("imageio_ffmpeg")
+    imageio = pytest.importorskip("imageio.v2")
+    training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    env = training.evaluation_env(1, films=True)
+    path, _ = record_video(env, training.actor, tmp_path / "video", max_frames=3)
+    assert path.suffix == ".mp4"
+    assert imageio.mimread(path)[0].shape[:2] == shape
+    assert not caplog.records
+    env.close()
+    training.close()
+
+
+def test_pictures_of_odd_sizes_are_padded():
+    picture = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
+    padded = padded_to_even(picture)
+    assert padded.shape == (6, 8, 3)
+    assert (padded[:5, :7] == picture).all()
+    assert (padded[5, :7] == picture[4]).all()
+    assert padded_to_even(padded).shape == padded.shape
 
 
 @pytest.mark.parametrize("preset", PRESETS)

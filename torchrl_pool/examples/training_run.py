@@ -16,7 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
@@ -355,7 +357,7 @@ def record_video(
     max_frames: int = 500,
     frames_per_second: int = 30,
 ) -> tuple[Path, bool]:
-    """Films an episode of the first env.
+    """Films an episode of the first env, with how it begins and how it ends.
 
     Returns:
         The file, an mp4 or without imageio-ffmpeg a gif, and whether the episode ends there.
@@ -363,20 +365,29 @@ def record_video(
     import imageio.v2 as imageio
 
     pool = pool_of(env)
-    pictures: list[Any] = []
     is_whole = False
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         root = env.reset()
-        for _ in range(max_frames):
-            pictures.append(pool.render(0)[0].numpy())
-            step, root = env.step_and_maybe_reset(policy(root))
+        pictures: list[Any] = [pool.render(0)[0].numpy()]
+        while len(pictures) < max_frames and not is_whole:
+            step = env.step(policy(root))
+            pictures.append(pool.render(0)[0].numpy())  # before the reset: the last one shows the end
             is_whole = bool(step["next", "done"][0])
-            if is_whole:
-                break
+            root = env.maybe_reset(env.step_mdp(step))
     if importlib.util.find_spec("imageio_ffmpeg") is not None:
         path = path.with_suffix(".mp4")
-        imageio.mimsave(path, pictures, fps=frames_per_second)
+        even: list[Any] = [padded_to_even(picture) for picture in pictures]
+        imageio.mimsave(path, even, fps=frames_per_second, macro_block_size=2)  # 16 would stretch them
     else:
         path = path.with_suffix(".gif")
         imageio.mimsave(path, pictures, duration=1000 / frames_per_second, loop=0)
     return path, is_whole
+
+
+def padded_to_even(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A picture ``[H, W, 3]`` whose last row and column are there twice where their numbers are odd.
+
+    The usual colours of an mp4 are of two by two pixels.
+    """
+    height, width, _ = picture.shape
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
