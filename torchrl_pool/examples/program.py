@@ -28,6 +28,7 @@ from torchrl_pool.examples.training_run import (
     Curve,
     Row,
     StopRequest,
+    could,
     evaluate,
     load_checkpoint,
     mean_and_spread,
@@ -167,6 +168,28 @@ def checkpoint_of(training: Training[Any]) -> dict[str, Any]:
         }
 
 
+@dataclass
+class Checkpoint:
+    """Where a training is saved.
+
+    Args:
+        path: of the file.
+        last: the file from which this training can go on: what it came from, until it has been saved.
+    """
+
+    path: Path
+    last: Path | None
+    not_whole: str = ""  # why networks only are in the file
+
+    def save(self, training: Training[Any]) -> bool:
+        """Whether that was possible; if not, it has been said."""
+        state = checkpoint_of(training)
+        if not could(save_checkpoint, self.path, state):
+            return False
+        self.last, self.not_whole = self.path, state.get("not_whole", "")
+        return True
+
+
 def check_films(training: Training[Any]) -> None:
     """Raises ValueError: its env draws no pictures."""
     try:
@@ -226,7 +249,7 @@ class Program:
         except (ValueError, OSError) as error:
             parser.error(str(error))
         output = options.output or Path("runs")
-        runs, timings = [], []
+        runs, timings, went_well = [], [], []
         task = configs[0].task.replace("/", "-").replace(":", "-")
         for config in configs:
             place = output / f"{self.name}-{task}-{config.seed}"
@@ -239,7 +262,7 @@ class Program:
             except EnvFailure as error:
                 parser.error(first_line(error))
             try:
-                self.train(training, options)
+                went_well.append(self.train(training, options))
             except KeyboardInterrupt:  # after the training, which saves what there is and stops
                 print(f"interrupted; {place}")
                 return 128 + signal.SIGINT
@@ -249,14 +272,14 @@ class Program:
                 break
         if len(runs) > 1:
             path = output / f"{self.name}-{task}.png"
-            plot_curves(
-                runs, f"{self.title} on {config.task} (seeds {', '.join(map(str, options.seeds))})", path
-            )
+            title = f"{self.title} on {config.task} (seeds {', '.join(map(str, options.seeds))})"
+            went_well.append(could(plot_curves, runs, title, path))
             last = [rows[-1]["return"] for rows in runs]
             print(f"Mean return over {len(last)} seeds: {mean_and_spread(last)}; {path}")
         if options.timings:
-            save_json(options.timings, {part: sum(one[part] for one in timings) for part in timings[0]})
-        return 0
+            total = {part: sum(one[part] for one in timings) for part in timings[0]}
+            went_well.append(could(save_json, options.timings, total))
+        return 0 if all(went_well) else 1
 
     def parser(self) -> argparse.ArgumentParser:
         """The options: those of a run, and one for each field of the settings."""
@@ -367,11 +390,14 @@ class Program:
             raise
         return training
 
-    def train(self, training: Training[Any], options: argparse.Namespace) -> None:
-        """Trains, and leaves curve, checkpoint and what else was asked for in the training's folder."""
-        folder = training.curve.folder
-        checkpoint, saved = folder / "checkpoint.pt", time.monotonic()
-        total = training.num_iterations * training.frames_per_batch
+    def train(self, training: Training[Any], options: argparse.Namespace) -> bool:
+        """Trains, and leaves curve, checkpoint and what else was asked for in the training's folder.
+
+        Returns:
+            Whether all of that could be written.
+        """
+        checkpoint = Checkpoint(training.curve.folder / "checkpoint.pt", options.resume)
+        total, saved = training.num_iterations * training.frames_per_batch, time.monotonic()
         try:
             with (
                 StopRequest() as stop,
@@ -383,41 +409,53 @@ class Program:
                     bar.update(training.frames_per_batch)
                     bar.set_postfix_str(f"return {training.curve.mean_return:.1f}")
                     if time.monotonic() - saved > options.checkpoint_seconds:
-                        save_checkpoint(checkpoint, checkpoint_of(training))
+                        checkpoint.save(training)
                         saved = time.monotonic()
-                state = checkpoint_of(training)
-                save_checkpoint(checkpoint, state)
+                is_saved = checkpoint.save(training)
             training.was_stopped = stop.made
-            self.finish(training, options, state.get("not_whole", ""))
+            return self.finish(training, options, checkpoint) and is_saved
         finally:
             training.close()
 
-    def finish(self, training: Training[Any], options: argparse.Namespace, not_whole: str) -> None:
-        """Draws the curve, evaluates, films, and says where the time went."""
+    def finish(self, training: Training[Any], options: argparse.Namespace, checkpoint: Checkpoint) -> bool:
+        """Draws the curve, evaluates, films, and says where the time went.
+
+        Returns:
+            Whether all of that could be written.
+        """
         config, folder = training.config, training.curve.folder
         title = f"{self.title} on {config.task} (seed {config.seed})"
-        plot_curves([training.curve.rows], title, folder / "curve.png")
-        training.draw(folder)
+        went_well = [
+            could(plot_curves, [training.curve.rows], title, folder / "curve.png"),
+            could(training.draw, folder),
+        ]
         print(
             f"{config.task}, seed {config.seed}: {training.frames} frames in {training.seconds:.1f} s "
             f"({training.frames / max(training.seconds, 1e-9):.0f} frames/s), "
             f"mean return {training.curve.mean_return:.1f}; {folder}"
         )
-        if not_whole:
-            print(f"The checkpoint holds networks only, no training goes on from it: {not_whole}")
-        elif training.was_stopped:
-            print(f"Stopped; go on with --resume {folder / 'checkpoint.pt'}")
+        if checkpoint.not_whole:
+            print(f"The checkpoint holds networks only, no training goes on from it: {checkpoint.not_whole}")
+        elif training.was_stopped and checkpoint.last:
+            print(f"Stopped; go on with --resume {checkpoint.last}")
         if options.evaluate and not training.was_stopped:
-            print(f"Evaluation, {options.evaluate} episodes: ", end="", flush=True)
-            env = training.evaluation_env(options.evaluate)
-            returns, unended = evaluate(env, training.actor)
-            env.close()
-            print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
-            save_json(folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
+            went_well.append(could(self.evaluate, training, options.evaluate))
         if options.video:
-            print("Video: ", end="", flush=True)
-            env = training.evaluation_env(1, films=True)
-            path, is_whole = record_video(env, training.actor, folder / "video")
-            print(path if is_whole else f"{path} (the beginning of an episode)")
-            env.close()
+            went_well.append(could(self.film, training))
         print(training.clock.summary())
+        return all(went_well)
+
+    def evaluate(self, training: Training[Any], episodes: int) -> None:
+        """Plays some episodes, and leaves their returns in the training's folder."""
+        print(f"Evaluation, {episodes} episodes: ", end="", flush=True)
+        with closing(training.evaluation_env(episodes)) as env:
+            returns, unended = evaluate(env, training.actor)
+        print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
+        save_json(training.curve.folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
+
+    def film(self, training: Training[Any]) -> None:
+        """Leaves a video of an episode in the training's folder."""
+        print("Video: ", end="", flush=True)
+        with closing(training.evaluation_env(1, films=True)) as env:
+            path, is_whole = record_video(env, training.actor, training.curve.folder / "video")
+            print(path if is_whole else f"{path} (the beginning of an episode)")

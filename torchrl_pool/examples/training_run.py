@@ -7,11 +7,12 @@ import importlib.util
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -140,11 +141,12 @@ class Curve:
     def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
         self.rows = list(rows)
         self.folder, self._path = folder, folder / "curve.csv"
+        self._written = 0  # rows in the file
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._lengths: deque[float] = deque(maxlen=WINDOW)
         self._board: Any = None
-        if self.rows:
-            self._write(self.rows, "w")
+        self._has_board = importlib.util.find_spec("tensorboard") is not None
+        self._write_all()
 
     def note_episodes(self, batch: TensorDictBase) -> None:
         """Takes note of the episodes that end in a batch ``[N, T]``."""
@@ -167,18 +169,37 @@ class Curve:
         return len(self._returns) == WINDOW and self.mean_return >= mean_return
 
     def add(self, row: Row) -> None:
-        """Adds a row, completed with the mean return and length of the last episodes."""
+        """Adds a row, completed with the mean return and length of the last episodes.
+
+        Where it cannot be written that is said once, and the file is written anew as soon as it can be.
+        """
         length = fmean(self._lengths) if self._lengths else float("nan")
         row = {**row, "return": self.mean_return, "length": length}
-        self._write([row], "a" if self.rows else "w")
+        was_whole = self._written == len(self.rows)
         self.rows.append(row)
-        if self._board is None and importlib.util.find_spec("tensorboard") is not None:
+        try:
+            self._write(self.rows[self._written :], "a" if self._written else "w")
+        except OSError as error:
+            self._written = 0  # a part of a row may be there
+            if was_whole:
+                warn(f"{self._path} cannot be written: {error}")
+        else:
+            self._written = len(self.rows)
+        self._has_board = self._has_board and could(self._show, row)
+
+    def _show(self, row: Row) -> None:
+        """Adds a row to what TensorBoard shows."""
+        if self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(self.folder))
-        if self._board is not None:
-            for name, value in row.items():
-                self._board.add_scalar(name, value, int(row["frames"]))
+        for name, value in row.items():
+            self._board.add_scalar(name, value, int(row["frames"]))
+
+    def _write_all(self) -> None:
+        if self.rows:
+            self._write(self.rows, "w")
+            self._written = len(self.rows)
 
     def _write(self, rows: Sequence[Row], mode: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -190,7 +211,7 @@ class Curve:
 
     def close(self) -> None:
         if self._board is not None:
-            self._board.close()
+            could(self._board.close)
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows, "returns": list(self._returns), "lengths": list(self._lengths)}
@@ -199,8 +220,7 @@ class Curve:
         self.rows = [dict(row) for row in state["rows"]]
         self._returns.extend(state["returns"])
         self._lengths.extend(state["lengths"])
-        if self.rows:
-            self._write(self.rows, "w")
+        self._write_all()
 
 
 def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
@@ -288,10 +308,40 @@ class StopRequest:
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Writes a checkpoint; a crash meanwhile leaves the one before."""
+    """Writes a checkpoint; a crash meanwhile leaves the one before.
+
+    Raises:
+        OSError: it cannot be written, and why; the one before is there, and nothing of this one.
+    """
     unfinished = path.with_suffix(".unfinished")
-    torch.save(state, unfinished)
-    os.replace(unfinished, path)
+    try:
+        with unfinished.open(
+            "wb"
+        ) as file:  # torch, when it opens files itself, does not tell what went wrong
+            torch.save(state, file)
+        os.replace(unfinished, path)
+    except BaseException as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        reason = error if isinstance(error, OSError) else error.__context__
+        if isinstance(reason, OSError):
+            raise OSError(f"{path} cannot be written: {reason}") from error
+        raise
+
+
+def could(write: Callable[..., object], *arguments: Any) -> bool:
+    """Whether something could be written; if not, says why, for there is more to lose than a file."""
+    try:
+        write(*arguments)
+    except OSError as error:
+        warn(str(error))
+        return False
+    return True
+
+
+def warn(text: str) -> None:
+    """Says what went wrong above the progress bar."""
+    tqdm.write(f"warning: {text}", file=sys.stderr)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
