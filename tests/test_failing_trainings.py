@@ -1,4 +1,4 @@
-"""What is left of a training that cannot write."""
+"""What is left of a training that cannot write, or whose weights get lost."""
 
 import csv
 import resource
@@ -8,8 +8,8 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import ppo
-from torchrl_pool.examples.training_run import Curve, load_checkpoint, save_checkpoint
+from torchrl_pool.examples import appo, dqn, impala, ppo, sac
+from torchrl_pool.examples.training_run import Curve, load_checkpoint, save_checkpoint, weights_in
 
 PPO = ["--quiet", "--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1"]
 PPO += ["--total-frames", "64", "--hidden", "8"]
@@ -82,3 +82,81 @@ def test_a_curve_is_whole_as_soon_as_it_can_be_written(tmp_path):
     curve.close()
     with (tmp_path / "curve.csv").open() as file:
         assert [row["frames"] for row in csv.DictReader(file)] == ["0", "1", "2", "3", "4"]
+
+
+SMALL = ["--quiet", "--evaluate", "1", "--hidden", "8", "--num-envs", "2", "--total-frames", "256"]
+BATCHES = ["--frames-per-batch", "32", "--minibatch-size", "16", "--epochs", "1"]
+REPLAY = ["--frames-per-batch", "2", "--learning-starts", "40", "--batch-size", "4", "--frames-per-row", "32"]
+
+
+@pytest.mark.parametrize("between_rows", [False, True])
+@pytest.mark.parametrize(
+    ("program", "training", "arguments"),
+    [
+        (ppo, ppo.PPOTraining, BATCHES),
+        (ppo, ppo.PPOTraining, [*BATCHES, "--task", "Pendulum-v1"]),
+        (ppo, ppo.PPOTraining, [*BATCHES, "--architecture", "cleanba"]),
+        (ppo, ppo.PPOTraining, [*BATCHES, "--architecture", "asynchronous"]),
+        (appo, appo.APPOTraining, BATCHES),
+        (appo, appo.APPOTraining, [*BATCHES, "--population", "2", "--total-frames", "512"]),
+        (impala, impala.IMPALATraining, ["--steps", "16"]),
+        (sac, sac.SACTraining, [*REPLAY, "--task", "Pendulum-v1"]),
+        (dqn, dqn.DQNTraining, REPLAY),
+    ],
+)
+def test_a_training_that_diverges_says_so_and_keeps_the_last_finite_weights(
+    program, training, arguments, between_rows, tmp_path, capsys, monkeypatch
+):
+    advance = training.advance
+
+    def advance_and_diverge(self):
+        if self.iteration == 3 and between_rows:
+            lose_weights(self)
+        figures = advance(self)
+        if self.iteration == 3:
+            lose_weights(self)
+        return figures
+
+    monkeypatch.setattr(training, "advance", advance_and_diverge)
+    arguments = [*SMALL, *arguments, "--checkpoint-seconds", "0", "--video", "--output", str(tmp_path)]
+    assert program.PROGRAM.main(arguments) == 1
+    said = capsys.readouterr()
+    (path,) = tmp_path.glob("*/checkpoint.pt")
+    assert "the training has diverged: weights are not finite after" in said.err
+    assert f"{path} holds the last finite ones" in said.err
+    assert "Evaluation" not in said.out
+    assert load_checkpoint(path)["iteration"] == 3
+    assert all(one.isfinite().all() for one in weights_in(load_checkpoint(path)))
+    assert (path.parent / "curve.png").exists()
+
+
+def lose_weights(training):
+    for group in training.update.optimizer.param_groups:
+        for weights in group["params"]:
+            weights.data.fill_(torch.nan)
+
+
+def test_what_diverges_before_it_was_saved_or_is_gone_on_with(tmp_path, capsys):
+    """The former checkpoint of the folder is another training's."""
+    path = folder_of(tmp_path) / "checkpoint.pt"
+    assert ppo.PROGRAM.main([*PPO, "--evaluate", "0", "--output", str(tmp_path)]) == 0
+    before = path.read_bytes()
+    lost = [*PPO, "--learning-rate", "1e38", "--seeds", "0", "1", "--output", str(tmp_path)]
+    assert ppo.PROGRAM.main(lost) == 1
+    assert capsys.readouterr().err.count("; none were saved") == 2
+    assert path.read_bytes() == before
+    state = load_checkpoint(path)
+    state["update"]["parameters"][-1] = torch.inf  # a critic's: the actor has its own, too
+    save_checkpoint(path, state)
+    with pytest.raises(SystemExit):
+        ppo.PROGRAM.main(["--quiet", "--resume", str(path)])
+    assert "its weights are not finite" in capsys.readouterr().err
+
+
+def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
+    def fail(training):
+        raise RuntimeError("of another kind")
+
+    monkeypatch.setattr(ppo.PPOTraining, "advance", fail)
+    with pytest.raises(RuntimeError, match="of another kind"):
+        ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import signal
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
 from tensordict import TensorDictBase
@@ -20,6 +21,7 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
+from torchrl_pool.examples.command_line import count
 from torchrl_pool.examples.envs import family_of, make_env, normaliser_of, pool_of
 from torchrl_pool.examples.settings import Settings, flag
 from torchrl_pool.examples.training_run import (
@@ -37,6 +39,7 @@ from torchrl_pool.examples.training_run import (
     record_video,
     save_checkpoint,
     save_json,
+    weights_in,
 )
 
 EVALUATION = "evaluation.json"
@@ -65,7 +68,8 @@ class Training(ABC, Generic[S]):
         self.clock, self.curve = Clock(), Curve(folder)
         self.frames_per_batch = frames_per_batch
         self.num_iterations = math.ceil(config.total_frames / frames_per_batch)
-        self.iteration, self.seconds, self.was_stopped = 0, 0.0, False
+        self.iteration, self.seconds = 0, 0.0
+        self.ending: Literal["", "stopped", "diverged"] = ""  # how it has ended before its end
 
     @property
     def frames(self) -> int:
@@ -75,6 +79,11 @@ class Training(ABC, Generic[S]):
     @property
     def is_over(self) -> bool:
         return self.iteration >= self.num_iterations
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights are numbers that can be gone on with."""
+        return all(bool(one.isfinite().all()) for one in weights_in(self.networks()))
 
     def iterate(self) -> None:
         """Collects a batch, learns, and adds a row to the curve."""
@@ -152,8 +161,23 @@ def load_training(training: Training[Any], path: Path) -> None:
         )
     try:
         training.load_state_dict(state)
+        if not training.is_finite:
+            raise ValueError("its weights are not finite")
     except (RuntimeError, ValueError, KeyError) as error:
         raise ValueError(f"--resume: expected settings that {path} can go on with: {error}") from error
+
+
+def iterate_to_finite_weights(training: Training[Any]) -> bool:
+    """Makes an iteration; returns whether there are weights to go on with.
+
+    Where there are none, what they have let fail tells nothing more.
+    """
+    try:
+        training.iterate()
+    except Exception:
+        if training.is_finite:
+            raise
+    return training.is_finite
 
 
 def checkpoint_of(training: Training[Any]) -> dict[str, Any]:
@@ -204,14 +228,6 @@ def first_line(error: Exception) -> str:
     """What went wrong, without the traceback of the process where it did."""
     line, _, _ = str(error).partition("\n")
     return line
-
-
-def count(text: str) -> int:
-    """A number of things, from the command line."""
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"expected at least 0, got {number}")
-    return number
 
 
 @dataclass(frozen=True)
@@ -266,9 +282,10 @@ class Program:
             except KeyboardInterrupt:  # after the training, which saves what there is and stops
                 print(f"interrupted; {place}")
                 return 128 + signal.SIGINT
-            runs.append(training.curve.rows)
+            if training.curve.rows:
+                runs.append(training.curve.rows)
             timings.append(training.clock.timings())
-            if training.was_stopped:
+            if training.ending == "stopped":
                 break
         if len(runs) > 1:
             path = output / f"{self.name}-{task}.png"
@@ -394,7 +411,7 @@ class Program:
         """Trains, and leaves curve, checkpoint and what else was asked for in the training's folder.
 
         Returns:
-            Whether all of that could be written.
+            Whether weights stayed finite, and all of that could be written.
         """
         checkpoint = Checkpoint(training.curve.folder / "checkpoint.pt", options.resume)
         total, saved = training.num_iterations * training.frames_per_batch, time.monotonic()
@@ -405,20 +422,25 @@ class Program:
             ):
                 bar.set_postfix_str("compiling the update" if training.compile else "first batch")
                 while not (training.is_over or stop.made or training.curve.has_reached(options.until_return)):
-                    training.iterate()
+                    if not iterate_to_finite_weights(training):
+                        training.ending = "diverged"
+                        break
                     bar.update(training.frames_per_batch)
                     bar.set_postfix_str(f"return {training.curve.mean_return:.1f}")
                     if time.monotonic() - saved > options.checkpoint_seconds:
                         checkpoint.save(training)
                         saved = time.monotonic()
-                is_saved = checkpoint.save(training)
-            training.was_stopped = stop.made
+                else:
+                    training.ending = "stopped" if stop.made else ""
+                is_saved = training.ending != "diverged" and checkpoint.save(training)
             return self.finish(training, options, checkpoint) and is_saved
         finally:
             training.close()
 
     def finish(self, training: Training[Any], options: argparse.Namespace, checkpoint: Checkpoint) -> bool:
         """Draws the curve, evaluates, films, and says where the time went.
+
+        What has diverged is neither evaluated nor filmed.
 
         Returns:
             Whether all of that could be written.
@@ -434,13 +456,19 @@ class Program:
             f"({training.frames / max(training.seconds, 1e-9):.0f} frames/s), "
             f"mean return {training.curve.mean_return:.1f}; {folder}"
         )
-        if checkpoint.not_whole:
+        if training.ending == "diverged":
+            left = f"{checkpoint.last} holds the last finite ones" if checkpoint.last else "none were saved"
+            print(
+                f"the training has diverged: weights are not finite after {training.frames} frames; {left}",
+                file=sys.stderr,
+            )
+        elif checkpoint.not_whole:
             print(f"The checkpoint holds networks only, no training goes on from it: {checkpoint.not_whole}")
-        elif training.was_stopped and checkpoint.last:
+        elif training.ending == "stopped" and checkpoint.last:
             print(f"Stopped; go on with --resume {checkpoint.last}")
-        if options.evaluate and not training.was_stopped:
+        if options.evaluate and not training.ending:
             went_well.append(could(self.evaluate, training, options.evaluate))
-        if options.video:
+        if options.video and training.ending != "diverged":
             went_well.append(could(self.film, training))
         print(training.clock.summary())
         return all(went_well)

@@ -361,6 +361,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
+def weights_in(learned: Any) -> Iterator[torch.Tensor]:
+    """The weights in what a training has learned, however many updates it is of."""
+    parts = learned.items() if isinstance(learned, dict) else enumerate(learned)
+    for name, part in parts:
+        if name == "parameters":
+            yield part
+        elif isinstance(part, (dict, list)):
+            yield from weights_in(part)
+
+
 def save_json(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n")
