@@ -1,6 +1,9 @@
 """The command lines of the training programs: what cannot be is refused at once, and leaves nothing."""
 
 import json
+import sys
+import types
+from importlib.machinery import ModuleSpec
 
 import pytest
 import torch
@@ -181,3 +184,42 @@ def test_steps_are_timed_where_the_learner_waits_for_them(options, tmp_path):
     run = [*options, "--output", str(tmp_path), "--evaluate", "0", "--timings", str(path)]
     assert sac.PROGRAM.main([*SAC, *run]) == 0
     assert ("env_step" in json.loads(path.read_text())) == (not options)
+
+
+def test_tensorboard_shows_each_point_once(tmp_path, monkeypatch):
+    """As a stand-in for its writer hears: a run that goes on purges what follows, a new one all of the old."""
+    begun = []
+
+    class Writer:
+        def __init__(self, folder, purge_step):
+            begun.append(purge_step)
+            (tmp_path / f"events.out.tfevents.{len(begun)}").touch()
+
+        def add_scalar(self, name, value, step):
+            pass
+
+        def close(self):
+            pass
+
+    tensorboard, writers = types.ModuleType("tensorboard"), types.ModuleType("torch.utils.tensorboard")
+    tensorboard.__spec__ = ModuleSpec("tensorboard", None)
+    writers.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "tensorboard", tensorboard)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writers)
+
+    def run(state=None):
+        curve = Curve(tmp_path)
+        if state:
+            curve.load_state_dict(state)
+        rows = len(curve.rows)
+        for row in range(rows, rows + 2):
+            curve.add({"frames": 10 * (row + 1)})
+        curve.close()
+        return curve.state_dict()
+
+    run(run())
+    assert begun == [None, 30]
+    assert len(list(tmp_path.glob("events.*"))) == 2
+    run()
+    assert begun == [None, 30, None]
+    assert [path.name for path in tmp_path.glob("events.*")] == ["events.out.tfevents.3"]

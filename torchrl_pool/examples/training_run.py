@@ -188,13 +188,17 @@ class Curve:
         self._has_board = self._has_board and could(self._show, row)
 
     def _show(self, row: Row) -> None:
-        """Adds a row to what TensorBoard shows."""
+        """Adds a row to what TensorBoard shows, in place of what an earlier run has added from there on."""
+        frames = int(row["frames"])
         if self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(self.folder))
+            goes_on = len(self.rows) > 1
+            for events in [] if goes_on else self.folder.glob("events.out.tfevents.*"):
+                events.unlink()
+            self._board = SummaryWriter(str(self.folder), purge_step=frames if goes_on else None)
         for name, value in row.items():
-            self._board.add_scalar(name, value, int(row["frames"]))
+            self._board.add_scalar(name, value, frames)
 
     def _write_all(self) -> None:
         if self.rows:
