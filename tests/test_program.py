@@ -52,6 +52,8 @@ def refusal(program, arguments, capsys):
         (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
+        (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
+        (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seed: expected none with --seeds"),
     ],
 )
 def test_what_cannot_be_is_refused(program, arguments, message, tmp_path, capsys):
@@ -187,7 +189,7 @@ def test_steps_are_timed_where_the_learner_waits_for_them(options, tmp_path):
 
 
 def test_tensorboard_shows_each_point_once(tmp_path, monkeypatch):
-    """As a stand-in for its writer hears: a run that goes on purges what follows, a new one all of the old."""
+    """As a stand-in for its writer hears: what goes on purges what follows, what is new all of the old."""
     begun = []
 
     class Writer:

@@ -358,6 +358,12 @@ class Program:
 
     def configs_of(self, options: argparse.Namespace) -> list[Any]:
         """Settings of the trainings that are asked for, all of which can be."""
+        if options.preset and options.resume:
+            raise ValueError(
+                "--preset: expected none with --resume, which goes on with the checkpoint's settings"
+            )
+        if options.seeds and options.seed is not None:
+            raise ValueError("--seed: expected none with --seeds")
         if options.seeds and options.resume:
             raise ValueError("--seeds: expected one seed with --resume")
         if options.seeds and len(set(options.seeds)) < len(options.seeds):
