@@ -1,6 +1,7 @@
 """The command lines of the training programs: what cannot be is refused at once, and leaves nothing."""
 
 import json
+import signal
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -10,7 +11,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, sac, self_play
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play
 from torchrl_pool.examples.training_run import Clock, Curve, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
@@ -52,6 +53,9 @@ def refusal(program, arguments, capsys):
         (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
+        (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
+        (ppo, ["--checkpoint-seconds", "nan"], "--checkpoint-seconds: expected a number, got nan"),
+        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at most 1024, got 100000"),
         (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
         (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seed: expected none with --seeds"),
     ],
@@ -225,3 +229,27 @@ def test_tensorboard_shows_each_point_once(tmp_path, monkeypatch):
     run()
     assert begun == [None, 30, None]
     assert [path.name for path in tmp_path.glob("events.*")] == ["events.out.tfevents.3"]
+
+
+def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):
+    """Of four seeds the first diverges, and the third is stopped."""
+    iterate, titles, plot = ppo.PPOTraining.iterate, [], program.plot_curves
+
+    def iterate_and_end(training):
+        iterate(training)
+        if training.config.seed == 1 and training.iteration == 2:
+            training.update.optimizer.param_groups[0]["params"][0].data.fill_(torch.nan)
+        if training.config.seed == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    def plot_and_note(rows, title, path):
+        titles.append(title)
+        plot(rows, title, path)
+
+    monkeypatch.setattr(ppo.PPOTraining, "iterate", iterate_and_end)
+    monkeypatch.setattr(program, "plot_curves", plot_and_note)
+    assert ppo.PROGRAM.main([*PPO, "--seeds", "1", "2", "3", "4", "--output", str(tmp_path)]) == 1
+    seeds = "seeds, 1 (diverged), 2, 3 (stopped): "
+    assert f"Mean return over 3 {seeds}" in capsys.readouterr().out
+    assert titles[-1] == "PPO on CartPole-v1, seeds 1 (diverged), 2, 3 (stopped)"
+    assert not (tmp_path / "ppo-CartPole-v1-4").exists()

@@ -21,7 +21,7 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
-from torchrl_pool.examples.command_line import count
+from torchrl_pool.examples.command_line import count, number, threads
 from torchrl_pool.examples.envs import family_of, make_env, normaliser_of, pool_of
 from torchrl_pool.examples.settings import Settings, flag
 from torchrl_pool.examples.training_run import (
@@ -265,7 +265,8 @@ class Program:
         except (ValueError, OSError) as error:
             parser.error(str(error))
         output = options.output or Path("runs")
-        runs, timings, went_well = [], [], []
+        runs: dict[str, list[Row]] = {}  # by the seed, and how it ended before its end
+        timings, went_well = [], []
         task = configs[0].task.replace("/", "-").replace(":", "-")
         for config in configs:
             place = output / f"{self.name}-{task}-{config.seed}"
@@ -283,16 +284,18 @@ class Program:
                 print(f"interrupted; {place}")
                 return 128 + signal.SIGINT
             if training.curve.rows:
-                runs.append(training.curve.rows)
+                label = f"{config.seed} ({training.ending})" if training.ending else str(config.seed)
+                runs[label] = training.curve.rows
             timings.append(training.clock.timings())
             if training.ending == "stopped":
                 break
         if len(runs) > 1:
             path = output / f"{self.name}-{task}.png"
-            title = f"{self.title} on {config.task} (seeds {', '.join(map(str, options.seeds))})"
-            went_well.append(could(plot_curves, runs, title, path))
-            last = [rows[-1]["return"] for rows in runs]
-            print(f"Mean return over {len(last)} seeds: {mean_and_spread(last)}; {path}")
+            seeds = ", ".join(runs)
+            title = f"{self.title} on {config.task}, seeds {seeds}"
+            went_well.append(could(plot_curves, list(runs.values()), title, path))
+            last = [rows[-1]["return"] for rows in runs.values()]
+            print(f"Mean return over {len(last)} seeds, {seeds}: {mean_and_spread(last)}; {path}")
         if options.timings:
             total = {part: sum(one[part] for one in timings) for part in timings[0]}
             went_well.append(could(save_json, options.timings, total))
@@ -326,7 +329,7 @@ class Program:
         )
         run.add_argument(
             "--until-return",
-            type=float,
+            type=number,
             default=math.inf,
             metavar="R",
             help=f"stop when the mean of the last {WINDOW} episodes is that",
@@ -339,9 +342,9 @@ class Program:
             help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on",
         )
         run.add_argument(
-            "--torch-threads", type=count, default=0, metavar="N", help="default: 1 for small networks"
+            "--torch-threads", type=threads, default=0, metavar="N", help="default: 1 for small networks"
         )
-        run.add_argument("--checkpoint-seconds", type=float, default=300.0, metavar="S", help="default: 300")
+        run.add_argument("--checkpoint-seconds", type=number, default=300.0, metavar="S", help="default: 300")
         run.add_argument("--quiet", action="store_true", help="no progress bar")
         settings = parser.add_argument_group("settings (default: the preset's)")
         for one in fields(self.config):
