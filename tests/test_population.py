@@ -93,6 +93,16 @@ def test_hyperparameters_take_effect(make):
     assert (loss.entropy_coeff, loss.clip_epsilon, loss.critic_coeff) == pytest.approx((0.5, 0.3, 2.0))
 
 
+def test_an_adapted_learning_rate_stays_where_nothing_changes_it(make):
+    member = make().members[0]
+    group = member.update.optimizer.param_groups[0]
+    group["lr"] = 1e-5
+    member.set(**hyperparameters_of(member))
+    assert group["lr"] == 1e-5
+    member.set(learning_rate=1e-3)
+    assert group["lr"] == 1e-3
+
+
 @pytest.mark.parametrize("clip_value", [True, False])
 def test_clipped_values_move_as_far_as_probabilities(make, clip_value):
     member = make(clip_value=clip_value).members[0]

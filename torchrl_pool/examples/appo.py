@@ -124,11 +124,14 @@ class APPOTraining(PPOTraining):
 
     def set(self, **hyperparameters: Any) -> None:
         """Changes what may change while it learns: see :data:`~torchrl_pool.examples.population.MUTATED`."""
-        self.config = replace(self.config, **hyperparameters)
+        before, self.config = self.config, replace(self.config, **hyperparameters)
         self.loss.entropy_coeff.fill_(self.config.entropy_coef)
         self.set_clip_epsilon(self.config.clip_epsilon)
         self.loss.critic_coeff.fill_(self.config.value_coef)
-        self.update.optimizer.param_groups[0]["lr"] = self.config.learning_rate
+        if (
+            self.config.learning_rate != before.learning_rate
+        ):  # else it may be one that a divergence has adapted
+            self.update.optimizer.param_groups[0]["lr"] = self.config.learning_rate
 
     def become(self, other: APPOTraining) -> None:
         """Takes over what another training has learned: weights, their optimiser's state, statistics."""
