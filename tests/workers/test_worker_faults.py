@@ -395,6 +395,23 @@ def test_idle_pools_use_no_processor():
     pool.close()
 
 
+def test_an_env_that_closes_all_descriptors():
+    """Its worker cannot be talked to any more: it is ended, and says why."""
+
+    class Closing(Sampled):
+        def step(self, action):
+            os.closerange(3, 256)
+            return super().step(action)
+
+    pool = PoolEnv(Closing, 2, num_workers=1)
+    pool.rollout(1)
+    with pytest.raises(EnvFailure, match="its worker process was ended, for its channel is closed"):
+        pool.get_attr("episode")
+    pool.reset()
+    pool.rollout(1)
+    pool.close()
+
+
 def raised(error, note=""):
     try:
         if note:

@@ -77,8 +77,12 @@ class WorkerProcess:
         except BaseException as error:
             if tells_of_an_end(error) and self.wait(NOTICING_SECONDS):
                 raise EOFError from error
-            self._why_ended = "was ended, for an interrupt came in the midst of a message"
+            is_closed = isinstance(error, EOFError | BrokenPipeError | ConnectionResetError)  # by an env, say
+            why = "its channel is closed" if is_closed else "an interrupt came in the midst of a message"
+            self._why_ended = f"was ended, for {why}"
             self.kill()
+            if is_closed:
+                raise EOFError from error
             raise
 
     def wait(self, timeout: float) -> bool:
