@@ -70,6 +70,15 @@ def test_a_training_goes_on_where_its_curve_cannot_be_written(tmp_path, capsys):
     assert load_checkpoint(folder_of(tmp_path) / "checkpoint.pt")["iteration"] == 4
 
 
+def test_what_follows_a_training_is_named_where_it_cannot_be_written(tmp_path, capsys):
+    picture = folder_of(tmp_path) / "curve.png"
+    picture.parent.mkdir()
+    picture.symlink_to("/dev/full")  # whose errors name no file
+    assert ppo.PROGRAM.main([*PPO, "--evaluate", "1", "--output", str(tmp_path)]) == 1
+    assert f"{picture} cannot be written: [Errno 28] No space left" in capsys.readouterr().err
+    assert (folder_of(tmp_path) / "evaluation.json").exists()
+
+
 def test_a_curve_is_whole_as_soon_as_it_can_be_written(tmp_path):
     curve = Curve(tmp_path)
     for frames in range(5):

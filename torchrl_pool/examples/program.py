@@ -39,6 +39,7 @@ from torchrl_pool.examples.training_run import (
     record_video,
     save_checkpoint,
     save_json,
+    warn,
     weights_in,
 )
 
@@ -208,7 +209,10 @@ class Checkpoint:
     def save(self, training: Training[Any]) -> bool:
         """Whether that was possible; if not, it has been said."""
         state = checkpoint_of(training)
-        if not could(save_checkpoint, self.path, state):
+        try:
+            save_checkpoint(self.path, state)
+        except OSError as error:
+            warn(str(error))
             return False
         self.last, self.not_whole = self.path, state.get("not_whole", "")
         return True
@@ -293,12 +297,12 @@ class Program:
             path = output / f"{self.name}-{task}.png"
             seeds = ", ".join(runs)
             title = f"{self.title} on {config.task}, seeds {seeds}"
-            went_well.append(could(plot_curves, list(runs.values()), title, path))
+            went_well.append(could(path, plot_curves, list(runs.values()), title, path))
             last = [rows[-1]["return"] for rows in runs.values()]
             print(f"Mean return over {len(last)} seeds, {seeds}: {mean_and_spread(last)}; {path}")
         if options.timings:
             total = {part: sum(one[part] for one in timings) for part in timings[0]}
-            went_well.append(could(save_json, options.timings, total))
+            went_well.append(could(options.timings, save_json, options.timings, total))
         return 0 if all(went_well) else 1
 
     def parser(self) -> argparse.ArgumentParser:
@@ -455,10 +459,10 @@ class Program:
             Whether all of that could be written.
         """
         config, folder = training.config, training.curve.folder
-        title = f"{self.title} on {config.task} (seed {config.seed})"
+        title, picture = f"{self.title} on {config.task} (seed {config.seed})", folder / "curve.png"
         went_well = [
-            could(plot_curves, [training.curve.rows], title, folder / "curve.png"),
-            could(training.draw, folder),
+            could(picture, plot_curves, [training.curve.rows], title, picture),
+            could(folder, training.draw, folder),
         ]
         print(
             f"{config.task}, seed {config.seed}: {training.frames} frames in {training.seconds:.1f} s "
@@ -476,9 +480,9 @@ class Program:
         elif training.ending == "stopped" and checkpoint.last:
             print(f"Stopped; go on with --resume {checkpoint.last}")
         if options.evaluate and not training.ending:
-            went_well.append(could(self.evaluate, training, options.evaluate))
+            went_well.append(could(folder / EVALUATION, self.evaluate, training, options.evaluate))
         if options.video and training.ending != "diverged":
-            went_well.append(could(self.film, training))
+            went_well.append(could(folder / "video", self.film, training))
         print(training.clock.summary())
         return all(went_well)
 

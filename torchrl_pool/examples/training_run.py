@@ -185,7 +185,7 @@ class Curve:
                 warn(f"{self._path} cannot be written: {error}")
         else:
             self._written = len(self.rows)
-        self._has_board = self._has_board and could(self._show, row)
+        self._has_board = self._has_board and could(self.folder, self._show, row)
 
     def _show(self, row: Row) -> None:
         """Adds a row to what TensorBoard shows, in place of what an earlier run has added from there on."""
@@ -215,7 +215,7 @@ class Curve:
 
     def close(self) -> None:
         if self._board is not None:
-            could(self._board.close)
+            could(self.folder, self._board.close)
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows, "returns": list(self._returns), "lengths": list(self._lengths)}
@@ -333,12 +333,12 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
         raise
 
 
-def could(write: Callable[..., object], *arguments: Any) -> bool:
-    """Whether something could be written; if not, says why, for there is more to lose than a file."""
+def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:
+    """Whether a file could be written; if not, says why, for there is more to lose than a file."""
     try:
         write(*arguments)
     except OSError as error:
-        warn(str(error))
+        warn(f"{path} cannot be written: {error}")
         return False
     return True
 
