@@ -1,7 +1,17 @@
 """Ctrl-C, forks, threads and interpreter exit, each in a process of its own under a timer."""
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
 from processes import run
+
+
+def run_alone(body):
+    """In an interpreter that has imported nothing yet."""
+    program = [sys.executable, "-c", textwrap.dedent(body)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def test_ctrl_c_while_waiting_for_a_slow_env():
@@ -104,6 +114,35 @@ def test_exit_while_a_daemon_thread_waits(wait, end):
         {end}
         """
     )
+
+
+def test_functions_of_atexit_may_wait_for_threads():
+    """Also those that were there before the package, and come after its own."""
+    out = run_alone(
+        """
+        import atexit, threading, time
+        threads, stop = [], threading.Event()
+
+        def end():
+            stop.set()
+            threads[0].join()
+            print("joined")
+
+        atexit.register(end)
+        from torchrl_pool import PoolEnv
+
+        env = PoolEnv("CartPole-v1", 4, num_threads=2)
+
+        def work():
+            while not stop.is_set():
+                env.rollout(5)
+
+        threads.append(threading.Thread(target=work, daemon=True))
+        threads[0].start()
+        time.sleep(0.3)
+        """
+    )
+    assert out.split() == ["joined"]
 
 
 def test_two_threads_never_share_a_call():

@@ -19,10 +19,9 @@ void Store(std::byte* to, T value) {
 // Python's error has said why; whose value it is, it does not know.
 [[noreturn]] void Refuse(const Field& field, py::handle value) {
   const py::error_already_set error;
-  const bool is_too_large = error.matches(PyExc_OverflowError);
-  if (!is_too_large && !error.matches(PyExc_TypeError)) throw error;
-  const std::string got = is_too_large ? "a number that is too large" : Py_TYPE(value.ptr())->tp_name;
-  throw py::type_error(field.Expected() + ", got " + got);
+  if (!error.matches(PyExc_OverflowError) && !error.matches(PyExc_TypeError)) throw error;
+  throw py::type_error(field.Expected() + ", got " + Py_TYPE(value.ptr())->tp_name + ": " +
+                       py::str(error.value()).cast<std::string>());
 }
 
 // A number where the entry has one element.

@@ -13,25 +13,51 @@ namespace py = pybind11;
 namespace torchrl_pool::bindings {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+// From an ordinary last function of atexit to the moment after which nobody may ask.
+constexpr auto kEnding = std::chrono::milliseconds(200);
+
 std::atomic<std::thread::id> ending_thread{};  // the one that ends the interpreter, from then on
+std::atomic<Clock::time_point> end_began{};
 std::atomic<int> num_requests{0};
+
+bool IsFinalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
 
 // Those who asked in time still get it: only then may the end go on.
 void BeginEnd() {
+  end_began = Clock::now();
   ending_thread = std::this_thread::get_id();
   const py::gil_scoped_release release;
   while (num_requests > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-bool MayAsk() {
-  const std::thread::id ending = ending_thread;
-  return ending == std::thread::id() || ending == std::this_thread::get_id();
+// Counts this thread among those who ask, if it may.
+bool Ask() {
+  while (true) {
+    ++num_requests;
+    const std::thread::id ending = ending_thread;
+    if (ending == std::thread::id() || ending == std::this_thread::get_id()) return true;
+    const bool is_at_its_end = IsFinalizing();
+    if (!is_at_its_end && Clock::now() > end_began.load() + kEnding) return true;
+    --num_requests;
+    if (is_at_its_end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace
 
-GilRequest::GilRequest() : may_ask((++num_requests, MayAsk())) {}
-GilRequest::~GilRequest() { --num_requests; }
+GilRequest::GilRequest() : may_ask(Ask()) {}
+GilRequest::~GilRequest() {
+  if (may_ask) --num_requests;
+}
 
 GilReleased::~GilReleased() {
   while (true) {

@@ -11,6 +11,9 @@
 namespace torchrl_pool::bindings {
 
 // A thread's question for the GIL. Without `may_ask` there is none to be had for this thread, ever.
+//
+// Functions of atexit are told of the end, not of its moment, and may still wait for threads: so at first
+// those that come then wait, and then they ask, unless the moment is there.
 class GilRequest {
  public:
   GilRequest();

@@ -1,5 +1,7 @@
 """Envs within wrappers of TorchRL's and PettingZoo's: attributes, states, names and flags."""
 
+import threading
+
 import gymnasium
 import numpy as np
 import pytest
@@ -53,6 +55,15 @@ class Keeping(Own):
         self.kept = state
 
 
+def keeping_by_attributes():
+    """It cannot be pickled, and got its methods after it was made."""
+    env = Own()
+    env.lock, env.kept = threading.Lock(), 3
+    env.get_state = lambda: env.kept
+    env.set_state = lambda state: setattr(env, "kept", state)
+    return env
+
+
 class Counting(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-99, 99, (1,))
     action_space = gymnasium.spaces.Box(-1, 1, (1,))
@@ -92,7 +103,14 @@ def counted():
     return TransformedEnv(Own(), StepCounter())
 
 
-@pytest.mark.parametrize("make", [Own, counted])
+def simulating():
+    """Within it there is something that is no env."""
+    env = Own()
+    env._env = np.zeros(3)
+    return env
+
+
+@pytest.mark.parametrize("make", [Own, counted, simulating])
 def test_attributes_are_set_where_they_are(make_pool, make):
     pool = make_pool(make, 2)
     pool.set_attr("bonus", 5.0)
@@ -132,7 +150,9 @@ def test_attributes_of_pettingzoos_envs(make_pool):
     assert (pool.rollout(1)["next", "a", "reward"] == 5).all()
 
 
-@pytest.mark.parametrize("make", [Keeping, lambda: TransformedEnv(Keeping(), StepCounter())])
+@pytest.mark.parametrize(
+    "make", [Keeping, keeping_by_attributes, lambda: TransformedEnv(Keeping(), StepCounter())]
+)
 def test_states_come_with_what_is_carried(make_pool, make):
     pool = make_pool(make, 2)
     pool.rollout(5)

@@ -11,6 +11,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from torchrl.envs import EnvBase, TransformedEnv
+from torchrl.envs.common import _EnvWrapper
 
 from torchrl_pool.workers.entries import Entry, joined
 
@@ -66,9 +67,8 @@ class TorchRLAdapter:
 
     @property
     def has_own_state(self) -> bool:
-        """Not by attributes: what a wrapper lacks, TorchRL takes from the env within."""
-        cls = type(self.env)
-        return hasattr(cls, "get_state") and cls.set_state is not EnvBase.set_state
+        """Not that of an env within, from which TorchRL takes what a wrapper lacks."""
+        return _has_own(self.env, "get_state") and _has_own(self.env, "set_state")
 
     def state(self) -> tuple[Any, Any]:
         return self.env, self._root
@@ -124,6 +124,14 @@ class TorchRLAdapter:
         for key in self._nested_flags:
             outputs.append(_array(values[key], self._flags[key]))
         return outputs
+
+
+def _has_own(env: EnvBase, method: str) -> bool:
+    is_wrapper = isinstance(env, TransformedEnv | _EnvWrapper)
+    if is_wrapper and method not in vars(env) and not hasattr(type(env), method):
+        return False
+    found = getattr(env, method, None)
+    return callable(found) and getattr(found, "__func__", None) is not EnvBase.set_state
 
 
 def _leaves(spec: Composite) -> Mapping[Key, TensorSpec]:

@@ -417,12 +417,13 @@ def _set_attribute(env: Any, name: str, value: Any) -> None:
 
 def _owner(env: Any, name: str) -> Any:
     """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
-    owner = env
-    while owner is not None:
+    owner, outer = env, set()
+    while id(owner) not in outer and hasattr(owner, "__dict__"):
         parts = {**vars(owner), **vars(owner).get("_modules", {})}
         if name in parts or inspect.getattr_static(owner, name, _MISSING) is not _MISSING:
             return owner
-        owner = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), None)
+        outer.add(id(owner))
+        owner = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), env)
     return env
 
 

@@ -30,10 +30,10 @@ constexpr const char* kPole = R"(<mujoco>
 // Whether mj_setConst computes this array of mjModel.
 bool IsDerived(std::string_view array) {
   constexpr std::string_view kDerived[] = {
-      "actuator_acc0", "actuator_length0",  "body_invweight0", "body_subtreemass", "bvh_aabb",
-      "cam_mat0",      "cam_pos0",          "cam_poscom0",     "dof_M0",           "dof_invweight0",
-      "dof_length",    "geom_aabb",         "geom_rbound",     "light_dir0",       "light_pos0",
-      "light_poscom0", "tendon_invweight0", "tendon_length0"};
+      "actuator_acc0",  "actuator_length0", "body_invweight0",   "body_subtreemass", "body_margin",
+      "bvh_aabb",       "cam_mat0",         "cam_pos0",          "cam_poscom0",      "dof_M0",
+      "dof_invweight0", "dof_length",       "geom_aabb",         "geom_rbound",      "light_dir0",
+      "light_pos0",     "light_poscom0",    "tendon_invweight0", "tendon_length0"};
   return std::find(std::begin(kDerived), std::end(kDerived), array) != std::end(kDerived);
 }
 
