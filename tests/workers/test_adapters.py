@@ -238,7 +238,7 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         (lambda: gymnasium.make_vec("CartPole-v1", 2), (), TypeError, "of many envs"),
         (lambda: SerialEnv(2, TwoAgents), (), TypeError, r"batch_size \(2,\)"),
         (TwoAgents, ("x",), TypeError, "info_keys"),
-        (Dictionary, ("nothing",), ValueError, "'nothing'.*'count', 'deep'"),
+        (Dictionary, ("nothing",), ValueError, "'nothing'.*'count', 'deep/half'"),
         (Dictionary, ("name",), TypeError, "info 'name'.*U4"),
         (Dictionary, ("picture",), ValueError, "'picture'"),
         (lambda: Sampled(spaces.Dict(a=spaces.Text(3))), (), TypeError, "observation 'a'.*Text"),

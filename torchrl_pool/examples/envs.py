@@ -97,7 +97,7 @@ def check_entries(pool: PoolEnv, info_keys: Sequence[str]) -> None:
     if observation.dtype is torch.uint8 and len(shape) > 1 and shape[1:] != [84, 84]:
         raise ValueError(f"--task: expected pictures [channels, 84, 84], got {shape}")
     actions = pool.action_spec_unbatched
-    is_choice = isinstance(actions, Categorical) and not actions.shape
+    is_choice = type(actions) is Categorical  # of one player, or of several
     if not is_choice and not (actions.dtype.is_floating_point and len(actions.shape) == 1):
         raise ValueError(
             f"--task: expected one with Discrete actions, or vectors of floats, got {type(actions).__name__} "
