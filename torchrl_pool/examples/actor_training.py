@@ -14,8 +14,8 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Asynchronous, Cleanba, Synchronous
 from torchrl_pool.examples.envs import make_env, pool_of
-from torchrl_pool.examples.program import Training
 from torchrl_pool.examples.settings import Settings, option
+from torchrl_pool.examples.training import Training
 from torchrl_pool.examples.training_run import plot_lags, time_steps
 
 

@@ -20,7 +20,8 @@ from torchrl_pool.examples.appo_settings import FOR_FAMILY, PRESETS, Config
 from torchrl_pool.examples.envs import normaliser_of
 from torchrl_pool.examples.population import Population
 from torchrl_pool.examples.ppo import PPOTraining
-from torchrl_pool.examples.program import Program, Training
+from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.training import Training
 from torchrl_pool.examples.training_run import Row, plot_lags
 from torchrl_pool.training import estimate_vtrace
 
@@ -128,10 +129,8 @@ class APPOTraining(PPOTraining):
         self.loss.entropy_coeff.fill_(self.config.entropy_coef)
         self.set_clip_epsilon(self.config.clip_epsilon)
         self.loss.critic_coeff.fill_(self.config.value_coef)
-        if (
-            self.config.learning_rate != before.learning_rate
-        ):  # else it may be one that a divergence has adapted
-            self.update.optimizer.param_groups[0]["lr"] = self.config.learning_rate
+        if self.config.learning_rate != before.learning_rate:  # else it may have been adapted
+            self.set_learning_rate(self.config.learning_rate)
 
     def become(self, other: APPOTraining) -> None:
         """Takes over what another training has learned: weights, their optimiser's state, statistics."""

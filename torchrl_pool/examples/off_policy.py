@@ -17,8 +17,8 @@ from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Cleanba, Synchronous
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.off_policy_settings import OffPolicySettings
-from torchrl_pool.examples.program import Training
 from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.training import Training
 from torchrl_pool.examples.training_run import Row, time_steps
 
 C = TypeVar("C", bound=OffPolicySettings)

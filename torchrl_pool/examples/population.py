@@ -16,8 +16,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from torchrl.envs import EnvBase
 
-from torchrl_pool.examples.program import Training
 from torchrl_pool.examples.settings import Settings, flag, is_allowed
+from torchrl_pool.examples.training import Training
 from torchrl_pool.examples.training_run import Row
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")

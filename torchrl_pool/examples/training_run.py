@@ -319,9 +319,8 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """
     unfinished = path.with_suffix(".unfinished")
     try:
-        with unfinished.open(
-            "wb"
-        ) as file:  # torch, when it opens files itself, does not tell what went wrong
+        # Opened here: torch does not tell what went wrong with files of its own.
+        with unfinished.open("wb") as file:
             torch.save(state, file)
         os.replace(unfinished, path)
     except BaseException as error:

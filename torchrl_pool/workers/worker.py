@@ -273,7 +273,7 @@ class Worker:
         adapter = self._made(env)
         if adapter.has_own_state:
             _, carried = adapter.state()
-            return _dumps(("own", adapter.env.get_state(), carried))
+            return _dumps(("own", (adapter.env.get_state(), carried)))
         try:
             return whole_state(("all", adapter.state()))
         except Exception as error:
@@ -283,14 +283,13 @@ class Worker:
 
     def load(self, env: int, state: bytes) -> None:
         """Puts an env into a state that :meth:`save` gave."""
-        kind, *values = pickle.loads(state)
+        kind, value = pickle.loads(state)
         adapter = self._made(env)
         if kind == "own":
-            own, carried = values
+            own, carried = value
             adapter.env.set_state(own)
-            adapter.restore((adapter.env, carried))
-        else:
-            adapter.restore(values[0])
+            value = adapter.env, carried
+        adapter.restore(value)
 
     def close(self) -> None:
         """Closes all envs, whatever one of them raises."""
@@ -375,9 +374,8 @@ def report_of(error: BaseException) -> str:
     # Notes come after the line with the kind of error, and where the syntax is wrong before it.
     only = traceback.format_exception_only(error)
     headline = next((part for part in only if not part.startswith(" ")), only[-1]).strip().splitlines()[0]
-    return (
-        f"{_shown(headline, 1_000)}\n\n{_shown(''.join(traceback.format_exception(error)), 15_000)}".rstrip()
-    )
+    whole = "".join(traceback.format_exception(error))
+    return f"{_shown(headline, 1_000)}\n\n{_shown(whole, 15_000)}".rstrip()
 
 
 def _shown(text: str, most: int) -> str:
