@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 import torch
 from tensordict.nn.probabilistic import interaction_type
@@ -8,6 +10,7 @@ pytest.register_assert_rewrite("comparing")
 def pytest_configure(config):
     # One thread: tensors are tiny here, and the processors belong to the pools and to worker processes.
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     for warning in (
         "ignore:.*is out of date.*:DeprecationWarning:gymnasium",  # CartPole-v0, on purpose
         "ignore:.*is out of date.*:UserWarning:gymnasium",
