@@ -119,15 +119,7 @@ def test_an_episode_that_does_not_end_counts_as_far_as_it_came():
     env.close()
 
 
-@pytest.fixture
-def ctrl_c():
-    """Python's answer to Ctrl-C, which shells switch off for what they start in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch, ctrl_c):
+def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch):
     iterate = PPOTraining.iterate
 
     def iterate_and_press(training):
@@ -146,7 +138,7 @@ def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch, 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_ctrl_c_stops_at_once(ctrl_c):
+def test_a_second_ctrl_c_stops_at_once():
     with StopRequest() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.made
