@@ -1,6 +1,6 @@
 """The compiled extension: the executor, the plugins and NumPy's random streams."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
 
 ABI_VERSION: int
@@ -267,18 +267,21 @@ class WorkerPort:
         entries: Sequence[object],
         flags_lost: bool,
     ) -> None: ...
-    def wait(self) -> tuple[int, int, int, bool] | None: ...
-    def next(self) -> tuple[int, int, int, bool] | None: ...
-    def seed_of(self, env: int) -> int | None: ...
-    def step_envs(
+    def wait(
         self,
-        env: int,
-        steps: list[Any],
-        actions: Iterator[tuple[Any, ...]],
-        may_reset: bool,
-        begin: Callable[[int], None],
+        adapters: dict[int, Any],
+        unset: set[int],
+        actions: list[Any],
         fail: Callable[[int, BaseException], BaseException | None],
-    ) -> BaseException | None: ...
+    ) -> tuple[int, int, int, bool] | None: ...
+    def next(
+        self,
+        adapters: dict[int, Any],
+        unset: set[int],
+        actions: list[Any],
+        fail: Callable[[int, BaseException], BaseException | None],
+    ) -> tuple[int, int, int, bool] | None: ...
+    def seed_of(self, env: int) -> int | None: ...
     def stepped(
         self,
         env: int,

@@ -73,6 +73,15 @@ py::object ErrorAtHand() {
 
 constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
 
+// What a worker's steps are made with.
+struct Stepped {
+  py::dict adapters;  // of each env that is there; `step` takes its actions and returns four things
+  py::set unset;      // of them, those that are to be reset first
+  py::list actions;   // rows of all the pool's envs, of each entry
+  py::function
+      fail;  // takes an env that has failed, and the exception; returns the one to be raised, or None
+};
+
 // A worker's end for Python: what an env returns goes to its rows.
 class Port {
  public:
@@ -97,11 +106,10 @@ class Port {
     }
   }
 
-  // (op, first env, number of envs, whether only a seed is meant), or None: there is something in the
-  // channel.
-  py::object Wait() {
+  // What Next returns, or None once there is something in the channel.
+  py::object Wait(const Stepped& stepped) {
     while (true) {
-      if (auto request = Next(); !request.is_none()) return request;
+      if (auto request = Next(stepped); !request.is_none()) return request;
       if (port_.TakeMessage()) return py::none();
       {
         const GilReleased released;
@@ -111,14 +119,22 @@ class Port {
     }
   }
 
-  // What an interrupt has cut short between two envs, in code of ours, has failed.
-  py::object Next() {
-    while (at_hand_ != end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
-    const auto request = port_.Next();
-    if (!request) return py::none();
-    at_hand_ = port_.first_env() + request->first;
-    end_ = at_hand_ + request->count;
-    return py::make_tuple(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
+  // Does the steps that are asked for, where all their envs are there and set. What else is asked for is
+  // returned: (op, first env, number of envs, whether only a seed is meant). None: nothing more is.
+  py::object Next(const Stepped& stepped) {
+    while (true) {
+      // What an interrupt has cut short between two envs, in code of ours, has failed.
+      while (at_hand_ != end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
+      const auto request = port_.Next();
+      if (!request) return py::none();
+      at_hand_ = port_.first_env() + request->first;
+      end_ = at_hand_ + request->count;
+      const bool may_reset = request->op == core::Op::kStepAndReset;
+      const bool is_step = may_reset || request->op == core::Op::kStep;
+      if (!is_step || !Step(stepped, may_reset)) {
+        return py::make_tuple(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
+      }
+    }
   }
 
   py::object SeedOf(std::uint32_t env) const {
@@ -129,33 +145,9 @@ class Port {
     return seed;
   }
 
-  // Steps envs one after the other, from this one on. `steps`: what does so, of each; it takes the env's
-  // actions and returns four things. `begin` resets an env, `fail` is told of one that has failed, with the
-  // exception; the last one that it gives back is returned, or None.
-  py::object StepEnvs(std::uint32_t env, const py::list& steps, const py::iterator& actions, bool may_reset,
-                      const py::object& begin, const py::object& fail) {
-    py::object ended = py::none();
-    for (const py::handle step : steps) {
-      try {
-        const auto action = py::reinterpret_steal<py::object>(PyIter_Next(actions.ptr()));
-        if (!action && PyErr_Occurred()) throw py::error_already_set();
-        if (!action) throw py::value_error("it was sent no action");
-        const auto result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(step.ptr(), action.ptr()));
-        if (!result) throw py::error_already_set();
-        const auto [leaves, reward, terminated, truncated] = FourOf(result);
-        if (Stepped(env, leaves, reward, ToFlag(terminated), ToFlag(truncated), may_reset)) begin(env);
-      } catch (...) {
-        py::object end = fail(env, ErrorAtHand());
-        if (!end.is_none()) ended = std::move(end);
-      }
-      ++env;
-    }
-    return ended;
-  }
-
   // Whether the env shall be reset before this is over.
-  bool Stepped(std::uint32_t env, py::handle leaves, py::handle reward, bool terminated, bool truncated,
-               bool may_reset) {
+  bool WasStepped(std::uint32_t env, py::handle leaves, py::handle reward, bool terminated, bool truncated,
+                  bool may_reset) {
     WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
     if (rewards_.size() == 1) {
       Write(fields_[rewards_[0]], port_.arena().OutputRow(rewards_[0], env), reward);
@@ -202,6 +194,43 @@ class Port {
   }
 
  private:
+  // Steps the envs at hand, unless one of them is not there, or not set.
+  bool Step(const Stepped& stepped, bool may_reset) {
+    if (py::len(stepped.unset) > 0) return false;
+    std::vector<py::object> adapters;
+    for (std::uint32_t env = at_hand_; env != end_; ++env) {
+      PyObject* adapter = PyDict_GetItemWithError(stepped.adapters.ptr(), py::int_(env).ptr());
+      if (!adapter && PyErr_Occurred()) throw py::error_already_set();
+      if (!adapter) return false;
+      adapters.push_back(py::reinterpret_borrow<py::object>(adapter));
+    }
+    std::vector<py::object> blocks;  // copies: an env may keep what it is given
+    for (const py::handle actions : stepped.actions) {
+      blocks.push_back(actions[py::slice(at_hand_, end_, 1)].attr("copy")());
+    }
+    py::object ended = py::none();
+    const std::uint32_t first = at_hand_;
+    for (std::uint32_t i = 0; i < adapters.size(); ++i) {
+      try {
+        py::tuple actions(blocks.size());
+        for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];
+        const py::object result = adapters[i].attr("step")(std::move(actions));
+        const auto [leaves, reward, terminated, truncated] = FourOf(result);
+        if (WasStepped(first + i, leaves, reward, ToFlag(terminated), ToFlag(truncated), may_reset)) {
+          WasReset(first + i, adapters[i].attr("reset")(py::none(), py::none()));
+        }
+      } catch (...) {
+        py::object end = stepped.fail(first + i, ErrorAtHand());
+        if (!end.is_none()) ended = std::move(end);
+      }
+    }
+    if (!ended.is_none()) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(ended.ptr())), ended.ptr());
+      throw py::error_already_set();
+    }
+    return true;
+  }
+
   void Finish() {
     ++at_hand_;
     port_.Finish();
@@ -379,11 +408,12 @@ void InitWorkers(py::module_& m) {
              return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)), flags_lost);
            }),
            py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"), py::arg("flags_lost"))
-      .def("wait", &Port::Wait)
-      .def("next", &Port::Next)
+      .def("wait", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
+                      const py::function& fail) { return port.Wait({adapters, unset, actions, fail}); })
+      .def("next", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
+                      const py::function& fail) { return port.Next({adapters, unset, actions, fail}); })
       .def("seed_of", &Port::SeedOf)
-      .def("step_envs", &Port::StepEnvs)
-      .def("stepped", &Port::Stepped)
+      .def("stepped", &Port::WasStepped)
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)
       .def("lost", &Port::Lost)

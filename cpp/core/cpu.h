@@ -24,6 +24,9 @@ constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 // Waking an idle core takes about 40 µs: who has waited that long in vain has lost no more by it.
 constexpr auto kAwake = std::chrono::microseconds(60);
 
+// As long as that is worth while what is waited for is Python's: a policy, or a few of its envs' steps.
+constexpr auto kPatience = std::chrono::microseconds(200);
+
 // Waiting without sleep, in two stages: a few pause instructions, then sched_yield until a time is over.
 // Spinning on pause alone collapses once threads outnumber cores. One object per wait.
 //

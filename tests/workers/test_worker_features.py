@@ -276,7 +276,7 @@ class Tells(Sampled):
 
 @pytest.mark.parametrize(
     ("num_envs", "num_workers", "here"),
-    [(8, 1, [5, 6, 7]), (9, 2, [7, 8]), (4, 2, [3]), (2, 5, [1]), (1, 1, [0]), (3, 0, [0, 1, 2])],
+    [(8, 1, [4, 5, 6, 7]), (9, 2, [6, 7, 8]), (4, 2, [3]), (2, 5, [1]), (1, 1, [0]), (3, 0, [0, 1, 2])],
 )
 def test_the_callers_share(make_pool, num_envs, num_workers, here):
     pool = make_pool(Tells, num_envs, num_workers=num_workers, caller_steps=True)
@@ -295,12 +295,12 @@ def test_the_callers_share_outlives_a_worker(make_pool):
     root["action"] = pool.action_spec.rand()
     with pytest.raises(EnvFailure, match="SIGKILL") as raised:
         pool.step(root)
-    assert raised.value.env_index == [0, 1, 2, 3]
-    assert pool.get_attr("steps", env_index=[4, 5]) == [1, 1]
-    root = pool.reset(root.set("_reset", torch.arange(6)[:, None] < 4))
+    assert raised.value.env_index == [0, 1, 2]
+    assert pool.get_attr("steps", env_index=[3, 4, 5]) == [1, 1, 1]
+    root = pool.reset(root.set("_reset", torch.arange(6)[:, None] < 3))
     root["action"] = pool.action_spec.rand()
     pool.step(root)
-    assert pool.get_attr("steps") == [1, 1, 1, 1, 2, 2]
+    assert pool.get_attr("steps") == [1, 1, 1, 2, 2, 2]
 
 
 def test_what_a_worker_imports():

@@ -69,8 +69,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
         caller_steps: whether this process takes a share of envs of Python too, the last of them, and steps it
             while it waits for the workers'. Where a step takes microseconds that is the quickest, with one
-            worker less than there are processors (then the default of ``num_workers``). The share is smaller
-            by one than the others'. What those envs do to their process they do to this one: one that ends
+            worker less than there are processors (then the default of ``num_workers``). The share is not
+            larger than the others'. What those envs do to their process they do to this one: one that ends
             it ends all, and none can be given up.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU

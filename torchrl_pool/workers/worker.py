@@ -141,6 +141,7 @@ class Worker:
             np.ndarray((num_envs, *entry.shape), entry.dtype, memoryview(arena), offset)
             for entry, offset in zip(actions, arena.action_offsets, strict=True)
         ]
+        self._stepped = (self._adapters, self._unset, self._actions, self._fail)
 
     def _made(self, env: int) -> Adapter:
         adapter = self._adapters.get(env)
@@ -166,16 +167,19 @@ class Worker:
 
     def wait(self) -> None:
         """Does what is asked for until there is something in the channel."""
-        while (request := self._port.wait()) is not None:
-            self.work(*request)
+        while (request := self._port.wait(*self._stepped)) is not None:
+            self._work(*request)
 
     def work_off(self) -> None:
         """Does what has been asked for, and waits for no more."""
-        while (request := self._port.next()) is not None:
-            self.work(*request)
+        while (request := self._port.next(*self._stepped)) is not None:
+            self._work(*request)
 
-    def work(self, op: int, first: int, count: int, seed_only: bool) -> None:
-        """Does one request, env by env. What an env raises is its failure, and not the worker's."""
+    def _work(self, op: int, first: int, count: int, seed_only: bool) -> None:
+        """Does what is more than to step envs that are there, one by one.
+
+        What an env raises is its failure, and not the worker's.
+        """
         end = first + count
         ended: BaseException | None = None
         if op == _CREATE:
@@ -185,37 +189,26 @@ class Worker:
             for env in range(first, end):
                 ended = self._guarded(env, self._reset, env, seed_only) or ended
         else:
-            # A copy: an env may keep what it is given.
-            actions = zip(*(block[first:end].copy() for block in self._actions), strict=True)
-            may_reset = op == _STEP_AND_RESET
-            adapters = [self._adapters.get(env) for env in range(first, end)]
-            if self._unset or None in adapters:
-                for env, action in zip(range(first, end), actions, strict=True):
-                    ended = self._guarded(env, self._step_anew, env, action, may_reset) or ended
-            else:
-                steps = [adapter.step for adapter in adapters if adapter is not None]
-                ended = self._port.step_envs(first, steps, actions, may_reset, self._begin, self._fail)
+            for env in range(first, end):
+                actions = tuple(block[env].copy() for block in self._actions)
+                ended = self._guarded(env, self._step_anew, env, actions, op == _STEP_AND_RESET) or ended
         if ended is not None:
             raise ended
 
-    def _begin(self, env: int) -> None:
-        """Resets an env whose episode is over."""
-        self._port.was_reset(env, self._adapters[env].reset(None, None))
-
-    def _step_anew(self, env: int, action: Any, may_reset: bool) -> None:
+    def _step_anew(self, env: int, actions: Sequence[Any], may_reset: bool) -> None:
         """A step where envs were lost with the process that they were in."""
         is_lost = env in self._unset or env not in self._adapters
         if is_lost and not self._attachment.replaces_lost:
             raise RuntimeError("it was lost with its worker process: reset it before the next step")
         adapter = self._made(env)
         if not is_lost:
-            may_reset = self._port.stepped(env, *adapter.step(action), may_reset)
+            may_reset = self._port.stepped(env, *adapter.step(actions), may_reset)
         else:
             self._unset.add(env)
             may_reset = self._port.lost(env, may_reset)
         if may_reset:
             self._unset.discard(env)
-            self._begin(env)
+            self._port.was_reset(env, adapter.reset(None, None))
 
     def _create(self, env: int) -> None:
         self._check(self._made(env))

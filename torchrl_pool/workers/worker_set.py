@@ -35,7 +35,7 @@ class WorkerSet:
     Args:
         factories: what makes an env, or one such for each.
         num_envs: number of envs, which the processes share as equally as can be; this one, which has other
-            work besides, takes one less.
+            work besides, takes none of the rest.
         num_processes: number of worker processes.
         has_local: whether this process takes a share, as the last of the workers.
         info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
@@ -425,7 +425,7 @@ def _first_envs(num_envs: int, num_processes: int, has_local: bool) -> list[int]
     """Of each worker, and the number of envs."""
     if num_processes == 0:
         return [0, num_envs]
-    here = max(1, num_envs // (num_processes + 1) - 1) if has_local else 0
+    here = max(1, num_envs // (num_processes + 1)) if has_local else 0
     elsewhere = num_envs - here
     first = [elsewhere * worker // num_processes for worker in range(num_processes + 1)]
     return [*first, num_envs] if has_local else first

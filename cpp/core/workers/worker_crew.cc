@@ -301,7 +301,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticke
   if (ticket) AwaitLastOf(*ticket);
   Clock::duration& last_wait = last_waits_[for_each];
   auto since = Clock::now();
-  Backoff backoff;
+  Backoff backoff(kPatience);
   while (!enough()) {
     bool any = Pump(for_each);
     if (!any && (last_wait > kLongWait || !backoff.Pause())) {
@@ -311,7 +311,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticke
     }
     const auto now = Clock::now();
     if (any) {
-      backoff = Backoff();
+      backoff = Backoff(kPatience);
       last_wait = now - std::exchange(since, now);
     }
     if (now - last_asked_ < kInterruptPeriod || enough()) continue;

@@ -7,13 +7,6 @@
 #include "perturb.h"
 
 namespace torchrl_pool::core {
-namespace {
-
-// What happens between two calls may take as long, with a policy in it, and to be woken costs as much again.
-constexpr auto kPatience = std::chrono::microseconds(200);
-
-}  // namespace
-
 WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
     : arena_(std::move(arena)),
       worker_(worker),
