@@ -124,7 +124,7 @@ class Port {
   py::object Next(const Stepped& stepped) {
     while (true) {
       // What an interrupt has cut short between two envs, in code of ours, has failed.
-      while (at_hand_ != end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
+      while (at_hand_ < end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
       const auto request = port_.Next();
       if (!request) return py::none();
       at_hand_ = port_.first_env() + request->first;

@@ -96,7 +96,8 @@ class Worker:
         self._info_keys = info_keys
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
-        self._unset: set[int] = set()  # made in the place of lost envs, and not yet reset
+        self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
+        self._is_at_work = False
         self._reset_options: dict[int, Any] = {}
         self._attachment: Attachment
         self._port: _core.WorkerPort
@@ -141,7 +142,6 @@ class Worker:
             np.ndarray((num_envs, *entry.shape), entry.dtype, memoryview(arena), offset)
             for entry, offset in zip(actions, arena.action_offsets, strict=True)
         ]
-        self._stepped = (self._adapters, self._unset, self._actions, self._fail)
 
     def _made(self, env: int) -> Adapter:
         adapter = self._adapters.get(env)
@@ -155,6 +155,7 @@ class Worker:
                 )
             adapter = self._adapters[env] = adapt(made, self._info_keys)
             self._env_of[id(made)] = env
+            self._unset.add(env)
         return adapter
 
     def _check(self, adapter: Adapter) -> None:
@@ -167,13 +168,25 @@ class Worker:
 
     def wait(self) -> None:
         """Does what is asked for until there is something in the channel."""
-        while (request := self._port.wait(*self._stepped)) is not None:
+        stepped = self._adapters, self._unset, self._actions, self._fail
+        while (request := self._port.wait(*stepped)) is not None:
             self._work(*request)
 
     def work_off(self) -> None:
-        """Does what has been asked for, and waits for no more."""
-        while (request := self._port.next(*self._stepped)) is not None:
-            self._work(*request)
+        """Does what has been asked for, and waits for no more.
+
+        Raises:
+            RuntimeError: an env that is being stepped or reset here asks for it.
+        """
+        if self._is_at_work:
+            raise RuntimeError("an env within a call cannot have its pool reset or step envs of its process")
+        self._is_at_work = True
+        try:
+            stepped = self._adapters, self._unset, self._actions, self._fail
+            while (request := self._port.next(*stepped)) is not None:
+                self._work(*request)
+        finally:
+            self._is_at_work = False
 
     def _work(self, op: int, first: int, count: int, seed_only: bool) -> None:
         """Does what is more than to step envs that are there, one by one.
@@ -204,7 +217,6 @@ class Worker:
         if not is_lost:
             may_reset = self._port.stepped(env, *adapter.step(actions), may_reset)
         else:
-            self._unset.add(env)
             may_reset = self._port.lost(env, may_reset)
         if may_reset:
             self._unset.discard(env)
@@ -212,6 +224,7 @@ class Worker:
 
     def _create(self, env: int) -> None:
         self._check(self._made(env))
+        self._unset.discard(env)
         self._port.was_made(env)
 
     def _reset(self, env: int, seed_only: bool) -> None:
@@ -283,6 +296,7 @@ class Worker:
             adapter.env.set_state(own)
             value = adapter.env, carried
         adapter.restore(value)
+        self._unset.discard(env)
 
     def close(self) -> None:
         """Closes all envs, whatever one of them raises."""
