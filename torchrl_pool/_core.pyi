@@ -274,13 +274,14 @@ class WorkerPort:
         actions: list[Any],
         fail: Callable[[int, BaseException], BaseException | None],
     ) -> tuple[int, int, int, bool] | None: ...
-    def next(
+    def work_off(
         self,
         adapters: dict[int, Any],
         unset: set[int],
         actions: list[Any],
         fail: Callable[[int, BaseException], BaseException | None],
-    ) -> tuple[int, int, int, bool] | None: ...
+        work: Callable[[int, int, int, bool], None],
+    ) -> None: ...
     def seed_of(self, env: int) -> int | None: ...
     def stepped(
         self,

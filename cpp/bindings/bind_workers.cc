@@ -119,6 +119,17 @@ class Port {
     }
   }
 
+  // Does all that is asked for: `work` does what Next returns.
+  void WorkOff(const Stepped& stepped, const py::function& work) {
+    if (is_at_work_) {
+      throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
+    }
+    const AtWork at_work(is_at_work_);
+    for (auto request = Next(stepped); !request.is_none(); request = Next(stepped)) {
+      work(*py::reinterpret_borrow<py::tuple>(request));
+    }
+  }
+
   // Does the steps that are asked for, where all their envs are there and set. What else is asked for is
   // returned: (op, first env, number of envs, whether only a seed is meant). None: nothing more is.
   py::object Next(const Stepped& stepped) {
@@ -264,7 +275,19 @@ class Port {
     if (flag_ != kNoField) *row_of(flag_) = std::byte{0};
   }
 
+  // While it lives, the flag is set.
+  class AtWork {
+   public:
+    explicit AtWork(bool& flag) : flag_(flag) { flag_ = true; }
+    ~AtWork() { flag_ = false; }
+    AtWork(const AtWork&) = delete;
+
+   private:
+    bool& flag_;
+  };
+
   core::WorkerPort port_;
+  bool is_at_work_ = false;
   std::uint32_t at_hand_ = 0, end_ = 0;  // the envs for which the request is not over
   std::vector<Field> fields_;
   std::vector<std::size_t> leaves_, rewards_;  // which fields they are
@@ -410,8 +433,9 @@ void InitWorkers(py::module_& m) {
            py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"), py::arg("flags_lost"))
       .def("wait", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
                       const py::function& fail) { return port.Wait({adapters, unset, actions, fail}); })
-      .def("next", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
-                      const py::function& fail) { return port.Next({adapters, unset, actions, fail}); })
+      .def("work_off", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
+                          const py::function& fail,
+                          const py::function& work) { port.WorkOff({adapters, unset, actions, fail}, work); })
       .def("seed_of", &Port::SeedOf)
       .def("stepped", &Port::WasStepped)
       .def("was_reset", &Port::WasReset)

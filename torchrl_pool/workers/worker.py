@@ -97,7 +97,6 @@ class Worker:
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
-        self._is_at_work = False
         self._reset_options: dict[int, Any] = {}
         self._attachment: Attachment
         self._port: _core.WorkerPort
@@ -178,15 +177,7 @@ class Worker:
         Raises:
             RuntimeError: an env that is being stepped or reset here asks for it.
         """
-        if self._is_at_work:
-            raise RuntimeError("an env within a call cannot have its pool reset or step envs of its process")
-        self._is_at_work = True
-        try:
-            stepped = self._adapters, self._unset, self._actions, self._fail
-            while (request := self._port.next(*stepped)) is not None:
-                self._work(*request)
-        finally:
-            self._is_at_work = False
+        self._port.work_off(self._adapters, self._unset, self._actions, self._fail, self._work)
 
     def _work(self, op: int, first: int, count: int, seed_only: bool) -> None:
         """Does what is more than to step envs that are there, one by one.
