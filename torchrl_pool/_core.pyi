@@ -267,20 +267,14 @@ class WorkerPort:
         entries: Sequence[object],
         flags_lost: bool,
     ) -> None: ...
-    def wait(
-        self,
-        adapters: dict[int, Any],
-        unset: set[int],
-        actions: list[Any],
-        fail: Callable[[int, BaseException], BaseException | None],
-    ) -> tuple[int, int, int, bool] | None: ...
-    def work_off(
+    def serve(
         self,
         adapters: dict[int, Any],
         unset: set[int],
         actions: list[Any],
         fail: Callable[[int, BaseException], BaseException | None],
         work: Callable[[int, int, int, bool], None],
+        waits: bool,
     ) -> None: ...
     def seed_of(self, env: int) -> int | None: ...
     def stepped(

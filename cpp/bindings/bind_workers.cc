@@ -73,13 +73,14 @@ py::object ErrorAtHand() {
 
 constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
 
-// What a worker's steps are made with.
-struct Stepped {
+// What serving takes of the worker in Python.
+struct Parts {
   py::dict adapters;  // of each env that is there; `step` takes its actions and returns four things
   py::set unset;      // of them, those that are to be reset first
   py::list actions;   // rows of all the pool's envs, of each entry
   py::function
-      fail;  // takes an env that has failed, and the exception; returns the one to be raised, or None
+      fail;  // takes an env that failed, and the exception; returns one that is to be raised, or None
+  py::function work;  // does a request: op, first env, number of envs, whether only a seed is meant
 };
 
 // A worker's end for Python: what an env returns goes to its rows.
@@ -106,45 +107,21 @@ class Port {
     }
   }
 
-  // What Next returns, or None once there is something in the channel.
-  py::object Wait(const Stepped& stepped) {
+  // Does what is asked for, until there is nothing more or, if it `waits`, something in the channel.
+  void Serve(const Parts& parts, bool waits) {
+    if (is_at_work_) {
+      throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
+    }
+    const AtWork at_work(is_at_work_);
     while (true) {
-      if (auto request = Next(stepped); !request.is_none()) return request;
-      if (port_.TakeMessage()) return py::none();
+      while (DoNext(parts)) {
+      }
+      if (!waits || port_.TakeMessage()) return;
       {
         const GilReleased released;
         port_.Wait(kSignalPeriod);
       }
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    }
-  }
-
-  // Does all that is asked for: `work` does what Next returns.
-  void WorkOff(const Stepped& stepped, const py::function& work) {
-    if (is_at_work_) {
-      throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
-    }
-    const AtWork at_work(is_at_work_);
-    for (auto request = Next(stepped); !request.is_none(); request = Next(stepped)) {
-      work(*py::reinterpret_borrow<py::tuple>(request));
-    }
-  }
-
-  // Does the steps that are asked for, where all their envs are there and set. What else is asked for is
-  // returned: (op, first env, number of envs, whether only a seed is meant). None: nothing more is.
-  py::object Next(const Stepped& stepped) {
-    while (true) {
-      // What an interrupt has cut short between two envs, in code of ours, has failed.
-      while (at_hand_ < end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
-      const auto request = port_.Next();
-      if (!request) return py::none();
-      at_hand_ = port_.first_env() + request->first;
-      end_ = at_hand_ + request->count;
-      const bool may_reset = request->op == core::Op::kStepAndReset;
-      const bool is_step = may_reset || request->op == core::Op::kStep;
-      if (!is_step || !Step(stepped, may_reset)) {
-        return py::make_tuple(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
-      }
     }
   }
 
@@ -205,18 +182,34 @@ class Port {
   }
 
  private:
+  // False: there is nothing to do.
+  bool DoNext(const Parts& parts) {
+    // What an interrupt has cut short between two envs, in code of ours, has failed.
+    while (at_hand_ < end_) Failed(at_hand_, "KeyboardInterrupt: it was interrupted");
+    const auto request = port_.Next();
+    if (!request) return false;
+    at_hand_ = port_.first_env() + request->first;
+    end_ = at_hand_ + request->count;
+    const bool may_reset = request->op == core::Op::kStepAndReset;
+    const bool is_step = may_reset || request->op == core::Op::kStep;
+    if (!is_step || !Step(parts, may_reset)) {
+      parts.work(static_cast<int>(request->op), at_hand_, request->count, request->seed_only);
+    }
+    return true;
+  }
+
   // Steps the envs at hand, unless one of them is not there, or not set.
-  bool Step(const Stepped& stepped, bool may_reset) {
-    if (py::len(stepped.unset) > 0) return false;
+  bool Step(const Parts& parts, bool may_reset) {
+    if (py::len(parts.unset) > 0) return false;
     std::vector<py::object> adapters;
     for (std::uint32_t env = at_hand_; env != end_; ++env) {
-      PyObject* adapter = PyDict_GetItemWithError(stepped.adapters.ptr(), py::int_(env).ptr());
+      PyObject* adapter = PyDict_GetItemWithError(parts.adapters.ptr(), py::int_(env).ptr());
       if (!adapter && PyErr_Occurred()) throw py::error_already_set();
       if (!adapter) return false;
       adapters.push_back(py::reinterpret_borrow<py::object>(adapter));
     }
     std::vector<py::object> blocks;  // copies: an env may keep what it is given
-    for (const py::handle actions : stepped.actions) {
+    for (const py::handle actions : parts.actions) {
       blocks.push_back(actions[py::slice(at_hand_, end_, 1)].attr("copy")());
     }
     py::object ended = py::none();
@@ -231,7 +224,7 @@ class Port {
           WasReset(first + i, adapters[i].attr("reset")(py::none(), py::none()));
         }
       } catch (...) {
-        py::object end = stepped.fail(first + i, ErrorAtHand());
+        py::object end = parts.fail(first + i, ErrorAtHand());
         if (!end.is_none()) ended = std::move(end);
       }
     }
@@ -431,11 +424,9 @@ void InitWorkers(py::module_& m) {
              return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)), flags_lost);
            }),
            py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"), py::arg("flags_lost"))
-      .def("wait", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
-                      const py::function& fail) { return port.Wait({adapters, unset, actions, fail}); })
-      .def("work_off", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
-                          const py::function& fail,
-                          const py::function& work) { port.WorkOff({adapters, unset, actions, fail}, work); })
+      .def("serve", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
+                       const py::function& fail, const py::function& work,
+                       bool waits) { port.Serve({adapters, unset, actions, fail, work}, waits); })
       .def("seed_of", &Port::SeedOf)
       .def("stepped", &Port::WasStepped)
       .def("was_reset", &Port::WasReset)

@@ -134,7 +134,7 @@ bool Backoff::Pause() {
     ++rounds_;
     start_ = last_ = now;
   }
-  const auto yielded = now - std::exchange(last_, now);
+  const auto yielded = now - last_;
   if (yielded > kStolen) abstinence.Stolen(now);
   if (abstinence.Holds(now)) return false;
   const bool is_shared = yielded > kShared;

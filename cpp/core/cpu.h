@@ -27,8 +27,8 @@ constexpr auto kAwake = std::chrono::microseconds(60);
 // As long as that is worth while what is waited for is Python's: a policy, or a few of its envs' steps.
 constexpr auto kPatience = std::chrono::microseconds(200);
 
-// Waiting without sleep, in two stages: a few pause instructions, then sched_yield until a time is over.
-// Spinning on pause alone collapses once threads outnumber cores. One object per wait.
+// Waiting without sleep, in two stages: a few pause instructions, then sched_yield, too, until a time is
+// over. Spinning on pause alone collapses once threads outnumber cores. One object per wait.
 //
 // A time beyond kAwake ends as soon as somebody else had the processor: it is wanted.
 class Backoff {

@@ -165,19 +165,13 @@ class Worker:
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
-    def wait(self) -> None:
-        """Does what is asked for until there is something in the channel."""
-        stepped = self._adapters, self._unset, self._actions, self._fail
-        while (request := self._port.wait(*stepped)) is not None:
-            self._work(*request)
-
-    def work_off(self) -> None:
-        """Does what has been asked for, and waits for no more.
+    def serve(self, waits: bool) -> None:
+        """Does what is asked for, until there is nothing more or, if it waits, something in the channel.
 
         Raises:
             RuntimeError: an env that is being stepped or reset here asks for it.
         """
-        self._port.work_off(self._adapters, self._unset, self._actions, self._fail, self._work)
+        self._port.serve(self._adapters, self._unset, self._actions, self._fail, self._work, waits)
 
     def _work(self, op: int, first: int, count: int, seed_only: bool) -> None:
         """Does what is more than to step envs that are there, one by one.
@@ -327,7 +321,7 @@ def main(factories: Factories, channel: Connection, fds: list[int], info_keys: S
     with contextlib.suppress(EOFError):
         while True:
             if has_pool:
-                worker.wait()
+                worker.serve(waits=True)
             while not has_pool or channel.poll():
                 number, name, arguments = pickle.loads(channel.recv_bytes())
                 if name == "attach":

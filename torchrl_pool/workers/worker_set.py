@@ -205,7 +205,7 @@ class WorkerSet:
     def serve(self) -> None:
         """Does what the local worker is asked for."""
         assert self._local is not None
-        self._local.work_off()
+        self._local.serve(waits=False)
 
     def how_it_ended(self, index: int) -> str:
         """In words that follow "its worker process"."""

@@ -18,7 +18,6 @@ namespace {
 // Bytes of observations that are better copied while their worker goes on.
 constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-constexpr auto kLongWait = std::chrono::microseconds(200);
 constexpr auto kForever = EventCount::Clock::time_point::max();
 
 }  // namespace
@@ -304,7 +303,7 @@ void WorkerCrew::Lead(const Enough& enough, Clock::time_point until, const Ticke
   Backoff backoff(kPatience);
   while (!enough()) {
     bool any = Pump(for_each);
-    if (!any && (last_wait > kLongWait || !backoff.Pause())) {
+    if (!any && (last_wait > kPatience || !backoff.Pause())) {
       if (Clock::now() >= until) return;
       Sleep(until, for_each || relay_.HasSleepers());
       any = Pump(true);  // others may wait for what this one does not

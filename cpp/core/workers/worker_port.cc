@@ -7,6 +7,7 @@
 #include "perturb.h"
 
 namespace torchrl_pool::core {
+
 WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
     : arena_(std::move(arena)),
       worker_(worker),
