@@ -84,6 +84,7 @@ class PythonSource:
                 step_timeout,
             )
         self.num_threads = self.workers.num_workers
+        self.has_helpers = self.num_threads > has_local
         descriptions = self.workers.descriptions
         configs = {
             id(one): _core.remote_config(one.name, self.workers.entries_of(one))

@@ -36,6 +36,7 @@ class Source(Protocol):
         groups: the batch sizes of nested specs of one env, by what they are for.
         group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads or processes that step envs.
+        has_helpers: whether one of them is not the calling thread.
         info_keys: which infos are written besides those that were asked for.
     """
 
@@ -45,6 +46,7 @@ class Source(Protocol):
     groups: Mapping[str, Groups]
     group_map: Mapping[str, list[str]] | None
     num_threads: int
+    has_helpers: bool
     info_keys: list[str]
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
@@ -90,6 +92,7 @@ class PluginSource:
         if num_threads is not None:
             num_threads = check_int("num_threads", num_threads, minimum=1)
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
+        self.has_helpers = self.num_threads > 1
         self.one_hot = one_hot
         self.info_keys: list[str] = []
         self._tasks = task_per_env(task, num_envs)

@@ -12,6 +12,7 @@ from torchrl.envs import EnvBase
 from torchrl_pool import _core
 from torchrl_pool.env.buffers import BatchAllocator
 from torchrl_pool.env.next_root import NextRoot
+from torchrl_pool.env.source import Source
 from torchrl_pool.env.specs import Groups, Key
 from torchrl_pool.env.transfers import down, up
 
@@ -49,6 +50,7 @@ class TensorMethods(EnvBase):
 
     num_envs: int
     num_threads: int
+    _source: Source
     _outputs: Sequence[_core.Spec]
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]
     _nested: bool  # whether an output or action lies in a tensordict of its own
@@ -65,7 +67,7 @@ class TensorMethods(EnvBase):
         if self._pin_memory and not torch.cuda.is_available():
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
-        self._overlaps = self._on_cpu and self.num_threads > 1
+        self._overlaps = self._on_cpu and self._source.has_helpers
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory, not self._on_cpu)
         self.step_keys = list(self._allocator.step_templates)
         self.root_keys = [key for key in self.step_keys if key not in self._allocator.reward_keys]
