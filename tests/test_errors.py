@@ -1,11 +1,14 @@
 """What bad input gets: the right exception, what was expected and what came, and a pool that still works."""
 
 import re
+import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
 import torch
 from building import build_plugin, load_fault_plugin
+from processes import PRELUDE, printed
 
 from torchrl_pool import EnvFailure, PoolEnv, load_plugin
 
@@ -382,6 +385,24 @@ def test_plugin_that_is_cut_off(share, tmp_path):
     part.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(ValueError, match="is cut off"):
         load_plugin(part)
+
+
+def test_plugin_that_was_built_again_under_its_name(tmp_path):
+    """What a process has loaded stays: it would be the old build that runs."""
+    library = tmp_path / "fault.so"
+    shutil.copy(build_plugin("fault"), library)
+    program = """
+        library = sys.argv[1]
+        assert load_plugin(library)
+        with open(library, "rb") as file:
+            again = file.read() + bytes(8)
+        os.unlink(library)
+        assert load_plugin(library)
+        with open(library, "wb") as file:
+            file.write(again)
+        refused(ValueError, "is another build than the one", load_plugin, library)
+    """
+    printed(PRELUDE + textwrap.dedent(program), library)
 
 
 def test_state_of_another_task_or_none_at_all(cartpole, pendulum):

@@ -32,7 +32,7 @@ from torchrl_pool.env.specs import (
 )
 from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
-from torchrl_pool.plugins.loading import load_plugin
+from torchrl_pool.plugins.loading import register
 from torchrl_pool.plugins.names import task_ids
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
@@ -471,7 +471,7 @@ def _rebuild(
     spec_locked: bool,
 ) -> PoolEnv:
     for path in plugin_paths:
-        load_plugin(path)
+        register(path)
     env = cls(**arguments, spec_locked=spec_locked)
     env._entropy = entropy
     return env

@@ -13,6 +13,7 @@ cannot be loaded is left out with a warning, which later errors about unknown ta
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -30,6 +31,7 @@ _INSTALLED = Path(_core.__file__).parent
 ENTRY_POINTS = "torchrl_pool.plugins"
 
 _plugins: dict[str, _core.Plugin] = {}
+_digests: dict[str, bytes] = {}  # of the libraries that users have named
 _located: set[str] = set()
 _builtin_loaded = False
 _built: dict[tuple[str, ...], str] = {}  # what build_plugin made of which sources
@@ -52,7 +54,8 @@ def get_include() -> str:
 def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     """Loads a plugin and registers its tasks for this process.
 
-    Loading a plugin runs its code. Loading it again changes nothing.
+    Loading a plugin runs its code. Loading it again changes nothing: a process keeps the code that it has
+    loaded. A new build needs a name of its own, as :func:`~torchrl_pool.build_plugin` gives it.
 
     Args:
         path: the shared library.
@@ -63,18 +66,27 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         FileNotFoundError: the library, or one that it needs, cannot be loaded.
         ValueError: it is no plugin, was built for another ABI version, lacks a required function, or brings a
-            task id that another plugin has already.
+            task id that another plugin has already, or another build of it was loaded from this path before.
 
     Examples:
         >>> from torchrl_pool import load_plugin, task_info
         >>> "CartPole-v1" in load_plugin(task_info("CartPole-v1").plugin_path)
         True
     """
-    return register(path)
+    ids = register(path)
+    library = Path(path).resolve()
+    if library.exists():
+        digest = hashlib.sha256(library.read_bytes()).digest()
+        if _digests.setdefault(str(library), digest) != digest:
+            raise ValueError(
+                f"{library} is another build than the one that this process has loaded, which stays: give "
+                "the new one another name, or begin a new process"
+            )
+    return ids
 
 
 def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = None) -> list[str]:
-    """load_plugin; where the sources are told that it was built from, an earlier build of them gives way."""
+    """The ids of a plugin's tasks; where its sources are told, an earlier build of them gives way."""
     name = str(Path(path).resolve())
     if name not in _plugins:
         check_is_whole(Path(name))
@@ -109,7 +121,7 @@ def plugins(*, discover: bool = True) -> list[_core.Plugin]:
     if not _builtin_loaded:
         _builtin_loaded = True
         for path in sorted((_INSTALLED / "plugins").glob("*.so")):
-            load_plugin(path)
+            register(path)
     if discover and _discovered is None:
         _discover()
     return list(_plugins.values())
@@ -121,7 +133,7 @@ def _discover() -> None:
     for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
         try:
             path = _library_of(entry.load())
-            load_plugin(path)
+            register(path)
         except Exception as error:  # whatever a stranger's code raises must not take the other tasks away
             package = f" of {entry.dist.name}" if entry.dist else ""
             reason = "".join(traceback.format_exception_only(error)).strip()
