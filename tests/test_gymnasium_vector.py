@@ -360,6 +360,8 @@ class Nested(gymnasium.Env):
         c=spaces.Tuple([spaces.Box(-1, 1, (), np.float32), spaces.MultiBinary(3)]),
         d=spaces.MultiDiscrete([3, 4], start=[1, 0]),
         e=spaces.Dict(f=spaces.Box(0, 255, (2, 2), np.uint8)),
+        g=spaces.Discrete(3, dtype=np.int8),
+        h=spaces.MultiDiscrete([3, 4], dtype=np.int32),
     )
     observation_space = spaces.Dict(seen=action_space)
 

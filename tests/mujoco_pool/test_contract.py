@@ -7,6 +7,7 @@ import pytest
 import torch
 from collecting import normal_actor
 from comparing import assert_td_equal
+from models import ARM
 from tensordict import TensorDict
 from torchrl.collectors import Collector, MultiSyncCollector
 from torchrl.envs import (
@@ -410,6 +411,17 @@ def test_life():
         env.step(TensorDict({"action": torch.zeros(4, 3)}, [4]))
     assert_td_equal(play(env, 10), expected)
     env.close()
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_a_pool_that_was_closed_begins_as_at_first(seed):
+    draw = {"reset": lambda rows, generator: {"qvel": torch.rand(len(rows), 8, generator=generator)}}
+    env = MujocoPool(ARM, 3, **draw)
+    env.set_seed(seed)
+    first = env.reset()
+    env.rollout(3)
+    env.close()
+    assert_td_equal(env.reset(), first)
 
 
 def test_pictures():

@@ -236,6 +236,19 @@ def test_an_actuators_name_comes_before_its_number():
     assert root["next", "ctrl"][0, 1] == root["action"][0, 0]
 
 
+@pytest.mark.parametrize("name", ["a=b", "=", "a = b", "a==b", "<=", "it's", 'so "called"'])
+def test_names_may_hold_signs(name):
+    quote = "'" if '"' in name else '"'
+    env = make(1, xml=ARM.replace('"lift"', f"{quote}{name}{quote}"), control={name: "0.25"}, gains={})
+    assert env.rand_step(env.reset())["next", "ctrl"][0, 0] == 0.25
+
+
+def test_quoted_names_in_laws_for_all_may_hold_signs():
+    xml = ARM.replace('"elbow"', '"a=b"')
+    env = make(1, xml=xml, control="qpos:'a=b' - 0.5", gains={}, keyframe="bent")
+    assert env.rand_step(env.reset())["next", "ctrl"][0, 0] == pytest.approx(-1.2, abs=0.2)
+
+
 WRONG = [
     ({"control": "stiffness * positoin"}, "no 'stiffness'"),
     ({"control": "positoin"}, "no 'positoin' .did you mean 'position'"),
@@ -255,6 +268,7 @@ WRONG = [
     ({"control": ["action", "2 * action"]}, "are for all actuators"),
     ({"control": ["lift = action", "0 = action"]}, "two lines for the actuator 'lift'"),
     ({"control": 3}, "control: expected an expression"),
+    ({"control": {1: "action"}}, "control: expected names of actuators, got 1"),
     (
         {"gains": {"kp": [1, 2, 3]}},
         "kp: expected one number, or one for each of the model's 2 actuators, got 3",

@@ -99,10 +99,20 @@ def test_terms_that_are_not_as_announced(options, kind, message):
         env.step(env.rand_action(root))
 
 
-@pytest.mark.parametrize("name", ["reward", "done", "qpos", "step_count"])
+TAKEN = ["reward", "done", "qpos", "step_count", "action", "next", "pixels", "_step", "_reset"]
+
+
+@pytest.mark.parametrize("name", TAKEN)
 def test_names_that_are_taken(name):
     with pytest.raises(ValueError, match=f"cannot be called '{name}'"):
         make(info_keys=(name,))
+
+
+def test_observations_and_terms_have_names_of_their_own():
+    with pytest.raises(ValueError, match="a term of the reward cannot be called 'speed'"):
+        make(observation=lambda state: {"speed": state["qvel"][:, 0]})
+    with pytest.raises(ValueError, match="an observation cannot be called '_reset'"):
+        make(observation=lambda state: {"_reset": state["qvel"]})
 
 
 def test_functions_see_how_many_steps_an_episode_has():

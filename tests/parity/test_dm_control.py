@@ -211,8 +211,14 @@ def test_pairs_are_tasks(make_pool):
         "dm_control/walker-walk-v0",
         "dm_control/walker-run-v0",
     ]
-    with pytest.raises(ValueError, match="unknown task"):
-        PoolEnv(("cheetah", "fly"), 2)
+    for pair, nearest in {("cheetah", "fly"): "cheetah-run", ("walker", "wlk"): "walker-walk"}.items():
+        for task in (pair, [pair, pair]):
+            with pytest.raises(ValueError, match=f"unknown task .*did you mean 'dm_control/{nearest}-v0'"):
+                PoolEnv(task, 2)
+    with pytest.raises(ValueError, match=r"a pair is a tuple, \('walker', 'walk'\)"):
+        PoolEnv(["walker", "walk"], 2)
+    with pytest.raises(ValueError, match="unknown task 'CartPol'"):
+        PoolEnv(["CartPole-v1", "CartPol"], 2)
 
 
 def test_envpools_ids_name_tasks_for_multi_threaded_env():

@@ -94,3 +94,22 @@ def test_what_is_drawn_or_made_by_a_function_is_torchrls(options):
     env = fuse(over_pool(**options))
     assert env.fusion().num_native == 0
     assert env.rollout(20, remembering, break_when_any_done=False)["memory"].shape == (N, 20, 1)
+
+
+@pytest.mark.parametrize("groups", [False, 2, 4])
+def test_entries_that_nobody_has_announced_begin_anew_with_an_episode(groups):
+    """Also where all envs of a group begin one, as a group of one env always does."""
+
+    def counting(td):
+        td["seen"] = td.get("seen", torch.zeros(*td.shape, 1)) + 1
+        td["action"] = torch.zeros(td.shape, dtype=torch.long)
+        return td
+
+    env = PoolEnv("CartPole-v1", N, seed=0, categorical_action_encoding=True)
+    options = {"frames_per_batch": N * 40, "total_frames": N * 40, "double_buffered": groups}
+    (batch,) = PoolCollector(env, counting, **options)
+    done = batch["next", "done"]
+    assert done.sum() > N
+    assert not done.all(0).any(), "TorchRL keeps them where all envs begin anew at once"
+    begins = torch.cat([torch.ones_like(done[:, :1]), done[:, :-1]], 1)
+    assert ((batch["seen"] == 1) == begins).all()

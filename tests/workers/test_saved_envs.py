@@ -1,6 +1,7 @@
 """States and pictures of envs of Python."""
 
 import os
+import pickle
 import threading
 from functools import partial
 
@@ -14,6 +15,7 @@ from python_envs import Sampled
 from torchrl.envs import GymEnv
 
 from torchrl_pool import EnvFailure
+from torchrl_pool.workers.whole_state import whole_state
 
 
 def of_a_local_class(name):
@@ -144,3 +146,90 @@ def test_pictures(make_pool):
     plain.reset()
     with pytest.raises(EnvFailure, match="NotImplementedError"):
         plain.render()
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1"])
+def test_states_after_pictures_of_pygame(make_pool, task):
+    """What such envs draw with cannot be pickled, or they had to forget it."""
+    pool = make_pool(f"gymnasium:{task}", 1, num_workers=1, render_mode="rgb_array")
+    root = pool.rand_action(pool.reset())
+    first, state = pool.render(), pool.get_state()
+    after = pool.step(root.clone()), pool.render()
+    pool.set_state(state)
+    assert torch.equal(pool.render(), first)
+    assert_td_equal(pool.step(root.clone()), after[0])
+    assert torch.equal(pool.render(), after[1])
+
+
+def test_pictures_of_pygame_travel_whole():
+    pygame = pytest.importorskip("pygame")
+    clear = pygame.Surface((7, 5), pygame.SRCALPHA)
+    clear.fill((1, 2, 3, 4))
+    keyed = pygame.Surface((5, 5))
+    keyed.fill((9, 8, 7))
+    keyed.set_colorkey((9, 8, 7))
+    keyed.set_alpha(100)
+    of_palette = pygame.Surface((6, 3), 0, 8)
+    of_palette.set_palette([(i, 0, 255 - i) for i in range(256)])
+    of_palette.fill(17)
+    for surface in (clear, keyed, of_palette):
+        copy = pickle.loads(whole_state(surface))
+        for what in ("get_size", "get_flags", "get_bitsize", "get_colorkey", "get_alpha"):
+            assert getattr(copy, what)() == getattr(surface, what)()
+        assert pygame.image.tobytes(copy, "RGBA") == pygame.image.tobytes(surface, "RGBA")
+
+
+class Wandering(gymnasium.Env):
+    """Its own states lack its random stream."""
+
+    observation_space = gymnasium.spaces.Box(-99, 99, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0.0
+        return np.float32([0]), {}
+
+    def step(self, action):
+        self.place += self.np_random.normal()
+        return np.float32([self.place]), 1.0, False, False, {}
+
+    def get_state(self):
+        return self.place
+
+    def set_state(self, place):
+        self.place = place
+
+
+class WanderingFrom(Wandering):
+    """Has a method of that name which is something else."""
+
+    def get_state(self, where):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("make", [Wandering, WanderingFrom])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_states_of_an_envs_own_go_on_with_its_random_stream(make_pool, make, num_workers):
+    pool = make_pool(make, 2, num_workers=num_workers, seed=0)
+    root = pool.rand_action(pool.reset())
+    states = pool.get_state()
+    expected = [pool.step(root.clone()) for _ in range(3)]
+    pool.set_state(states)
+    for one in expected:
+        assert_td_equal(pool.step(root.clone()), one)
+
+
+def timed():
+    return gymnasium.wrappers.TimeAwareObservation(gymnasium.make("CartPole-v1"))
+
+
+def test_a_state_of_an_env_that_is_wrapped_otherwise(make_pool):
+    pool, other = make_pool("gymnasium:CartPole-v1", 1), make_pool(timed, 1)
+    for one in (pool, other):
+        one.reset()
+    with pytest.raises(
+        ValueError, match=r"this state is of TimeAwareObservation\(.*, and this env is TimeLimit"
+    ):
+        pool.set_state(other.get_state())
+    pool.rollout(3)

@@ -17,6 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
@@ -386,3 +387,35 @@ def test_arrays_given_to_envs_are_theirs(make_pool):
     pool = make_pool(Keeping, 4)
     pool.rollout(20, break_when_any_done=False)
     assert pool.call("is_kept") == [True] * 4
+
+
+class OfManyObjectives(Sampled):
+    reward_space = spaces.Box(-1, 1, (2,))
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        return observation, np.array([reward, -reward]), terminated, truncated, info
+
+
+def test_rewards_that_are_vectors(make_pool):
+    """As MO-Gymnasium's envs have them."""
+    pool = make_pool(OfManyObjectives, 2)
+    rewards = pool.rollout(4, break_when_any_done=False)["next", "reward"]
+    assert rewards.shape == (2, 4, 2)
+    assert torch.equal(rewards[..., 0], -rewards[..., 1])
+    assert pool.reward_spec.shape == (2, 2)
+
+
+def test_envs_of_a_closed_pool_are_not_asked(make_pool):
+    pool = make_pool()
+    pool.reset()
+    pool.close()
+    with pytest.raises(RuntimeError, match="has no running simulators"):
+        pool.get_attr("gravity")
+    pool.reset()
+    assert pool.get_attr("gravity") == [9.8] * 6
+
+
+def test_an_id_that_nobody_has_registered():
+    with pytest.raises(EnvFailure, match=r"name that first, as in 'gymnasium:minigrid:"):
+        PoolEnv("gymnasium:NoSuchEnv-v0", 2, num_workers=1)

@@ -85,8 +85,8 @@ def gather_of(space: Space) -> Gather:
             return split
         case spaces.Box() if not space.shape:
             return lambda columns: next(columns).reshape(-1)
-        case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start):
-            return lambda columns: next(columns) + space.start
+        case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start) or space.dtype != np.int64:
+            return lambda columns: (next(columns) + space.start).astype(space.dtype, copy=False)
     return next
 
 

@@ -294,7 +294,8 @@ class Rollout:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
             begins = self._where_the_root_is(done)
         written = env._on_device(group.next_root)
-        root = env._next_root.following(entries, written, begins if resets < group.num_envs else None)
+        # Where all envs of the pool begin anew TorchRL clears nothing that they do not write.
+        root = env._next_root.following(entries, written, begins if resets < env.num_envs else None)
         if self._alone:
             env._allocator.latest = group.next_root
         following, version = entries.get("next"), group.versions[-1]

@@ -21,7 +21,10 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     """``value`` as an int: NumPy's integers are fine, bools and floats are not."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an int, got {value!r}")
-    number = operator.index(value)
+    try:
+        number = operator.index(value)
+    except TypeError:  # of an array, say
+        raise TypeError(f"{name}: expected an int, got {value!r}") from None
     if number < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {value}")
     return number

@@ -34,6 +34,7 @@ class LifeMethods(TensorMethods):
     _layout: _core.LayoutOptions
     _step_timeout: float | None
     _pool: _core.Pool | None = None
+    _was_closed = False
     _opening: threading.Lock
     _entropy: list[list[int] | None]  # of the last seeds, for the next start
     _flight: object | None = None  # what async calls keep: of this pool, not of the next
@@ -44,7 +45,7 @@ class LifeMethods(TensorMethods):
         with self._opening:
             if self._pool is None:
                 self._pool = self._open()
-                self.is_closed = False
+                self.is_closed = self._was_closed = False
             return self._pool
 
     def _open(self) -> _core.Pool:
@@ -69,7 +70,7 @@ class LifeMethods(TensorMethods):
         self._flight = None
         for holder in (self._allocator, *self._holders):
             holder.let_go()
-        self.is_closed = True
+        self.is_closed = self._was_closed = True
         if pool is not None:
             pool.close()
         self._source.close()

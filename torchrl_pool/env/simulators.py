@@ -115,7 +115,7 @@ class SimulatorMethods(LifeMethods):
     ) -> list[Any]:
         if not isinstance(self._source, PythonSource):
             raise TypeError(f"{self!r} has no envs of Python that could be asked")
-        pool = self._start()
+        pool = self._running() if self._was_closed else self._start()
         for index in indices:
             pool.check_at_rest(index)
         with failures():

@@ -15,12 +15,19 @@ def control_lines(control: str | Mapping[str, str] | Sequence[str]) -> list[str]
     if isinstance(control, str):
         return [control]
     if isinstance(control, Mapping):
-        control = [f"{actuator} = {expression}" for actuator, expression in control.items()]
+        if unnamed := [actuator for actuator in control if not isinstance(actuator, str)]:
+            raise TypeError(f"control: expected names of actuators, got {unnamed[0]!r}")
+        control = [f"{_quoted(actuator)} = {expression}" for actuator, expression in control.items()]
     if not isinstance(control, Sequence) or not all(isinstance(line, str) for line in control):
         raise TypeError(
             f"control: expected an expression, or a mapping from actuators to such, got {control!r}"
         )
     return list(control)
+
+
+def _quoted(name: str) -> str:
+    quote = next((one for one in "'\"" if one not in name), "")  # MuJoCo's names may hold either
+    return f"{quote}{name}{quote}"
 
 
 def split_gains(

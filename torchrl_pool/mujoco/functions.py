@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +17,9 @@ Terminated: TypeAlias = Callable[[TensorDictBase, TensorDictBase], torch.Tensor]
 Reset: TypeAlias = Callable[[torch.Tensor, torch.Generator], Mapping[str, torch.Tensor]]
 Observe: TypeAlias = Callable[[TensorDictBase], "torch.Tensor | Mapping[str, torch.Tensor]"]
 
-_NOT_OBSERVED = ("action", "reward", "done", "terminated", "truncated", "pixels", "next")
+FLAGS = ("done", "terminated", "truncated")
+#: What neither observations nor terms of the reward can be called.
+RESERVED = ("action", "reward", *FLAGS, "step_count", "pixels", "next", "_step", "_reset")
 
 ARGUMENTS = {
     "reward": ("state", "action", "next_state"),
@@ -86,6 +88,12 @@ def reward_and_terms(
     return reward, {key: column.squeeze(-1) for key, column in columns.items()}
 
 
+def check_free(terms: Sequence[str], taken: Container[str]) -> None:
+    """Raises ValueError: something else is called as a term of the reward is to be."""
+    if both := [name for name in terms if name in taken]:
+        raise ValueError(f"info_keys: a term of the reward cannot be called {both[0]!r}")
+
+
 def flag_column(value: Any, num_rows: int) -> torch.Tensor:
     """A flag as a column ``[num_rows, 1]``. Raises as :func:`reward_and_terms`."""
     column = _column("terminated", value, num_rows)
@@ -116,7 +124,7 @@ def observed(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
     if not isinstance(entries, (Mapping, TensorDictBase)):
         raise TypeError(f"observe: expected a tensor or a mapping of tensors, got {type(value).__name__}")
     checked = dict(entries.items())
-    if taken := [name for name in checked if name in _NOT_OBSERVED]:
+    if taken := [name for name in checked if name in RESERVED]:
         raise ValueError(f"observe: an observation cannot be called {taken[0]!r}")
     _check_rows("observe", checked, num_rows)
     return checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,13 +13,21 @@ import mujoco  # which makes its own plugins known, that models may name
 
 from torchrl_pool import _core
 
-_TEXT = "model.xml"
+_BYTE_ORDER_MARK = "\ufeff"
+_DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)")
 _GYMNASIUMS = Path(_core.__file__).parent / "plugins" / "mujoco" / "assets"  # models, by their names
 
 
 def is_text(xml: str | os.PathLike[str]) -> bool:
     """Whether this is a model itself rather than the path of one."""
-    return isinstance(xml, str) and xml.lstrip().startswith("<")
+    return isinstance(xml, str) and xml.lstrip().lstrip(_BYTE_ORDER_MARK).lstrip().startswith("<")
+
+
+def text_of(path: Path) -> str:
+    """A model's text, in the encoding that it declares."""
+    data = path.read_bytes()
+    declared = _DECLARED.match(data.removeprefix(_BYTE_ORDER_MARK.encode()).lstrip())
+    return data.decode(declared[1].decode() if declared else "utf-8").removeprefix(_BYTE_ORDER_MARK)
 
 
 def model_option(xml: str | os.PathLike[str]) -> str:
@@ -26,7 +35,7 @@ def model_option(xml: str | os.PathLike[str]) -> str:
     if not isinstance(xml, (str, os.PathLike)):
         raise TypeError(f"xml: expected the path of a model or its text, got {type(xml).__name__}")
     if is_text(xml):
-        return str(xml)
+        return str(xml).lstrip(_BYTE_ORDER_MARK)
     if not str(xml).strip():
         raise ValueError("xml: expected the path of a model or its text, got nothing")
     path = Path(xml).expanduser()
@@ -49,13 +58,16 @@ class ModelInFolder(str):
     def __new__(cls, xml: str, assets: Mapping[str, bytes]) -> ModelInFolder:
         folder = TemporaryDirectory()
         root = Path(folder.name).resolve()
-        for name, content in {**assets, _TEXT: xml.encode()}.items():
+        model = "model.xml"
+        while model in assets:
+            model = f"_{model}"
+        for name, content in {**assets, model: xml.encode()}.items():
             file = (root / name).resolve()
             if not file.is_relative_to(root):
                 raise ValueError(f"assets: {name!r} leads out of the model's folder")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        path = super().__new__(cls, root / _TEXT)
+        path = super().__new__(cls, root / model)
         path._folder, path._source = folder, (xml, dict(assets))
         return path
 
@@ -69,6 +81,11 @@ def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
         return model_option(xml)
     if not is_text(xml):
         raise TypeError("assets: for a model that is given as text; a file finds its own beside it")
+    if not isinstance(assets, Mapping):
+        raise TypeError(f"assets: expected a mapping from names to contents, got {assets!r}")
+    for name, content in assets.items():
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise TypeError(f"assets: {name!r}: expected bytes, got {type(content).__name__}")
     return ModelInFolder(str(xml), assets)
 
 

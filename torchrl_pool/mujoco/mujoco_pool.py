@@ -24,11 +24,14 @@ from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.tensors import unsafe_tensordict
 from torchrl_pool.mujoco.control import control_lines, split_gains
 from torchrl_pool.mujoco.functions import (
+    FLAGS,
+    RESERVED,
     Functions,
     Observe,
     Reset,
     Reward,
     Terminated,
+    check_free,
     flag_column,
     initial_values,
     observed,
@@ -37,8 +40,6 @@ from torchrl_pool.mujoco.functions import (
 from torchrl_pool.mujoco.model_source import python_model, with_assets
 from torchrl_pool.mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
-
-_FLAGS = ("done", "terminated", "truncated")
 
 
 class MujocoPool(SingleSimulations):
@@ -156,8 +157,7 @@ class MujocoPool(SingleSimulations):
         entries = () if callable(observation) else check_names("observation", observation)
         wanted = list(dict.fromkeys([*entries, *check_names("fields", fields)]))
         terms = check_names("info_keys", info_keys)
-        if taken := [name for name in terms if name in (*wanted, "reward", "step_count", *_FLAGS)]:
-            raise ValueError(f"info_keys: a term of the reward cannot be called {taken[0]!r}")
+        check_free(terms, [*wanted, *RESERVED])
         if pixels_only and from_pixels:
             entries = ()
         fixed, own = split_gains(gains or {}, num_envs)
@@ -200,6 +200,7 @@ class MujocoPool(SingleSimulations):
         self._observes = observes and not (from_pixels and pixels_only)
         self._make_specs()
         self.rng.seed()
+        self._first_state = self.rng.get_state()
         if seed is not None:
             self.set_seed(seed)
 
@@ -258,7 +259,7 @@ class MujocoPool(SingleSimulations):
         self.reward_spec = Unbounded(shape=shape, dtype=self.dtype, device=self.device)
         self.full_done_spec = self._physics.full_done_spec.clone()
         self.observation_spec = observation = self._observation_spec()
-        in_root = [*observation.keys(True, True), *_FLAGS]
+        in_root = [*observation.keys(True, True), *FLAGS]
         self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
         self._nested = any(isinstance(key, tuple) for key in in_root)
 
@@ -407,6 +408,7 @@ class MujocoPool(SingleSimulations):
         entries = {name: state.get(name) for name in self._entries}
         if self._observes:
             entries.update(observed(self._observed(state), state.batch_size[0]))
+            check_free(self._terms, entries)
         if self._pixels and "pixels" in state:
             entries["pixels"] = state.get("pixels")
         entries.update((name, state.get(name)) for name in self._terms)
@@ -475,7 +477,7 @@ class MujocoPool(SingleSimulations):
 
     def _root(self, state: TensorDictBase) -> TensorDict:
         values = self._observation(state)
-        for flag in _FLAGS:
+        for flag in FLAGS:
             values[flag] = self._own(state.get(flag))
         return self._tensordict(values, state.batch_size[0])
 
@@ -483,6 +485,7 @@ class MujocoPool(SingleSimulations):
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
             self.rng.manual_seed(generator_seed(check_int("seed", seed, minimum=0)))
+            self._first_state = self.rng.get_state()
         return self._physics.set_seed(seed, static_seed=static_seed)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -500,6 +503,7 @@ class MujocoPool(SingleSimulations):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Ends the threads and destroys the simulations. A later reset starts new ones, seeded as first."""
         self._physics.close()
+        self.rng.set_state(self._first_state)
         self._state = None
         self.is_closed = True
 

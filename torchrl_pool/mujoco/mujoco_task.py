@@ -16,7 +16,8 @@ import torchrl.envs
 from tensordict import TensorDictBase
 from torchrl.data import Composite, Unbounded
 
-from torchrl_pool.mujoco.model_source import is_text
+from torchrl_pool.env.arguments import check_names
+from torchrl_pool.mujoco.model_source import is_text, text_of
 from torchrl_pool.mujoco.mujoco_pool import MujocoPool
 
 # Arguments of TorchRL's class that mean nothing here: their defaults, and why.
@@ -106,13 +107,13 @@ class MujocoTask(MujocoPool):
                 raise TypeError(f"{name}: MujocoTask takes {default!r} alone, got {value!r}: {reason}")
         if pixels_only and not options.get("from_pixels"):
             raise ValueError("pixels_only=True requires from_pixels=True")
-        scale = self.RESET_NOISE_SCALE if reset_noise_scale is None else reset_noise_scale
-        self.__dict__["reset_noise_scale"] = float(scale)
+        scale = float(self.RESET_NOISE_SCALE if reset_noise_scale is None else reset_noise_scale)
+        self.__dict__["reset_noise_scale"] = scale
         self.__dict__["_backend"] = Backend(self)
         noise = [f"{name} += uniform({-scale!r}, {scale!r})" for name in ("qpos", "qvel")]
         if not scale or self._gives_initial_states():
             noise = []
-        options["randomize"] = [*noise, *options.get("randomize", ())]
+        options["randomize"] = [*noise, *check_names("randomize", options.get("randomize", ()))]
         options.setdefault("observation", ())
         self.__dict__.update(
             backend_name=backend,
@@ -124,13 +125,13 @@ class MujocoTask(MujocoPool):
         )
         xml = self._load_xml(xml_path, patch_xml)
         if camera_id is None:
-            text = str(xml) if is_text(xml) else Path(xml).read_text()
-            camera_id = 0 if "<camera" in text else -1
+            text = str(xml).encode() if is_text(xml) else Path(xml).read_bytes()
+            camera_id = 0 if b"<camera" in text else -1
         super().__init__(
             xml,
             num_envs,
             frame_skip=self.FRAME_SKIP if frame_skip is None else frame_skip,
-            fields=[*self.FIELDS, *options.pop("fields", ())],
+            fields=[*self.FIELDS, *check_names("fields", options.pop("fields", ()))],
             width=render_width,
             height=render_height,
             camera_id=camera_id,
@@ -151,13 +152,13 @@ class MujocoTask(MujocoPool):
         if text.startswith(("http://", "https://")):
             with urllib.request.urlopen(text) as response:
                 text = response.read().decode()
-        elif not text.lstrip().startswith("<"):
+        elif not is_text(text):
             path = Path(source).expanduser()
             if not path.is_file():
                 raise FileNotFoundError(f"{name}: there is no model {str(source)!r}")
             if not patch_xml:
                 return path
-            text = path.read_text()
+            text = text_of(path)
         return self._patch_xml(text) if patch_xml else text
 
     @classmethod

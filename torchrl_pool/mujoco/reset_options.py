@@ -35,8 +35,8 @@ def in_own_words() -> Iterator[None]:
     """Errors about values that resets are given name the argument that gave them."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         for word, own in _WORDS.items():
             if str(error).startswith(word):
-                raise ValueError(own + str(error).removeprefix(word)) from None
+                raise type(error)(own + str(error).removeprefix(word)) from None
         raise

@@ -22,17 +22,20 @@ def task_ids(task: Any, *, may_be_list: bool = False) -> Any:
         task: an id, a pair, or a sequence of both.
         may_be_list: whether a list of two strings may be a pair too: files of settings know no tuples.
     """
-    if (
-        isinstance(task, (list, tuple) if may_be_list else tuple)
-        and len(task) == 2
-        and all(isinstance(part, str) for part in task)
-    ):
+    if isinstance(task, (list, tuple)) and len(task) == 2 and all(_is_word(part) for part in task):
         id = f"{_SUITE}/{task[0]}-{task[1]}-v0"
-        if is_task(id):
-            return id
+        if isinstance(task, tuple) or may_be_list:
+            if is_task(id) or not {*task} & {*list_tasks()}:
+                return id  # where it is unknown, too: its neighbours are what was meant
+        elif is_task(id):
+            raise ValueError(f"task: a pair is a tuple, {(*task,)!r}; a list has one task for each env")
     if isinstance(task, (list, tuple)):
         return [task_ids(one, may_be_list=True) for one in task]
     return task
+
+
+def _is_word(part: Any) -> bool:
+    return isinstance(part, str) and part.isidentifier()
 
 
 def suite_names(task: str) -> tuple[str, str]:

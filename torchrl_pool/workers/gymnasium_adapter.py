@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,7 +16,6 @@ from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
 Info: TypeAlias = Mapping[str, Any]
-_REWARD = Entry("reward", "reward", "float32", (1,))
 
 
 class GymnasiumAdapter:
@@ -37,7 +37,7 @@ class GymnasiumAdapter:
         self.entries = [
             *(leaf.entry for leaf in actions),
             *(leaf.entry for leaf in observations),
-            _REWARD,
+            _reward_of(env),
             *(leaf.entry for leaf in infos),
         ]
         self._read = _reader(observations, infos)
@@ -45,14 +45,24 @@ class GymnasiumAdapter:
 
     @property
     def has_own_state(self) -> bool:
-        return hasattr(self.env, "get_state") and hasattr(self.env, "set_state")
+        return _takes(self.env, "get_state", 0) and _takes(self.env, "set_state", 1)
 
     def state(self) -> tuple[Any, Any]:
-        return self.env, None
+        return self.env, getattr(self.env.unwrapped, "_np_random", None)
 
     def restore(self, state: tuple[Any, Any]) -> None:
-        self.env, _ = state
+        self.env, random = state
+        self._set_random(random)
         self.step = self._stepper()
+
+    def _set_random(self, random: Any) -> None:
+        """The env's generator, which states that envs have of their own seldom hold."""
+        env: Any = self.env.unwrapped
+        own = getattr(env, "_np_random", None)
+        if own is None or random is None:
+            env._np_random = random
+        elif own is not random:
+            own.bit_generator.state = random.bit_generator.state
 
     def seed(self, seed: int) -> None:
         self.env.reset(seed=seed)
@@ -80,6 +90,24 @@ class GymnasiumAdapter:
             return outputs, reward, terminated, truncated
 
         return plain if read is None and write is None else general
+
+
+def _reward_of(env: gymnasium.Env[Any, Any]) -> Entry:
+    """One number, or the vector of an env that says so in its ``reward_space``, as MO-Gymnasium's do."""
+    space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
+    shape = getattr(space, "shape", None) or (1,)
+    return Entry("reward", "reward", "float32", shape if len(shape) == 1 else (1,))
+
+
+def _takes(env: Any, name: str, count: int) -> bool:
+    """Whether it has a method of this name that so many arguments are enough for."""
+    try:
+        inspect.signature(getattr(env, name)).bind(*range(count))
+    except (AttributeError, TypeError):
+        return False
+    except ValueError:  # some of those that C code defines have no signature
+        pass
+    return True
 
 
 def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:

@@ -14,4 +14,12 @@ def make_gymnasium(env_id: str, options: Mapping[str, Any]) -> Any:
     """
     import gymnasium
 
-    return gymnasium.make(env_id, **options)
+    try:
+        return gymnasium.make(env_id, **options)
+    except gymnasium.error.NameNotFound as error:
+        if ":" not in env_id:
+            error.add_note(
+                "Where a package registers it, name that first, as in "
+                "'gymnasium:minigrid:MiniGrid-Empty-8x8-v0': envs are made in processes of their own."
+            )
+        raise

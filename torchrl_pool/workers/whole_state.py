@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+import zlib
 from typing import Any
 
 
@@ -12,8 +13,8 @@ def whole_state(value: Any) -> bytes:
     """Pickles an env as it is now, for ``pickle.loads``.
 
     Envs that Gymnasium's ``EzPickle`` helps, such as those of MuJoCo and Box2D, would else travel as the
-    arguments that they were made with, and arrive as new ones. Windows and contexts that Gymnasium draws in
-    stay behind: they are made again when they are needed.
+    arguments that they were made with, and arrive as new ones. Windows and contexts that are drawn in
+    stay behind: they are made again when they are needed. Pictures and clocks of pygame travel.
 
     Raises:
         Exception: whatever something that cannot be pickled raises.
@@ -33,6 +34,8 @@ def _dumped(value: Any, kind: type[pickle.Pickler]) -> bytes:
                 return object.__new__, (type(obj),), _attributes(obj), None, None, _become
             if _draws(obj):
                 return object.__new__, (type(obj),), {**vars(obj), "viewer": None, "_viewers": {}}
+            if type(obj).__module__.startswith("pygame.") and (reduced := _reduced(obj)) is not None:
+                return reduced
             return super().reducer_override(obj) if kind is not pickle.Pickler else NotImplemented
 
     file = io.BytesIO()
@@ -52,6 +55,32 @@ def _is_made_anew(obj: Any) -> bool:
 def _draws(obj: Any) -> bool:
     cls = type(obj)
     return cls.__name__ == "MujocoRenderer" and cls.__module__.startswith("gymnasium.")
+
+
+def _reduced(obj: Any) -> tuple[Any, ...] | None:
+    """How an object of pygame travels, of which none does by itself; None: not at all."""
+    import pygame
+
+    if obj is pygame.display.get_surface():
+        return type(None), ()
+    if isinstance(obj, pygame.Surface):
+        palette = obj.get_palette() if obj.get_bitsize() <= 8 else None
+        form = obj.get_size(), obj.get_flags() & pygame.SRCALPHA, obj.get_bitsize(), obj.get_masks()
+        pixels = zlib.compress(obj.get_buffer().raw, 1)
+        return _surface, (form, palette, obj.get_colorkey(), obj.get_alpha(), pixels)
+    return (type(obj), ()) if isinstance(obj, pygame.time.Clock) else None
+
+
+def _surface(form: Any, palette: Any, colorkey: Any, alpha: int | None, pixels: bytes) -> Any:
+    import pygame
+
+    surface = pygame.Surface(*form)
+    if palette is not None:
+        surface.set_palette(palette)
+    surface.get_buffer().write(zlib.decompress(pixels), 0)
+    surface.set_colorkey(colorkey)
+    surface.set_alpha(alpha)
+    return surface
 
 
 def _attributes(obj: Any) -> dict[str, Any]:

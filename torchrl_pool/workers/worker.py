@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -280,6 +280,8 @@ class Worker:
             own, carried = value
             adapter.env.set_state(own)
             value = adapter.env, carried
+        elif (theirs := _kind_of_env(value[0])) != (ours := _kind_of_env(adapter.env)):
+            raise RequestFailure(env, f"this state is of {theirs}, and this env is {ours}")
         adapter.restore(value)
         self._unset.discard(env)
 
@@ -407,14 +409,30 @@ def _set_attribute(env: Any, name: str, value: Any) -> None:
 
 def _owner(env: Any, name: str) -> Any:
     """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
-    owner, outer = env, set()
-    while id(owner) not in outer and hasattr(owner, "__dict__"):
-        parts = {**vars(owner), **vars(owner).get("_modules", {})}
-        if name in parts or inspect.getattr_static(owner, name, _MISSING) is not _MISSING:
-            return owner
-        outer.add(id(owner))
-        owner = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), env)
+    for layer in _layers(env):
+        if name in _parts(layer) or inspect.getattr_static(layer, name, _MISSING) is not _MISSING:
+            return layer
     return env
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """An env of whatever library and what it wraps, from the outermost to what wraps nothing."""
+    seen = set()
+    while id(env) not in seen:
+        yield env
+        seen.add(id(env))
+        parts = _parts(env)
+        env = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), env)
+
+
+def _parts(env: Any) -> dict[str, Any]:
+    own = getattr(env, "__dict__", {})
+    return {**own, **own.get("_modules", {})}
+
+
+def _kind_of_env(env: Any) -> str:
+    names = [type(layer).__name__ for layer in _layers(env)]
+    return "(".join(names) + ")" * (len(names) - 1)
 
 
 def _group_map(env: Any) -> dict[str, list[str]] | None:

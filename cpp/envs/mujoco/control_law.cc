@@ -32,14 +32,29 @@ int FindActuator(const mjModel& model, const std::string& name) {
   return FindThing(model, name, mjOBJ_ACTUATOR, name);
 }
 
-// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare.
+// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare, and have quotes.
 std::size_t Assignment(const std::string& line) {
-  const std::size_t place = line.find('=');
-  if (place == std::string::npos) return place;
+  char quote = '\0';
+  std::size_t place = 0;
+  for (; place < line.size(); ++place) {
+    const char c = line[place];
+    if (quote ? c == quote : c == '\'' || c == '"') {
+      quote = quote ? '\0' : c;
+    } else if (c == '=' && !quote) {
+      break;
+    }
+  }
+  if (place == line.size()) return std::string::npos;
   const bool compares =
       line.substr(place + 1, 1) == "=" ||
       (place > 0 && std::string_view("<>!").find(line[place - 1]) != std::string_view::npos);
   return compares ? std::string::npos : place;
+}
+
+std::string Unquoted(const std::string& name) {
+  const bool is_quoted =
+      name.size() > 1 && name.front() == name.back() && (name.front() == '\'' || name.front() == '"');
+  return is_quoted ? name.substr(1, name.size() - 2) : name;
 }
 
 }  // namespace
@@ -77,7 +92,7 @@ ControlLaw::ControlLaw(const mjModel& model, const std::vector<std::string>& lin
     }
     int actuator = 0;
     try {
-      actuator = FindActuator(model, Trimmed(line.substr(0, assignment)));
+      actuator = FindActuator(model, Unquoted(Trimmed(line.substr(0, assignment))));
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(std::string("control: ") + error.what());
     }

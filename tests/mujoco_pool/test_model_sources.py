@@ -1,0 +1,67 @@
+"""Models as text and as files: marks, encodings, and files from memory."""
+
+import codecs
+
+import pytest
+import torch
+from models import ARM
+
+from torchrl_pool import MujocoPool, MujocoTask
+
+INCLUDED = '<mujocoinclude><body name="more" pos="3 0 1"><geom size="0.1"/></body></mujocoinclude>'
+GREEK = f'<?xml version="1.0" encoding="ISO-8859-7"?>\n{ARM.replace("elbow", "αγκώνας")}'
+
+
+class Task(MujocoTask):
+    def _compute_reward(self, state, action, next_state):
+        return next_state["qpos"][..., 0]
+
+
+@pytest.fixture
+def marked(tmp_path):
+    path = tmp_path / "marked.xml"
+    path.write_bytes(codecs.BOM_UTF8 + ARM.encode())
+    return path
+
+
+def test_a_byte_order_mark_is_no_part_of_a_model(marked):
+    text = marked.read_text("utf-8")
+    assert text[0] == "\ufeff"
+    sources = MujocoPool(text, 1), MujocoPool(marked, 1), Task(xml_path=marked), Task(xml_path=text)
+    for env in sources:
+        assert (env.mj_model.nq, env.mj_model.ncam) == (9, 1)
+        env.rollout(2)
+
+
+def test_a_tasks_model_is_read_in_the_encoding_that_it_declares(tmp_path):
+    path = tmp_path / "greek.xml"
+    path.write_bytes(GREEK.encode("iso-8859-7"))
+    env = Task(xml_path=path, fields=["qpos:αγκώνας"])
+    env.rollout(2)
+    assert env.mj_model.joint("αγκώνας").id == 1
+
+
+def test_an_asset_may_be_called_as_a_model_is():
+    text = ARM.replace("</worldbody>", '<include file="model.xml"/></worldbody>')
+    env = MujocoPool(text, 1, assets={"model.xml": INCLUDED.encode()})
+    assert env.mj_model.body("more").id > 0
+    env.rollout(2)
+
+
+@pytest.mark.parametrize(
+    ("assets", "message"),
+    [({"a.xml": "text"}, "assets: 'a.xml': expected bytes, got str"), (["a"], "assets: expected a mapping")],
+)
+def test_assets_that_are_none(assets, message):
+    with pytest.raises(TypeError, match=message):
+        MujocoPool(ARM, 1, assets=assets)
+
+
+def test_numbers_of_numpy_are_scales_and_strings_no_lists():
+    noise = Task(xml_path=ARM, reset_noise_scale=torch.tensor(0.25).numpy(), seed=0).reset()
+    assert torch.equal(
+        noise["observation"], Task(xml_path=ARM, reset_noise_scale=0.25, seed=0).reset()["observation"]
+    )
+    for name in ("randomize", "fields"):
+        with pytest.raises(TypeError, match=f"{name}: expected a sequence of strings"):
+            Task(xml_path=ARM, **{name: "qpos"})
