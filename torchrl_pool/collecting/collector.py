@@ -86,9 +86,11 @@ class PoolCollector(StoringCollector):
         double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
-            for all envs together; given the same actions the data is the same. Modules that hold the env's
-            ``action_spec`` (exploration, safe actors) hold the group's rows of it during a call. It pays
-            where the policy takes about as long as the simulators, and does not want their processors.
+            for all envs together; given the same actions the data is the same (but that a policy's own
+            entries, of which no spec knows, begin anew also where all envs do so at once). Modules that
+            hold the env's ``action_spec`` (exploration, safe actors) hold the group's rows of it during a
+            call. It pays where the policy takes about as long as the simulators, and does not want their
+            processors.
             ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
             was faster.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
