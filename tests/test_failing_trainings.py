@@ -8,6 +8,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 
+from torchrl_pool import EnvFailure
 from torchrl_pool.examples import appo, dqn, impala, ppo, sac
 from torchrl_pool.examples.training_run import Curve, load_checkpoint, save_checkpoint, weights_in
 
@@ -146,15 +147,14 @@ def lose_weights(training):
 
 
 def test_what_diverges_before_it_was_saved_or_is_gone_on_with(tmp_path, capsys):
-    """The former checkpoint of the folder is another training's."""
+    """The former checkpoint of the folder, another training's, is not left beside its settings."""
     path = folder_of(tmp_path) / "checkpoint.pt"
     assert ppo.PROGRAM.main([*PPO, "--evaluate", "0", "--output", str(tmp_path)]) == 0
-    before = path.read_bytes()
-    lost = [*PPO, "--learning-rate", "1e38", "--seeds", "0", "1", "--output", str(tmp_path)]
+    state = load_checkpoint(path)
+    lost = [*PPO, "--learning-rate", "1e38", "--seeds", "0", "1", "--output", str(tmp_path), "--overwrite"]
     assert ppo.PROGRAM.main(lost) == 1
     assert capsys.readouterr().err.count("; none were saved") == 2
-    assert path.read_bytes() == before
-    state = load_checkpoint(path)
+    assert not path.exists()
     state["update"]["parameters"][-1] = torch.inf  # a critic's: the actor has its own, too
     save_checkpoint(path, state)
     with pytest.raises(SystemExit):
@@ -169,3 +169,59 @@ def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(ppo.PPOTraining, "advance", fail)
     with pytest.raises(RuntimeError, match="of another kind"):
         ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)])
+
+
+@pytest.mark.parametrize("seconds", ["300", "0"], ids=["never saved", "saved"])
+def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch, capsys):
+    """What was learned by then is there: all of it, if it had been saved."""
+    iterate = ppo.PPOTraining.iterate
+
+    def iterate_or_fail(training):
+        if training.config.seed == 1 and training.iteration == 3:
+            raise EnvFailure("env 1 failed: the lamp is broken\n\nTraceback", [1], ["the lamp is broken"])
+        iterate(training)
+
+    monkeypatch.setattr(ppo.PPOTraining, "iterate", iterate_or_fail)
+    arguments = [*PPO, "--evaluate", "0", "--output", str(tmp_path), "--seeds", "1", "2"]
+    assert ppo.PROGRAM.main([*arguments, "--checkpoint-seconds", seconds]) == 1
+    said = capsys.readouterr()
+    assert "the training ends here: env 1 failed: the lamp is broken\n" in said.err
+    assert "Traceback" not in said.err
+    failed, whole = (load_checkpoint(folder_of(tmp_path, seed) / "checkpoint.pt") for seed in (1, 2))
+    assert whole["iteration"] == 4
+    if seconds == "0":
+        assert failed["iteration"] == 3
+        assert f"go on with --resume {folder_of(tmp_path, 1) / 'checkpoint.pt'}" in said.out
+    else:
+        assert "the lamp is broken" in failed["not_whole"]
+        assert list(weights_in(failed["update"]))
+    assert "1 (failed), 2" in said.out
+
+
+def test_a_seed_that_cannot_begin_is_left_out(tmp_path, capsys):
+    folder_of(tmp_path, 2).touch()
+    arguments = [*PPO, "--evaluate", "0", "--output", str(tmp_path), "--seeds", "1", "2", "3"]
+    assert ppo.PROGRAM.main(arguments) == 1
+    said = capsys.readouterr()
+    assert "seed 2 is left out: " in said.err
+    assert "Mean return over 2 seeds, 1, 3:" in said.out
+
+
+@pytest.mark.parametrize("name", ["population.csv", "population.png"])
+def test_a_population_goes_on_where_its_history_cannot_be_written(name, tmp_path, capsys):
+    (tmp_path / "appo-CartPole-v1-0" / name).mkdir(parents=True)
+    arguments = [
+        "--quiet",
+        "--evaluate",
+        "0",
+        "--output",
+        str(tmp_path),
+        "--population",
+        "2",
+        "--hidden",
+        "8",
+    ]
+    arguments += ["--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "16"]
+    appo.PROGRAM.main([*arguments, "--total-frames", "256", "--exchange-frames", "64"])
+    assert f"{name} cannot be written" in capsys.readouterr().err
+    assert load_checkpoint(tmp_path / "appo-CartPole-v1-0" / "checkpoint.pt")["iteration"] > 0

@@ -1,6 +1,7 @@
 """The command lines of the training programs: what cannot be is refused at once, and leaves nothing."""
 
 import json
+import os
 import signal
 import sys
 import types
@@ -11,8 +12,8 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play
-from torchrl_pool.examples.training_run import Clock, Curve, save_checkpoint
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play, training
+from torchrl_pool.examples.training_run import Clock, Curve, load_checkpoint, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
 PPO = [*SMALL, "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1", "--total-frames", "32"]
@@ -51,6 +52,8 @@ def refusal(program, arguments, capsys):
         (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
         (ppo, ["--seed", "9" * 20], "--seed: expected at least 0 and less than"),
         (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
+        (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
+        (sac, ["--all-actions"], "--all-actions: expected a game of Atari's as --task, got 'HalfCheetah-v5'"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
         (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
@@ -72,6 +75,37 @@ def test_where_nothing_can_be_written(option, tmp_path, capsys):
     place = tmp_path / "file" / "below"
     arguments = [*PPO, "--output", str(tmp_path / "runs"), option, str(place)]
     assert "file" in refusal(ppo.PROGRAM, arguments, capsys)
+
+
+def test_an_earlier_training_is_not_overwritten_unasked(tmp_path, capsys):
+    arguments = [*PPO, "--output", str(tmp_path / "runs")]
+    assert ppo.PROGRAM.main(arguments) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / "video.gif").touch()
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    timings = tmp_path / "timings.json"
+    timings.write_text("{}")
+    more = ["--learning-rate", "0.5", "--timings", str(timings)]
+    said = refusal(ppo.PROGRAM, [*arguments, *more], capsys)
+    assert f"--resume {folder / 'checkpoint.pt'} goes on with it" in said
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert timings.read_text() == "{}"
+    assert ppo.PROGRAM.main([*arguments, *more, "--overwrite"]) == 0
+    assert not (folder / "video.gif").exists()
+    assert json.loads((folder / "config.json").read_text())["learning_rate"] == 0.5
+    resume = ["--resume", str(folder / "checkpoint.pt"), "--quiet", "--evaluate", "0", "--total-frames", "64"]
+    assert ppo.PROGRAM.main([*resume, "--output", str(tmp_path / "runs")]) == 0  # in its own place
+    assert load_checkpoint(folder / "checkpoint.pt")["iteration"] == 4
+
+
+def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path, monkeypatch):
+    def save(path, state):
+        save_checkpoint(path, state)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(training, "save_checkpoint", save)
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
 
 
 def test_what_is_no_checkpoint_of_the_program(tmp_path, capsys):

@@ -18,7 +18,7 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool.examples.settings import Settings, flag, is_allowed
 from torchrl_pool.examples.training import Training
-from torchrl_pool.examples.training_run import Row
+from torchrl_pool.examples.training_run import Row, could
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
 """The hyper-parameters that an exchange may change."""
@@ -140,7 +140,8 @@ class Population(Training[Any]):
             if parent != i:  # parents are never replaced themselves
                 one.become(self.members[parent])
             one.set(**(self._exchange.mutated(values_of[parent]) if i else values_of[parent]))
-        save_history(self._history, self.curve.folder / "population.csv")
+        path = self.curve.folder / "population.csv"
+        could(path, save_history, self._history, path)
 
     def state_dict(self) -> dict[str, Any]:
         version, internal, gauss = self._random.getstate()
@@ -184,7 +185,8 @@ class Population(Training[Any]):
         for one in self.members:
             one.close()
         if self._history:
-            plot_history(self._history, self.curve.folder / "population.png")
+            path = self.curve.folder / "population.png"
+            could(path, plot_history, self._history, path)
 
 
 def hyperparameters_of(member: Any) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import signal
 import sys
@@ -39,20 +40,49 @@ from torchrl_pool.examples.training_run import (
     progress_bar,
     record_video,
     save_json,
+    warn,
 )
 
 EVALUATION = "evaluation.json"
+CHECKPOINT = "checkpoint.pt"
+# What a training leaves in its folder, TensorBoard's events apart.
+RESULTS = ("config.json", CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "video.mp4", "video.gif")
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 
 
 def check_films(training: Training[Any]) -> None:
-    """Raises ValueError: its env draws no pictures."""
+    """Raises ValueError: its env draws no pictures, or nothing makes a film of them."""
+    if importlib.util.find_spec("imageio") is None:
+        raise ValueError("--video: needs imageio: pip install torchrl_pool[examples]")
     try:
         with closing(training.evaluation_env(1, films=True)) as env:
             env.reset()
             pool_of(env).render(0)
-    except (NotImplementedError, EnvFailure) as error:
+    except (RuntimeError, AttributeError, ImportError) as error:  # what OpenGL's libraries say, too
         raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
+
+
+def check_family(config: Any) -> None:
+    """Raises ValueError: a setting is for the games of another family than the task's."""
+    if family_of(config.task) != "atari":
+        for name in ("sticky_actions", "all_actions"):
+            if getattr(config, name):
+                raise ValueError(f"{flag(name)}: expected a game of Atari's as --task, got {config.task!r}")
+
+
+def goes_on_in(folder: Path, checkpoint: Path | None) -> bool:
+    """Whether a training that goes on from a checkpoint does so where that is."""
+    return checkpoint is not None and checkpoint.parent.resolve() == folder.resolve()
+
+
+def check_free(folders: Sequence[Path]) -> None:
+    """Raises ValueError: an earlier training is in one of them."""
+    for folder in folders:
+        if (folder / CHECKPOINT).is_file():
+            raise ValueError(
+                f"{folder} holds an earlier training: --resume {folder / CHECKPOINT} goes on with it, "
+                "another --output keeps it, --overwrite does not"
+            )
 
 
 @dataclass(frozen=True)
@@ -85,24 +115,30 @@ class Program:
         options = parser.parse_args(arguments)
         try:
             configs = self.configs_of(options)
-            if options.timings:
-                save_json(options.timings, {})  # now, not after hours, it is seen that it cannot be written
+            output = options.output or Path("runs")
+            task = configs[0].task.replace("/", "-").replace(":", "-")
+            places = [output / f"{self.name}-{task}-{config.seed}" for config in configs]
+            if options.resume and not options.output:
+                places = [options.resume.parent]
+            if not options.overwrite:
+                check_free([place for place in places if not goes_on_in(place, options.resume)])
+            if options.timings:  # now, not after hours, it is seen that it cannot be written
+                options.timings.parent.mkdir(parents=True, exist_ok=True)
+                options.timings.open("a").close()
         except (ValueError, OSError) as error:
             parser.error(str(error))
-        output = options.output or Path("runs")
         runs: dict[str, list[Row]] = {}  # by the seed, and how it ended before its end
         timings, went_well = [], []
-        task = configs[0].task.replace("/", "-").replace(":", "-")
-        for config in configs:
-            place = output / f"{self.name}-{task}-{config.seed}"
-            if options.resume and not options.output:
-                place = options.resume.parent
+        for config, place in zip(configs, places, strict=True):
             try:
                 training = self.begin(config, options, place)
-            except (ValueError, OSError) as error:
-                parser.error(str(error))
-            except EnvFailure as error:
-                parser.error(first_line(error))
+            except (ValueError, OSError, EnvFailure) as error:
+                reason = first_line(error) if isinstance(error, EnvFailure) else str(error)
+                if config is configs[0]:
+                    parser.error(reason)
+                print(f"seed {config.seed} is left out: {reason}", file=sys.stderr)
+                went_well.append(False)
+                continue
             try:
                 went_well.append(self.train(training, options))
             except KeyboardInterrupt:  # after the training, which saves what there is and stops
@@ -146,6 +182,9 @@ class Program:
         run.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="one training after the other")
         run.add_argument(
             "--output", type=Path, metavar="FOLDER", help="default: runs, or where the checkpoint is"
+        )
+        run.add_argument(
+            "--overwrite", action="store_true", help="where an earlier training has left its results"
         )
         run.add_argument("--resume", type=Path, metavar="CHECKPOINT", help="go on from it, with its settings")
         run.add_argument("--timings", type=Path, metavar="FILE.json", help="write where the time went")
@@ -200,6 +239,7 @@ class Program:
         configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
         for one in configs:
             one.check()
+            check_family(one)
         if options.compile == "yes" and not config.compiles:
             raise ValueError("--compile: expected auto or no, there is no update here that can be compiled")
         return configs
@@ -230,12 +270,16 @@ class Program:
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
         training = self.training(config, folder, compile=compile)
         try:
+            if not goes_on_in(folder, options.resume):
+                for name in RESULTS:  # of other weights
+                    if (folder / name).is_file():
+                        (folder / name).unlink()
             if options.resume:
                 load_training(training, options.resume)
             if options.video:
                 check_films(training)
             save_json(folder / "config.json", asdict(config))
-            (folder / EVALUATION).unlink(missing_ok=True)  # of weights that there were before
+            (folder / EVALUATION).unlink(missing_ok=True)
         except BaseException:
             training.close()
             raise
@@ -247,8 +291,9 @@ class Program:
         Returns:
             Whether weights stayed finite, and all of that could be written.
         """
-        checkpoint = Checkpoint(training.curve.folder / "checkpoint.pt", options.resume)
+        checkpoint = Checkpoint(training.curve.folder / CHECKPOINT, options.resume)
         total, saved = training.num_iterations * training.frames_per_batch, time.monotonic()
+        failure = ""
         try:
             with (
                 StopRequest() as stop,
@@ -256,7 +301,12 @@ class Program:
             ):
                 bar.set_postfix_str("compiling the update" if training.compile else "first batch")
                 while not (training.is_over or stop.made or training.curve.has_reached(options.until_return)):
-                    if not iterate_to_finite_weights(training):
+                    try:
+                        is_finite = iterate_to_finite_weights(training)
+                    except EnvFailure as error:
+                        failure = first_line(error)
+                        break
+                    if not is_finite:
                         training.ending = "diverged"
                         break
                     bar.update(training.frames_per_batch)
@@ -266,7 +316,13 @@ class Program:
                         saved = time.monotonic()
                 else:
                     training.ending = "stopped" if stop.made else ""
-                is_saved = training.ending != "diverged" and checkpoint.save(training)
+                if failure:
+                    warn(f"the training ends here: {failure}")
+                    training.ending = "failed"
+                    checkpoint.save_failed(training, failure)
+                is_saved = training.ending in ("", "stopped") and checkpoint.save(training)
+                if stop.made and not training.ending:  # meanwhile
+                    training.ending = "stopped"
             return self.finish(training, options, checkpoint) and is_saved
         finally:
             training.close()
@@ -298,11 +354,11 @@ class Program:
             )
         elif checkpoint.not_whole:
             print(f"The checkpoint holds networks only, no training goes on from it: {checkpoint.not_whole}")
-        elif training.ending == "stopped" and checkpoint.last:
+        elif training.ending and checkpoint.last:
             print(f"Stopped; go on with --resume {checkpoint.last}")
         if options.evaluate and not training.ending:
             went_well.append(could(folder / EVALUATION, self.evaluate, training, options.evaluate))
-        if options.video and training.ending != "diverged":
+        if options.video and training.ending in ("", "stopped"):
             went_well.append(could(folder / "video", self.film, training))
         print(training.clock.summary())
         return all(went_well)

@@ -71,7 +71,7 @@ class Settings:
     sticky_actions: float = option(
         0.0, "probability that a game repeats the last action (Atari)", least=0, most=1
     )
-    all_actions: bool = option(False, "give games all 18 actions of the joystick (Atari)")
+    all_actions: bool = option(False, "give games all 18 actions of the joystick (Atari)", kept=True)
 
     @property
     def clips_actions(self) -> bool:

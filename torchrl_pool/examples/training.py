@@ -52,7 +52,7 @@ class Training(ABC, Generic[S]):
         self.frames_per_batch = frames_per_batch
         self.num_iterations = math.ceil(config.total_frames / frames_per_batch)
         self.iteration, self.seconds = 0, 0.0
-        self.ending: Literal["", "stopped", "diverged"] = ""  # how it has ended before its end
+        self.ending: Literal["", "stopped", "diverged", "failed"] = ""  # how it has ended before its end
 
     @property
     def frames(self) -> int:
@@ -168,11 +168,12 @@ def checkpoint_of(training: Training[Any]) -> dict[str, Any]:
     try:
         return training.state_dict()
     except NotImplementedError as error:
-        return {
-            "config": asdict(training.config),
-            "not_whole": first_line(error),
-            **training.networks(),
-        }
+        return networks_of(training, first_line(error))
+
+
+def networks_of(training: Training[Any], reason: str) -> dict[str, Any]:
+    """What a training has learned, and why that is all."""
+    return {"config": asdict(training.config), "not_whole": reason, **training.networks()}
 
 
 @dataclass
@@ -190,7 +191,13 @@ class Checkpoint:
 
     def save(self, training: Training[Any]) -> bool:
         """Whether that was possible; if not, it has been said."""
-        state = checkpoint_of(training)
+        return self._save(checkpoint_of(training))
+
+    def save_failed(self, training: Training[Any], reason: str) -> bool:
+        """The same of a training whose envs have failed; what it was saved as before is worth more."""
+        return self.last == self.path or self._save(networks_of(training, reason))
+
+    def _save(self, state: dict[str, Any]) -> bool:
         try:
             save_checkpoint(self.path, state)
         except OSError as error:

@@ -351,10 +351,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
     if path.is_dir():
         raise ValueError(f"--resume: expected a file, as {path / 'checkpoint.pt'}, got a folder")
+    if not path.exists():
+        raise FileNotFoundError(f"--resume: there is no {path}")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
     except Exception as error:  # of bytes that it did not write it may say anything
         raise ValueError(
             f"--resume: expected a checkpoint, got {path}, which torch.load cannot read"

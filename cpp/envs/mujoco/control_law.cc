@@ -32,7 +32,8 @@ int FindActuator(const mjModel& model, const std::string& name) {
   return FindThing(model, name, mjOBJ_ACTUATOR, name);
 }
 
-// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare, and have quotes.
+// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare, and have
+// quotes.
 std::size_t Assignment(const std::string& line) {
   char quote = '\0';
   std::size_t place = 0;
