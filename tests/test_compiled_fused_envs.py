@@ -96,7 +96,7 @@ def policy_of(env):
     choose = (
         (lambda x: torch.nn.functional.one_hot(network(x.float()).argmax(-1), actions))
         if discrete
-        else (lambda x: network(x.float()).tanh())
+        else (lambda x: network(x.float()).clamp(-1, 1))  # compiled, a tanh may have another last digit
     )
     return TensorDictModule(choose, ["observation"], ["action"])
 

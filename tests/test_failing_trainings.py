@@ -1,7 +1,9 @@
 """What is left of a training that cannot write, or whose weights get lost."""
 
 import csv
+import os
 import resource
+import signal
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ import torch
 pytest.importorskip("matplotlib")
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.examples import appo, dqn, impala, ppo, sac
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac
 from torchrl_pool.examples.training_run import Curve, load_checkpoint, save_checkpoint, weights_in
 
 PPO = ["--quiet", "--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1"]
@@ -18,6 +20,17 @@ PPO += ["--total-frames", "64", "--hidden", "8"]
 
 def folder_of(output, seed=0):
     return output / f"ppo-CartPole-v1-{seed}"
+
+
+def failing_in_iteration(iteration, failure, seed=0):
+    iterate = ppo.PPOTraining.iterate
+
+    def iterate_or_fail(training):
+        if (training.config.seed, training.iteration) == (seed, iteration):
+            raise failure
+        iterate(training)
+
+    return iterate_or_fail
 
 
 def test_a_checkpoint_that_cannot_be_written_says_why_and_leaves_the_one_before(tmp_path):
@@ -174,14 +187,8 @@ def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
 @pytest.mark.parametrize("seconds", ["300", "0"], ids=["never saved", "saved"])
 def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch, capsys):
     """What was learned by then is there: all of it, if it had been saved."""
-    iterate = ppo.PPOTraining.iterate
-
-    def iterate_or_fail(training):
-        if training.config.seed == 1 and training.iteration == 3:
-            raise EnvFailure("env 1 failed: the lamp is broken\n\nTraceback", [1], ["the lamp is broken"])
-        iterate(training)
-
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", iterate_or_fail)
+    failure = EnvFailure("env 1 failed: the lamp is broken\n\nTraceback", [1], ["the lamp is broken"])
+    monkeypatch.setattr(ppo.PPOTraining, "iterate", failing_in_iteration(3, failure, seed=1))
     arguments = [*PPO, "--evaluate", "0", "--output", str(tmp_path), "--seeds", "1", "2"]
     assert ppo.PROGRAM.main([*arguments, "--checkpoint-seconds", seconds]) == 1
     said = capsys.readouterr()
@@ -196,6 +203,38 @@ def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch,
         assert "the lamp is broken" in failed["not_whole"]
         assert list(weights_in(failed["update"]))
     assert "1 (failed), 2" in said.out
+
+
+def test_a_whole_checkpoint_is_worth_more_than_what_fails(tmp_path, monkeypatch):
+    """By whatever path it was named."""
+    assert ppo.PROGRAM.main([*PPO, "--evaluate", "0", "--output", str(tmp_path)]) == 0
+    path = folder_of(tmp_path) / "checkpoint.pt"
+    monkeypatch.setattr(ppo.PPOTraining, "iterate", failing_in_iteration(4, EnvFailure("it broke", [], [])))
+    monkeypatch.chdir(tmp_path)
+    more = ["--quiet", "--evaluate", "0", "--total-frames", "96", "--output", str(tmp_path)]
+    assert ppo.PROGRAM.main([*more, "--resume", f"{path.parent.name}/checkpoint.pt"]) == 1
+    assert load_checkpoint(path)["iteration"] == 4
+
+
+def test_nobody_trains_on_who_was_asked_to_stop(tmp_path, monkeypatch):
+    def stop_and_fail(training):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise EnvFailure("it broke", [], [])
+
+    monkeypatch.setattr(ppo.PPOTraining, "iterate", stop_and_fail)
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
+
+
+def test_envs_that_fail_in_the_evaluation(tmp_path, monkeypatch, capsys):
+    def fail(*arguments):
+        raise EnvFailure("env 0 failed: it broke\n\nTraceback", [0], ["it broke"])
+
+    monkeypatch.setattr(program, "evaluate", fail)
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("evaluation.json cannot be written: env 0 failed: it broke\n") == 2
+    assert "Traceback" not in said
 
 
 def test_a_seed_that_cannot_begin_is_left_out(tmp_path, capsys):

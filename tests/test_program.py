@@ -21,6 +21,13 @@ SAC = [*SMALL, "--frames-per-batch", "2", "--learning-starts", "4", "--batch-siz
 SAC += ["--task", "Pendulum-v1", "--frames-per-row", "16", "--total-frames", "16", "--hidden", "8"]
 
 
+def failing_with(error):
+    def fail(*arguments):
+        raise error
+
+    return fail
+
+
 def refusal(program, arguments, capsys):
     with pytest.raises(SystemExit) as exit_info:
         program.main(arguments)
@@ -96,6 +103,37 @@ def test_an_earlier_training_is_not_overwritten_unasked(tmp_path, capsys):
     resume = ["--resume", str(folder / "checkpoint.pt"), "--quiet", "--evaluate", "0", "--total-frames", "64"]
     assert ppo.PROGRAM.main([*resume, "--output", str(tmp_path / "runs")]) == 0  # in its own place
     assert load_checkpoint(folder / "checkpoint.pt")["iteration"] == 4
+
+
+def test_no_command_removes_the_checkpoint_that_it_goes_on_from(tmp_path, capsys):
+    runs = tmp_path / "runs"
+    assert ppo.PROGRAM.main([*PPO, "--output", str(runs)]) == 0
+    path = runs / "ppo-CartPole-v1-0" / "checkpoint.pt"
+    link = tmp_path / "latest.pt"
+    link.symlink_to(path)
+    more = ["--quiet", "--evaluate", "0", "--output", str(runs), "--resume", str(link)]
+    for frames, overwrite in ("64", ["--overwrite"]), ("96", []):
+        assert ppo.PROGRAM.main([*more, "--total-frames", frames, *overwrite]) == 0
+        assert load_checkpoint(path)["iteration"] == int(frames) // 16
+    other = path.with_name("other.pt")
+    other.write_bytes(path.read_bytes())
+    said = refusal(ppo.PROGRAM, ["--quiet", "--resume", str(other)], capsys)
+    assert "holds an earlier training" in said
+
+
+def test_what_cannot_begin_overwrites_nothing(tmp_path, capsys, monkeypatch):
+    arguments = [*PPO, "--output", str(tmp_path)]
+    assert ppo.PROGRAM.main(arguments) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    monkeypatch.setattr(program, "check_films", failing_with(ValueError("no film")))
+    assert "no film" in refusal(ppo.PROGRAM, [*arguments, "--overwrite", "--video"], capsys)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_presets_may_name_what_a_task_has_no_use_for():
+    arguments = ["--preset", "cleanba-atari", "--task", "CartPole-v1"]
+    (config,) = impala.PROGRAM.configs_of(impala.PROGRAM.parser().parse_args(arguments))
+    assert config.sticky_actions > 0
 
 
 def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path, monkeypatch):

@@ -422,6 +422,10 @@ def test_a_pool_that_was_closed_begins_as_at_first(seed):
     env.rollout(3)
     env.close()
     assert_td_equal(env.reset(), first)
+    env.rng = mine = torch.Generator().manual_seed(7)
+    state = mine.get_state()
+    env.close()
+    assert torch.equal(mine.get_state(), state)
 
 
 def test_pictures():

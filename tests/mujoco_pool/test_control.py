@@ -236,10 +236,19 @@ def test_an_actuators_name_comes_before_its_number():
     assert root["next", "ctrl"][0, 1] == root["action"][0, 0]
 
 
-@pytest.mark.parametrize("name", ["a=b", "=", "a = b", "a==b", "<=", "it's", 'so "called"'])
+@pytest.mark.parametrize("name", ["a=b", "=", "a = b", "a==b", "<=", "it's", 'so "called"', "'a'"])
 def test_names_may_hold_signs(name):
     quote = "'" if '"' in name else '"'
     env = make(1, xml=ARM.replace('"lift"', f"{quote}{name}{quote}"), control={name: "0.25"}, gains={})
+    assert env.rand_step(env.reset())["next", "ctrl"][0, 0] == 0.25
+
+
+@pytest.mark.parametrize("line", ["it's = 0.25", "'it\"s' = 0.25", "'bo th' = 0.25", '"it\'s" = 0.25'])
+def test_lines_may_quote_names(line):
+    name = line.rpartition(" = ")[0]
+    name = name[1:-1] if name[0] == name[-1] else name
+    quote = "'" if '"' in name else '"'
+    env = make(1, xml=ARM.replace('"lift"', f"{quote}{name}{quote}"), control=[line], gains={})
     assert env.rand_step(env.reset())["next", "ctrl"][0, 0] == 0.25
 
 

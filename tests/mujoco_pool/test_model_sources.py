@@ -1,6 +1,7 @@
 """Models as text and as files: marks, encodings, and files from memory."""
 
 import codecs
+import pickle
 
 import pytest
 import torch
@@ -41,9 +42,35 @@ def test_a_tasks_model_is_read_in_the_encoding_that_it_declares(tmp_path):
     assert env.mj_model.joint("αγκώνας").id == 1
 
 
+@pytest.mark.parametrize("declared", ["us-ascii", "UTF-16", "no-such-encoding", "ISO-8859-1"])
+def test_utf_8_comes_before_what_is_declared_as_for_mujoco(declared, tmp_path):
+    path = tmp_path / "coffee.xml"
+    text = ARM.replace('"elbow"', '"café"').replace("\n", "\r\n")
+    path.write_bytes(f'<?xml version="1.0" encoding="{declared}"?>\r\n{text}'.encode())
+    seen = []
+
+    class Patched(Task):
+        @classmethod
+        def _patch_xml(cls, xml):
+            seen.append(xml)
+            return xml
+
+    assert Patched(xml_path=path).mj_model.joint("café").id == 1
+    assert "\r" not in seen[0]
+
+
+def test_a_model_in_no_encoding(tmp_path):
+    path = tmp_path / "latin.xml"
+    path.write_bytes(ARM.replace('"elbow"', '"café"').encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.xml is neither in UTF-8 nor"):
+        Task(xml_path=path)
+
+
 def test_an_asset_may_be_called_as_a_model_is():
     text = ARM.replace("</worldbody>", '<include file="model.xml"/></worldbody>')
-    env = MujocoPool(text, 1, assets={"model.xml": INCLUDED.encode()})
+    for name in ("model.xml", "./model.xml"):
+        env = MujocoPool(text, 1, assets={name: memoryview(INCLUDED.encode())})
+    env = pickle.loads(pickle.dumps(env))
     assert env.mj_model.body("more").id > 0
     env.rollout(2)
 

@@ -208,7 +208,20 @@ class WanderingFrom(Wandering):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("make", [Wandering, WanderingFrom])
+class WanderingByHand(Wandering):
+    """With a generator that is none of NumPy's new ones, and in one env after the other."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._np_random = np.random.RandomState(seed)
+        self.env = Wandering() if isinstance(getattr(self, "env", None), Sampled) else Sampled()
+        return np.float32([0]), {}
+
+    def step(self, action):
+        return np.float32([self.place]), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("make", [Wandering, WanderingFrom, WanderingByHand])
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_states_of_an_envs_own_go_on_with_its_random_stream(make_pool, make, num_workers):
     pool = make_pool(make, 2, num_workers=num_workers, seed=0)

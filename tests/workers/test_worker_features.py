@@ -406,6 +406,17 @@ def test_rewards_that_are_vectors(make_pool):
     assert pool.reward_spec.shape == (2, 2)
 
 
+class Weighed(gymnasium.Wrapper):
+    def step(self, action):
+        observation, rewards, *rest = self.env.step(action)
+        return observation, float(rewards @ [0.5, 0.25]), *rest
+
+
+def test_rewards_that_a_wrapper_has_made_one_number(make_pool):
+    pool = make_pool(lambda: Weighed(OfManyObjectives()), 2)
+    assert pool.rollout(3)["next", "reward"].shape == (2, 3, 1)
+
+
 def test_envs_of_a_closed_pool_are_not_asked(make_pool):
     pool = make_pool()
     pool.reset()

@@ -45,8 +45,9 @@ from torchrl_pool.examples.training_run import (
 
 EVALUATION = "evaluation.json"
 CHECKPOINT = "checkpoint.pt"
-# What a training leaves in its folder, TensorBoard's events apart.
-RESULTS = ("config.json", CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "video.mp4", "video.gif")
+# What an earlier training may have left that this one need not write again.
+RESULTS = [CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "video.mp4", "video.gif"]
+RESULTS += ["lag.png", "population.csv", "population.png"]
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 
 
@@ -62,17 +63,17 @@ def check_films(training: Training[Any]) -> None:
         raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
 
 
-def check_family(config: Any) -> None:
-    """Raises ValueError: a setting is for the games of another family than the task's."""
-    if family_of(config.task) != "atari":
+def check_family(task: str, options: argparse.Namespace) -> None:
+    """Raises ValueError: an option is for the games of another family than the task's."""
+    if family_of(task) != "atari":
         for name in ("sticky_actions", "all_actions"):
-            if getattr(config, name):
-                raise ValueError(f"{flag(name)}: expected a game of Atari's as --task, got {config.task!r}")
+            if getattr(options, name):
+                raise ValueError(f"{flag(name)}: expected a game of Atari's as --task, got {task!r}")
 
 
-def goes_on_in(folder: Path, checkpoint: Path | None) -> bool:
-    """Whether a training that goes on from a checkpoint does so where that is."""
-    return checkpoint is not None and checkpoint.parent.resolve() == folder.resolve()
+def is_that(file: Path, checkpoint: Path | None) -> bool:
+    """Whether this file is the one that a training goes on from."""
+    return checkpoint is not None and file.exists() and file.samefile(checkpoint)
 
 
 def check_free(folders: Sequence[Path]) -> None:
@@ -121,7 +122,7 @@ class Program:
             if options.resume and not options.output:
                 places = [options.resume.parent]
             if not options.overwrite:
-                check_free([place for place in places if not goes_on_in(place, options.resume)])
+                check_free([place for place in places if not is_that(place / CHECKPOINT, options.resume)])
             if options.timings:  # now, not after hours, it is seen that it cannot be written
                 options.timings.parent.mkdir(parents=True, exist_ok=True)
                 options.timings.open("a").close()
@@ -148,7 +149,7 @@ class Program:
                 label = f"{config.seed} ({training.ending})" if training.ending else str(config.seed)
                 runs[label] = training.curve.rows
             timings.append(training.clock.timings())
-            if training.ending == "stopped":
+            if training.was_stopped:
                 break
         if len(runs) > 1:
             path = output / f"{self.name}-{task}.png"
@@ -239,7 +240,7 @@ class Program:
         configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
         for one in configs:
             one.check()
-            check_family(one)
+            check_family(one.task, options)
         if options.compile == "yes" and not config.compiles:
             raise ValueError("--compile: expected auto or no, there is no update here that can be compiled")
         return configs
@@ -270,16 +271,19 @@ class Program:
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
         training = self.training(config, folder, compile=compile)
         try:
-            if not goes_on_in(folder, options.resume):
-                for name in RESULTS:  # of other weights
-                    if (folder / name).is_file():
-                        (folder / name).unlink()
             if options.resume:
                 load_training(training, options.resume)
             if options.video:
                 check_films(training)
             save_json(folder / "config.json", asdict(config))
-            (folder / EVALUATION).unlink(missing_ok=True)
+            (folder / EVALUATION).unlink(missing_ok=True)  # of other weights, as what follows
+            if not is_that(folder / CHECKPOINT, options.resume):
+                for name in RESULTS:
+                    is_own = is_that(folder / name, options.resume) or (
+                        options.resume and name == "curve.csv"
+                    )
+                    if (folder / name).is_file() and not is_own:
+                        (folder / name).unlink()
         except BaseException:
             training.close()
             raise
@@ -321,8 +325,7 @@ class Program:
                     training.ending = "failed"
                     checkpoint.save_failed(training, failure)
                 is_saved = training.ending in ("", "stopped") and checkpoint.save(training)
-                if stop.made and not training.ending:  # meanwhile
-                    training.ending = "stopped"
+                training.was_stopped = stop.made  # perhaps meanwhile
             return self.finish(training, options, checkpoint) and is_saved
         finally:
             training.close()
@@ -355,8 +358,8 @@ class Program:
         elif checkpoint.not_whole:
             print(f"The checkpoint holds networks only, no training goes on from it: {checkpoint.not_whole}")
         elif training.ending and checkpoint.last:
-            print(f"Stopped; go on with --resume {checkpoint.last}")
-        if options.evaluate and not training.ending:
+            print(f"{training.ending.capitalize()}; go on with --resume {checkpoint.last}")
+        if options.evaluate and not training.ending and not training.was_stopped:
             went_well.append(could(folder / EVALUATION, self.evaluate, training, options.evaluate))
         if options.video and training.ending in ("", "stopped"):
             went_well.append(could(folder / "video", self.film, training))

@@ -53,6 +53,7 @@ class Training(ABC, Generic[S]):
         self.num_iterations = math.ceil(config.total_frames / frames_per_batch)
         self.iteration, self.seconds = 0, 0.0
         self.ending: Literal["", "stopped", "diverged", "failed"] = ""  # how it has ended before its end
+        self.was_stopped = False  # whether somebody has asked for that
 
     @property
     def frames(self) -> int:
@@ -195,7 +196,8 @@ class Checkpoint:
 
     def save_failed(self, training: Training[Any], reason: str) -> bool:
         """The same of a training whose envs have failed; what it was saved as before is worth more."""
-        return self.last == self.path or self._save(networks_of(training, reason))
+        is_whole = self.last is not None and self.path.exists() and self.path.samefile(self.last)
+        return (is_whole and not self.not_whole) or self._save(networks_of(training, reason))
 
     def _save(self, state: dict[str, Any]) -> bool:
         try:

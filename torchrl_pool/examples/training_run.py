@@ -24,7 +24,7 @@ from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool.examples.envs import pool_of
 
 try:
@@ -336,8 +336,9 @@ def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:
     """Whether a file could be written; if not, says why, for there is more to lose than a file."""
     try:
         write(*arguments)
-    except OSError as error:
-        warn(f"{path} cannot be written: {error}")
+    except (OSError, EnvFailure) as error:
+        reason, _, _ = str(error).partition("\n")
+        warn(f"{path} cannot be written: {reason}")
         return False
     return True
 

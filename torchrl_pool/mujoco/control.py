@@ -17,7 +17,7 @@ def control_lines(control: str | Mapping[str, str] | Sequence[str]) -> list[str]
     if isinstance(control, Mapping):
         if unnamed := [actuator for actuator in control if not isinstance(actuator, str)]:
             raise TypeError(f"control: expected names of actuators, got {unnamed[0]!r}")
-        control = [f"{_quoted(actuator)} = {expression}" for actuator, expression in control.items()]
+        control = [f"{_quoted(actuator.strip())} = {expression}" for actuator, expression in control.items()]
     if not isinstance(control, Sequence) or not all(isinstance(line, str) for line in control):
         raise TypeError(
             f"control: expected an expression, or a mapping from actuators to such, got {control!r}"

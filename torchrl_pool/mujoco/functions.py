@@ -19,7 +19,7 @@ Observe: TypeAlias = Callable[[TensorDictBase], "torch.Tensor | Mapping[str, tor
 
 FLAGS = ("done", "terminated", "truncated")
 #: What neither observations nor terms of the reward can be called.
-RESERVED = ("action", "reward", *FLAGS, "step_count", "pixels", "next", "_step", "_reset")
+RESERVED = ("action", "reward", *FLAGS, "pixels", "next", "_step", "_reset")
 
 ARGUMENTS = {
     "reward": ("state", "action", "next_state"),

@@ -24,10 +24,20 @@ def is_text(xml: str | os.PathLike[str]) -> bool:
 
 
 def text_of(path: Path) -> str:
-    """A model's text, in the encoding that it declares."""
+    """A model's text: in UTF-8, as MuJoCo reads it, or else in the encoding that it declares.
+
+    Raises:
+        ValueError: it is in neither.
+    """
     data = path.read_bytes()
-    declared = _DECLARED.match(data.removeprefix(_BYTE_ORDER_MARK.encode()).lstrip())
-    return data.decode(declared[1].decode() if declared else "utf-8").removeprefix(_BYTE_ORDER_MARK)
+    declared = _DECLARED.match(data.lstrip())
+    for encoding in ("utf-8", *([declared[1].decode()] if declared else [])):
+        try:
+            text = data.decode(encoding).removeprefix(_BYTE_ORDER_MARK)
+        except (UnicodeError, LookupError):
+            continue
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    raise ValueError(f"xml: {path} is neither in UTF-8 nor in an encoding that it declares")
 
 
 def model_option(xml: str | os.PathLike[str]) -> str:
@@ -35,7 +45,8 @@ def model_option(xml: str | os.PathLike[str]) -> str:
     if not isinstance(xml, (str, os.PathLike)):
         raise TypeError(f"xml: expected the path of a model or its text, got {type(xml).__name__}")
     if is_text(xml):
-        return str(xml).lstrip(_BYTE_ORDER_MARK)
+        before, begin, model = str(xml).partition("<")
+        return before.replace(_BYTE_ORDER_MARK, "") + begin + model
     if not str(xml).strip():
         raise ValueError("xml: expected the path of a model or its text, got nothing")
     path = Path(xml).expanduser()
@@ -59,7 +70,7 @@ class ModelInFolder(str):
         folder = TemporaryDirectory()
         root = Path(folder.name).resolve()
         model = "model.xml"
-        while model in assets:
+        while model in map(os.path.normpath, assets):
             model = f"_{model}"
         for name, content in {**assets, model: xml.encode()}.items():
             file = (root / name).resolve()
@@ -68,7 +79,7 @@ class ModelInFolder(str):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         path = super().__new__(cls, root / model)
-        path._folder, path._source = folder, (xml, dict(assets))
+        path._folder, path._source = folder, (xml, {name: bytes(one) for name, one in assets.items()})
         return path
 
     def __reduce__(self) -> Any:

@@ -157,7 +157,7 @@ class MujocoPool(SingleSimulations):
         entries = () if callable(observation) else check_names("observation", observation)
         wanted = list(dict.fromkeys([*entries, *check_names("fields", fields)]))
         terms = check_names("info_keys", info_keys)
-        check_free(terms, [*wanted, *RESERVED])
+        check_free(terms, [*wanted, "step_count", *RESERVED])
         if pixels_only and from_pixels:
             entries = ()
         fixed, own = split_gains(gains or {}, num_envs)
@@ -200,7 +200,7 @@ class MujocoPool(SingleSimulations):
         self._observes = observes and not (from_pixels and pixels_only)
         self._make_specs()
         self.rng.seed()
-        self._first_state = self.rng.get_state()
+        self._seeded = self.rng, self.rng.get_state()
         if seed is not None:
             self.set_seed(seed)
 
@@ -485,7 +485,7 @@ class MujocoPool(SingleSimulations):
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
             self.rng.manual_seed(generator_seed(check_int("seed", seed, minimum=0)))
-            self._first_state = self.rng.get_state()
+            self._seeded = self.rng, self.rng.get_state()
         return self._physics.set_seed(seed, static_seed=static_seed)
 
     def _set_seed(self, seed: int | None) -> None:
@@ -503,7 +503,9 @@ class MujocoPool(SingleSimulations):
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Ends the threads and destroys the simulations. A later reset starts new ones, seeded as first."""
         self._physics.close()
-        self.rng.set_state(self._first_state)
+        rng, first = self._seeded
+        if rng is self.rng:
+            rng.set_state(first)
         self._state = None
         self.is_closed = True
 

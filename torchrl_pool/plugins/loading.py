@@ -31,7 +31,7 @@ _INSTALLED = Path(_core.__file__).parent
 ENTRY_POINTS = "torchrl_pool.plugins"
 
 _plugins: dict[str, _core.Plugin] = {}
-_digests: dict[str, bytes] = {}  # of the libraries that users have named
+_digests: dict[str, bytes] = {}  # of the libraries, but for the package's own
 _located: set[str] = set()
 _builtin_loaded = False
 _built: dict[tuple[str, ...], str] = {}  # what build_plugin made of which sources
@@ -75,13 +75,12 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
     """
     ids = register(path)
     library = Path(path).resolve()
-    if library.exists():
-        digest = hashlib.sha256(library.read_bytes()).digest()
-        if _digests.setdefault(str(library), digest) != digest:
-            raise ValueError(
-                f"{library} is another build than the one that this process has loaded, which stays: give "
-                "the new one another name, or begin a new process"
-            )
+    digest = _digests.get(str(library))
+    if digest is not None and library.exists() and _digest(library) != digest:
+        raise ValueError(
+            f"{library} is another build than the one that this process has loaded, which stays: give "
+            "the new one another name, or begin a new process"
+        )
     return ids
 
 
@@ -106,9 +105,15 @@ def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = 
         if earlier is not None:
             _plugins.pop(earlier, None)
         _plugins[name] = plugin
+        if not is_builtin(plugin):
+            _digests[name] = _digest(Path(name))
     if built_from is not None:
         _built[built_from] = name
     return [task["id"] for task in _plugins[name].tasks]
+
+
+def _digest(library: Path) -> bytes:
+    return hashlib.sha256(library.read_bytes()).digest()
 
 
 def plugins(*, discover: bool = True) -> list[_core.Plugin]:

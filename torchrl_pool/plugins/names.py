@@ -25,13 +25,19 @@ def task_ids(task: Any, *, may_be_list: bool = False) -> Any:
     if isinstance(task, (list, tuple)) and len(task) == 2 and all(_is_word(part) for part in task):
         id = f"{_SUITE}/{task[0]}-{task[1]}-v0"
         if isinstance(task, tuple) or may_be_list:
-            if is_task(id) or not {*task} & {*list_tasks()}:
+            if is_task(id) or _names_one_of(task):
                 return id  # where it is unknown, too: its neighbours are what was meant
         elif is_task(id):
             raise ValueError(f"task: a pair is a tuple, {(*task,)!r}; a list has one task for each env")
     if isinstance(task, (list, tuple)):
         return [task_ids(one, may_be_list=True) for one in task]
     return task
+
+
+def _names_one_of(pair: Any) -> bool:
+    """Whether a domain or a task of the suite is called like one half of a pair."""
+    suite = [suite_names(task) for task in list_tasks() if task.startswith(f"{_SUITE}/")]
+    return any(pair[0] == domain or pair[1] == name for domain, name in suite)
 
 
 def _is_word(part: Any) -> bool:

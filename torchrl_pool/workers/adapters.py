@@ -70,15 +70,15 @@ def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
         ValueError: names of entries clash, or an info key was not found.
     """
     # A library that is not loaded cannot be this env's, and is not worth loading.
-    if _is_from("gymnasium", "Env", env):
+    if is_from("gymnasium", "Env", env):
         from torchrl_pool.workers.gymnasium_adapter import GymnasiumAdapter
 
         return GymnasiumAdapter(env, info_keys)
-    if _is_from("pettingzoo", "ParallelEnv", env):
+    if is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 
         env = PettingZooWrapper(env)
-    if _is_from("torchrl.envs", "EnvBase", env):
+    if is_from("torchrl.envs", "EnvBase", env):
         if info_keys:
             raise TypeError("info_keys: a TorchRL env has no info dicts; its observation_spec holds all")
         if env.batch_size:
@@ -97,6 +97,7 @@ def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
     )
 
 
-def _is_from(module: str, name: str, env: Any) -> bool:
+def is_from(module: str, name: str, env: Any) -> bool:
+    """Whether it is an instance of a class of a library that may not even be loaded."""
     loaded = sys.modules.get(module)
     return loaded is not None and isinstance(env, getattr(loaded, name))

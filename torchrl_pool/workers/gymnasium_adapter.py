@@ -48,7 +48,8 @@ class GymnasiumAdapter:
         return _takes(self.env, "get_state", 0) and _takes(self.env, "set_state", 1)
 
     def state(self) -> tuple[Any, Any]:
-        return self.env, getattr(self.env.unwrapped, "_np_random", None)
+        random = getattr(self.env.unwrapped, "_np_random", None)
+        return self.env, random if isinstance(random, np.random.Generator) else None
 
     def restore(self, state: tuple[Any, Any]) -> None:
         self.env, random = state
@@ -58,11 +59,13 @@ class GymnasiumAdapter:
     def _set_random(self, random: Any) -> None:
         """The env's generator, which states that envs have of their own seldom hold."""
         env: Any = self.env.unwrapped
-        own = getattr(env, "_np_random", None)
-        if own is None or random is None:
+        own: Any = getattr(env, "_np_random", None)
+        if random is None or own is random:
+            return
+        if type(own) is type(random) and type(own.bit_generator) is type(random.bit_generator):
+            own.bit_generator.state = random.bit_generator.state  # others may hold it, too
+        else:
             env._np_random = random
-        elif own is not random:
-            own.bit_generator.state = random.bit_generator.state
 
     def seed(self, seed: int) -> None:
         self.env.reset(seed=seed)
@@ -95,7 +98,11 @@ class GymnasiumAdapter:
 def _reward_of(env: gymnasium.Env[Any, Any]) -> Entry:
     """One number, or the vector of an env that says so in its ``reward_space``, as MO-Gymnasium's do."""
     space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
-    shape = getattr(space, "shape", None) or (1,)
+    shape: tuple[int, ...] = getattr(space, "shape", None) or ()
+    if len(shape) == 1 and shape != (1,):  # a wrapper may have made one number of them
+        env.reset()
+        reward: Any = env.step(env.action_space.sample())[1]
+        shape = np.shape(reward)
     return Entry("reward", "reward", "float32", shape if len(shape) == 1 else (1,))
 
 

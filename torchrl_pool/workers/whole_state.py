@@ -61,9 +61,10 @@ def _reduced(obj: Any) -> tuple[Any, ...] | None:
     """How an object of pygame travels, of which none does by itself; None: not at all."""
     import pygame
 
-    if obj is pygame.display.get_surface():
-        return type(None), ()
     if isinstance(obj, pygame.Surface):
+        if obj.get_abs_parent() is pygame.display.get_surface():
+            return type(None), ()
+        obj = obj.copy() if obj.get_parent() is not None else obj
         palette = obj.get_palette() if obj.get_bitsize() <= 8 else None
         form = obj.get_size(), obj.get_flags() & pygame.SRCALPHA, obj.get_bitsize(), obj.get_masks()
         pixels = zlib.compress(obj.get_buffer().raw, 1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from torchrl_pool import _core
-from torchrl_pool.workers.adapters import Adapter, adapt
+from torchrl_pool.workers.adapters import Adapter, adapt, is_from
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.whole_state import whole_state
 
@@ -431,7 +431,10 @@ def _parts(env: Any) -> dict[str, Any]:
 
 
 def _kind_of_env(env: Any) -> str:
-    names = [type(layer).__name__ for layer in _layers(env)]
+    names = [type(env).__name__]
+    while is_from("gymnasium", "Wrapper", env):
+        env = env.env
+        names.append(type(env).__name__)
     return "(".join(names) + ")" * (len(names) - 1)
 
 

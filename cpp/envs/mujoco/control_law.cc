@@ -35,15 +35,11 @@ int FindActuator(const mjModel& model, const std::string& name) {
 // Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare, and have
 // quotes.
 std::size_t Assignment(const std::string& line) {
-  char quote = '\0';
   std::size_t place = 0;
-  for (; place < line.size(); ++place) {
-    const char c = line[place];
-    if (quote ? c == quote : c == '\'' || c == '"') {
-      quote = quote ? '\0' : c;
-    } else if (c == '=' && !quote) {
-      break;
-    }
+  for (; place < line.size() && line[place] != '='; ++place) {
+    if (line[place] != '\'' && line[place] != '"') continue;
+    const std::size_t end = line.find(line[place], place + 1);
+    if (end != std::string::npos) place = end;  // else it is a part of a name
   }
   if (place == line.size()) return std::string::npos;
   const bool compares =
@@ -93,7 +89,9 @@ ControlLaw::ControlLaw(const mjModel& model, const std::vector<std::string>& lin
     }
     int actuator = 0;
     try {
-      actuator = FindActuator(model, Unquoted(Trimmed(line.substr(0, assignment))));
+      const std::string name = Trimmed(line.substr(0, assignment));
+      const bool is_known = mj_name2id(&model, mjOBJ_ACTUATOR, name.c_str()) >= 0;
+      actuator = FindActuator(model, is_known ? name : Unquoted(name));
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(std::string("control: ") + error.what());
     }
