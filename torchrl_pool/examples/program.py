@@ -24,7 +24,6 @@ from torchrl_pool.examples.settings import flag
 from torchrl_pool.examples.training import (
     Checkpoint,
     Training,
-    first_line,
     iterate_to_finite_weights,
     load_training,
 )
@@ -34,6 +33,7 @@ from torchrl_pool.examples.training_run import (
     StopRequest,
     could,
     evaluate,
+    first_line,
     load_checkpoint,
     mean_and_spread,
     plot_curves,
@@ -46,8 +46,8 @@ from torchrl_pool.examples.training_run import (
 EVALUATION = "evaluation.json"
 CHECKPOINT = "checkpoint.pt"
 # What an earlier training may have left that this one need not write again.
-RESULTS = [CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "video.mp4", "video.gif"]
-RESULTS += ["lag.png", "population.csv", "population.png"]
+RESULTS = {CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "lag.png", "video.mp4", "video.gif"}
+RESULTS |= {"population.csv", "population.png"}
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 
 
@@ -276,14 +276,12 @@ class Program:
             if options.video:
                 check_films(training)
             save_json(folder / "config.json", asdict(config))
-            (folder / EVALUATION).unlink(missing_ok=True)  # of other weights, as what follows
+            stale = {EVALUATION}  # of other weights
             if not is_that(folder / CHECKPOINT, options.resume):
-                for name in RESULTS:
-                    is_own = is_that(folder / name, options.resume) or (
-                        options.resume and name == "curve.csv"
-                    )
-                    if (folder / name).is_file() and not is_own:
-                        (folder / name).unlink()
+                stale = RESULTS - ({"curve.csv"} if options.resume else set())  # which has been written anew
+            for file in (folder / name for name in stale):
+                if file.is_file():
+                    file.unlink()
         except BaseException:
             training.close()
             raise
@@ -297,7 +295,6 @@ class Program:
         """
         checkpoint = Checkpoint(training.curve.folder / CHECKPOINT, options.resume)
         total, saved = training.num_iterations * training.frames_per_batch, time.monotonic()
-        failure = ""
         try:
             with (
                 StopRequest() as stop,
@@ -308,7 +305,9 @@ class Program:
                     try:
                         is_finite = iterate_to_finite_weights(training)
                     except EnvFailure as error:
-                        failure = first_line(error)
+                        warn(f"the training ends here: {first_line(error)}")
+                        training.ending = "failed"
+                        checkpoint.save_failed(training, first_line(error))
                         break
                     if not is_finite:
                         training.ending = "diverged"
@@ -320,10 +319,6 @@ class Program:
                         saved = time.monotonic()
                 else:
                     training.ending = "stopped" if stop.made else ""
-                if failure:
-                    warn(f"the training ends here: {failure}")
-                    training.ending = "failed"
-                    checkpoint.save_failed(training, failure)
                 is_saved = training.ending in ("", "stopped") and checkpoint.save(training)
                 training.was_stopped = stop.made  # perhaps meanwhile
             return self.finish(training, options, checkpoint) and is_saved

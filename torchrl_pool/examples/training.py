@@ -21,6 +21,7 @@ from torchrl_pool.examples.training_run import (
     Clock,
     Curve,
     Row,
+    first_line,
     load_checkpoint,
     save_checkpoint,
     warn,
@@ -194,10 +195,11 @@ class Checkpoint:
         """Whether that was possible; if not, it has been said."""
         return self._save(checkpoint_of(training))
 
-    def save_failed(self, training: Training[Any], reason: str) -> bool:
-        """The same of a training whose envs have failed; what it was saved as before is worth more."""
-        is_whole = self.last is not None and self.path.exists() and self.path.samefile(self.last)
-        return (is_whole and not self.not_whole) or self._save(networks_of(training, reason))
+    def save_failed(self, training: Training[Any], reason: str) -> None:
+        """Saves what was learned by a training whose envs have failed, unless there is a whole checkpoint."""
+        is_there = self.last is not None and self.path.exists() and self.path.samefile(self.last)
+        if self.not_whole or not is_there:
+            self._save(networks_of(training, reason))
 
     def _save(self, state: dict[str, Any]) -> bool:
         try:
@@ -207,9 +209,3 @@ class Checkpoint:
             return False
         self.last, self.not_whole = self.path, state.get("not_whole", "")
         return True
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, without the traceback of the process where it did."""
-    line, _, _ = str(error).partition("\n")
-    return line

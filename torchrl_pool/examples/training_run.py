@@ -337,10 +337,15 @@ def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:
     try:
         write(*arguments)
     except (OSError, EnvFailure) as error:
-        reason, _, _ = str(error).partition("\n")
-        warn(f"{path} cannot be written: {reason}")
+        warn(f"{path} cannot be written: {first_line(error)}")
         return False
     return True
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, without the traceback of the process where it did."""
+    line, _, _ = str(error).partition("\n")
+    return line
 
 
 def warn(text: str) -> None:

@@ -20,7 +20,12 @@ _GYMNASIUMS = Path(_core.__file__).parent / "plugins" / "mujoco" / "assets"  # m
 
 def is_text(xml: str | os.PathLike[str]) -> bool:
     """Whether this is a model itself rather than the path of one."""
-    return isinstance(xml, str) and xml.lstrip().lstrip(_BYTE_ORDER_MARK).lstrip().startswith("<")
+    return isinstance(xml, str) and _unmarked(xml).lstrip().startswith("<")
+
+
+def _unmarked(text: str) -> str:
+    before, begin, model = text.partition("<")
+    return before.replace(_BYTE_ORDER_MARK, "") + begin + model
 
 
 def text_of(path: Path) -> str:
@@ -33,7 +38,7 @@ def text_of(path: Path) -> str:
     declared = _DECLARED.match(data.lstrip())
     for encoding in ("utf-8", *([declared[1].decode()] if declared else [])):
         try:
-            text = data.decode(encoding).removeprefix(_BYTE_ORDER_MARK)
+            text = _unmarked(data.decode(encoding))
         except (UnicodeError, LookupError):
             continue
         return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -45,8 +50,7 @@ def model_option(xml: str | os.PathLike[str]) -> str:
     if not isinstance(xml, (str, os.PathLike)):
         raise TypeError(f"xml: expected the path of a model or its text, got {type(xml).__name__}")
     if is_text(xml):
-        before, begin, model = str(xml).partition("<")
-        return before.replace(_BYTE_ORDER_MARK, "") + begin + model
+        return _unmarked(str(xml))
     if not str(xml).strip():
         raise ValueError("xml: expected the path of a model or its text, got nothing")
     path = Path(xml).expanduser()

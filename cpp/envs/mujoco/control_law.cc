@@ -32,8 +32,7 @@ int FindActuator(const mjModel& model, const std::string& name) {
   return FindThing(model, name, mjOBJ_ACTUATOR, name);
 }
 
-// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone, which may compare, and have
-// quotes.
+// Where "ACTUATOR = EXPRESSION" is parted; npos: it is an expression alone. Names in quotes may hold signs.
 std::size_t Assignment(const std::string& line) {
   std::size_t place = 0;
   for (; place < line.size() && line[place] != '='; ++place) {
