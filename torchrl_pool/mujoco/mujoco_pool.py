@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -37,12 +37,13 @@ from torchrl_pool.mujoco.functions import (
     observed,
     reward_and_terms,
 )
+from torchrl_pool.mujoco.hooks import TaskHooks
 from torchrl_pool.mujoco.model_source import python_model, with_assets
 from torchrl_pool.mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
 
 
-class MujocoPool(SingleSimulations):
+class MujocoPool(TaskHooks, SingleSimulations):
     """``num_envs`` simulations of a MuJoCo model in one C++ executor, with a task that is written in torch.
 
     The physics steps in threads; then the task's functions run once for all envs::
@@ -112,13 +113,6 @@ class MujocoPool(SingleSimulations):
 
     _supports_set_state = True
     _has_frame_skip = True  # or TorchRL would add a transform for it
-    # The methods that stand for functions which are not given.
-    _HOOKS: ClassVar[Mapping[str, str]] = {
-        "reward": "_compute_reward",
-        "terminated": "_compute_done",
-        "observe": "_make_obs",
-        "reset": "_initial_state",
-    }
 
     def __init__(
         self,
@@ -196,60 +190,13 @@ class MujocoPool(SingleSimulations):
         self._state: TensorDict | None = None
         self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
-        observes = functions.observe is not None or type(self)._make_obs is not MujocoPool._make_obs
+        observes = functions.observe is not None or type(self)._make_obs is not TaskHooks._make_obs
         self._observes = observes and not (from_pixels and pixels_only)
         self._make_specs()
         self.rng.seed()
         self._seeded = self.rng, self.rng.get_state()
         if seed is not None:
             self.set_seed(seed)
-
-    # ---- what a subclass may override; the names are those of TorchRL's MujocoEnv
-
-    def _compute_reward(
-        self, state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase
-    ) -> torch.Tensor | Mapping[str, torch.Tensor]:
-        if self._functions.reward is None:
-            return torch.zeros(action.shape[0], device=action.device)
-        return self._functions.reward(state, action, next_state)
-
-    def _compute_done(self, state: TensorDictBase, next_state: TensorDictBase) -> torch.Tensor:
-        if self._functions.terminated is None:
-            return torch.zeros_like(next_state["terminated"])
-        return self._functions.terminated(state, next_state)
-
-    def _make_obs(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
-        """The observation where it is computed; else the arrays that it names are its entries."""
-        assert self._functions.observe is not None
-        return self._functions.observe(state)
-
-    def _observed(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
-        return self._make_obs(state)
-
-    def _prepare_ctrl(self, action: torch.Tensor) -> torch.Tensor:
-        """What the physics gets for an action."""
-        return action
-
-    def _initial_state(self, rows: torch.Tensor) -> Mapping[str, torch.Tensor]:
-        """Where episodes of these envs begin, beyond ``keyframe`` and ``randomize``."""
-        return {} if self._functions.reset is None else self._functions.reset(rows, self.rng)
-
-    def _gives_initial_states(self) -> bool:
-        return self._functions.reset is not None
-
-    def _begun(self, rows: torch.Tensor) -> None:
-        """Called where episodes of these envs have begun, before anybody has seen how."""
-
-    def _check_hooks(self, functions: Functions) -> None:
-        """Refuses functions that nobody would call.
-
-        Raises:
-            TypeError: the class has a method of its own in the place of one.
-        """
-        for name, hook in self._HOOKS.items():
-            own = getattr(type(self), hook) is not getattr(MujocoPool, hook, None)
-            if own and getattr(functions, name) is not None:
-                raise TypeError(f"{name}: {type(self).__name__} has a {hook} of its own, which stands for it")
 
     # ---- specs
 
