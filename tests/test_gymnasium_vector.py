@@ -1,7 +1,4 @@
-"""PoolVectorEnv as a vector env: registration, autoreset, masks, infos, attributes, and what it refuses."""
-
-from types import SimpleNamespace
-from unittest.mock import patch
+"""PoolVectorEnv as a vector env: autoreset, masks, infos, attributes, and what it refuses."""
 
 import gymnasium
 import numpy as np
@@ -10,11 +7,10 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
-from processes import printed
 
 import torchrl_pool.gymnasium
-from torchrl_pool import EnvFailure, list_tasks
-from torchrl_pool.gymnasium import PoolVectorEnv, register_tasks
+from torchrl_pool import EnvFailure
+from torchrl_pool.gymnasium import PoolVectorEnv
 
 MODES = list(AutoresetMode)
 
@@ -66,79 +62,6 @@ def step(envs, actions=(1, 2, 3)):
     observations, rewards, terminations, truncations, infos = envs.step(actions)
     assert not truncations.any()
     return observations.tolist(), rewards.tolist(), terminations.tolist(), infos
-
-
-# ---- made by their ids
-
-
-def test_every_task_is_registered():
-    register_tasks()  # other tests have loaded plugins since
-    for task in list_tasks():
-        spec = gymnasium.spec(f"torchrl_pool/{task.rsplit('/')[-1]}")
-        assert spec.kwargs == {"task": task}
-
-
-@pytest.mark.parametrize(
-    "name", ["torchrl_pool/CartPole-v1", "torchrl_pool.gymnasium:torchrl_pool/CartPole-v1"]
-)
-def test_make_vec(name):
-    envs = gymnasium.make_vec(name, num_envs=3, autoreset_mode="SameStep", max_episode_steps=2)
-    assert type(envs) is PoolVectorEnv
-    assert envs.spec.id == "torchrl_pool/CartPole-v1"
-    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-    envs.reset(seed=0)
-    envs.step([0, 1, 0])
-    assert envs.step([0, 1, 0])[3].all()
-    again = gymnasium.make_vec(envs.spec)
-    assert again.num_envs == 3
-    assert again.metadata == envs.metadata
-    envs.close()
-    again.close()
-
-
-def test_the_tasks_own_limit_holds():
-    envs = gymnasium.make_vec("torchrl_pool/Pendulum-v1", num_envs=1)
-    envs.reset(seed=0)
-    flags = [envs.step(envs.action_space.sample())[3][0] for _ in range(200)]
-    assert flags == [False] * 199 + [True]
-    envs.close()
-
-
-def test_registering_twice_changes_nothing():
-    register_tasks()
-    before = dict(gymnasium.registry)
-    register_tasks()
-    assert gymnasium.registry == before
-
-
-def test_ids_that_gymnasium_refuses_are_left_out(monkeypatch):
-    ids = ["", "Stroll", "Stroll-v0", "my walk", "Last-v0"]
-    info = SimpleNamespace(max_episode_steps=None, reward_threshold=None)
-    monkeypatch.setattr(torchrl_pool.gymnasium, "list_tasks", lambda: ids)
-    monkeypatch.setattr(torchrl_pool.gymnasium, "task_info", lambda task: info)
-    with patch.dict(gymnasium.registry):
-        with pytest.warns(RuntimeWarning) as warned:
-            register_tasks()
-        added = [task for task in ids if f"torchrl_pool/{task}" in gymnasium.registry]
-    refused = [task for task in ids if any(f"task {task!r} is not" in str(w.message) for w in warned)]
-    assert sorted(added + refused) == sorted(ids)
-    assert {"", "my walk"} < set(refused)
-    assert "Last-v0" in added
-
-
-def test_gymnasium_is_needed_here_only():
-    program = """
-    import sys
-    sys.modules["gymnasium"] = None
-    import torchrl_pool
-    print(len(torchrl_pool.list_tasks()) > 100)
-    try:
-        import torchrl_pool.gymnasium
-    except ImportError as error:
-        print(error)
-    """
-    out = printed("\n".join(line[4:] for line in program.splitlines()))
-    assert out == "True\ntorchrl_pool.gymnasium needs Gymnasium: pip install gymnasium\n"
 
 
 # ---- autoreset
