@@ -3,11 +3,12 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -71,11 +72,32 @@ py::object ErrorAtHand() {
   return py::error_already_set().value();
 }
 
+// So many things that Python has returned, in whatever iterable.
+class Items {
+ public:
+  Items(py::handle iterable, std::size_t count, const char* what)
+      : held_(py::reinterpret_steal<py::object>(PySequence_Tuple(iterable.ptr()))) {
+    if (!held_) throw py::error_already_set();
+    if (all().size() != count) {
+      throw py::value_error("expected " + std::to_string(count) + " " + what + ", got " +
+                            std::to_string(all().size()));
+    }
+  }
+
+  std::span<PyObject* const> all() const {
+    return {PySequence_Fast_ITEMS(held_.ptr()), static_cast<std::size_t>(PyTuple_GET_SIZE(held_.ptr()))};
+  }
+  py::handle operator[](std::size_t i) const { return all()[i]; }
+
+ private:
+  py::object held_;  // a tuple
+};
+
 constexpr std::size_t kNoField = static_cast<std::size_t>(-1);
 
 // What serving takes of the worker in Python.
 struct Parts {
-  py::dict adapters;  // of each env that is there; `step` takes its actions and returns four things
+  py::dict adapters;  // of each env that is there
   py::set unset;      // of them, those that are to be reset first
   py::list actions;   // rows of all the pool's envs, of each entry
   py::function
@@ -133,9 +155,15 @@ class Port {
     return seed;
   }
 
-  // Whether the env shall be reset before this is over.
-  bool WasStepped(std::uint32_t env, py::handle leaves, py::handle reward, bool terminated, bool truncated,
-                  bool may_reset) {
+  // What an adapter's step has returned. Whether the env shall be reset before this is over.
+  bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
+    const Items results(returned, 4, "results of a step");
+    return WasStepped(env, LeavesOf(results[0]).all(), results[1], ToFlag(results[2]), ToFlag(results[3]),
+                      may_reset);
+  }
+
+  bool WasStepped(std::uint32_t env, std::span<PyObject* const> leaves, py::handle reward, bool terminated,
+                  bool truncated, bool may_reset) {
     WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
     if (rewards_.size() == 1) {
       Write(fields_[rewards_[0]], port_.arena().OutputRow(rewards_[0], env), reward);
@@ -152,7 +180,7 @@ class Port {
   }
 
   void WasReset(std::uint32_t env, py::handle leaves) {
-    WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().RootRow(i, env); });
+    WriteLeaves(LeavesOf(leaves).all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
     WasMade(env);
   }
 
@@ -210,7 +238,7 @@ class Port {
     }
     std::vector<py::object> blocks;  // copies: an env may keep what it is given
     for (const py::handle actions : parts.actions) {
-      blocks.push_back(actions[py::slice(at_hand_, end_, 1)].attr("copy")());
+      blocks.push_back(py::getattr(actions[py::slice(at_hand_, end_, 1)], copy_)());
     }
     py::object ended = py::none();
     const std::uint32_t first = at_hand_;
@@ -218,10 +246,8 @@ class Port {
       try {
         py::tuple actions(blocks.size());
         for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];
-        const py::object result = adapters[i].attr("step")(std::move(actions));
-        const auto [leaves, reward, terminated, truncated] = FourOf(result);
-        if (WasStepped(first + i, leaves, reward, ToFlag(terminated), ToFlag(truncated), may_reset)) {
-          WasReset(first + i, adapters[i].attr("reset")(py::none(), py::none()));
+        if (StepOne(first + i, adapters[i], std::move(actions), may_reset)) {
+          WasReset(first + i, py::getattr(adapters[i], reset_)(py::none(), py::none()));
         }
       } catch (...) {
         py::object end = parts.fail(first + i, ErrorAtHand());
@@ -235,35 +261,38 @@ class Port {
     return true;
   }
 
+  // Whether the env shall be reset before this is over.
+  bool StepOne(std::uint32_t env, const py::object& adapter, py::tuple actions, bool may_reset) {
+    const py::object plain = py::getattr(adapter, plain_step_);
+    if (plain.is_none()) return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
+    const Items step_and_limit(plain, 2, "parts of a plain step");
+    const auto returned = py::reinterpret_steal<py::object>(
+        PyObject_CallOneArg(step_and_limit[0].ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
+    if (!returned) throw py::error_already_set();
+    const Items results(returned, 5, "results of a step");
+    const bool is_last = !step_and_limit[1].is_none() && CountStep(step_and_limit[1]);
+    return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]),
+                      is_last || ToFlag(results[3]), may_reset);
+  }
+
+  // What Gymnasium's TimeLimit does in a step: whether it was the episode's last one.
+  bool CountStep(py::handle limit) const {
+    const py::object elapsed = py::getattr(limit, elapsed_steps_) + one_;
+    py::setattr(limit, elapsed_steps_, elapsed);
+    return elapsed >= py::getattr(limit, max_episode_steps_);
+  }
+
   void Finish() {
     ++at_hand_;
     port_.Finish();
   }
 
-  static std::array<py::handle, 4> FourOf(const py::object& result) {
-    if (!PyTuple_Check(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 4) {
-      throw py::type_error("expected four results of a step");
-    }
-    std::array<py::handle, 4> items;
-    for (std::size_t i = 0; i < 4; ++i) {
-      items[i] = PyTuple_GET_ITEM(result.ptr(), static_cast<py::ssize_t>(i));
-    }
-    return items;
-  }
+  Items LeavesOf(py::handle returned) const { return {returned, leaves_.size(), "entries from the env"}; }
 
   template <class RowOf>
-  void WriteLeaves(py::handle leaves, const RowOf& row_of) {
-    const auto values =
-        py::reinterpret_steal<py::object>(PySequence_Fast(leaves.ptr(), "expected a sequence of leaves"));
-    if (!values) throw py::error_already_set();
-    if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(values.ptr())) != leaves_.size()) {
-      throw py::value_error("expected " + std::to_string(leaves_.size()) + " entries from the env, got " +
-                            std::to_string(PySequence_Fast_GET_SIZE(values.ptr())));
-    }
+  void WriteLeaves(std::span<PyObject* const> leaves, const RowOf& row_of) {
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
-      const std::size_t field = leaves_[i];
-      Write(fields_[field], row_of(field),
-            PySequence_Fast_GET_ITEM(values.ptr(), static_cast<py::ssize_t>(i)));
+      Write(fields_[leaves_[i]], row_of(leaves_[i]), leaves[i]);
     }
     if (flag_ != kNoField) *row_of(flag_) = std::byte{0};
   }
@@ -279,6 +308,9 @@ class Port {
     bool& flag_;
   };
 
+  const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"}, plain_step_{"plain_step"};
+  const py::str elapsed_steps_{"_elapsed_steps"}, max_episode_steps_{"_max_episode_steps"};
+  const py::int_ one_{1};
   core::WorkerPort port_;
   bool is_at_work_ = false;
   std::uint32_t at_hand_ = 0, end_ = 0;  // the envs for which the request is not over
@@ -428,7 +460,7 @@ void InitWorkers(py::module_& m) {
                        const py::function& fail, const py::function& work,
                        bool waits) { port.Serve({adapters, unset, actions, fail, work}, waits); })
       .def("seed_of", &Port::SeedOf)
-      .def("stepped", &Port::WasStepped)
+      .def("stepped", py::overload_cast<std::uint32_t, py::handle, bool>(&Port::WasStepped))
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)
       .def("lost", &Port::Lost)

@@ -41,7 +41,8 @@ class GymnasiumAdapter:
             *(leaf.entry for leaf in infos),
         ]
         self._read = _reader(observations, infos)
-        self.step = self._stepper()
+        self._write = writer_of(env.action_space)
+        self._find_step()
 
     @property
     def has_own_state(self) -> bool:
@@ -54,7 +55,8 @@ class GymnasiumAdapter:
     def restore(self, state: tuple[Any, Any]) -> None:
         self.env, random = state
         self._set_random(random)
-        self.step = self._stepper()
+        self._write = writer_of(self.env.action_space)
+        self._find_step()
 
     def _set_random(self, random: Any) -> None:
         """The env's generator, which states that envs have of their own seldom hold."""
@@ -72,27 +74,21 @@ class GymnasiumAdapter:
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
         if not self._short.holds(self.env):
-            self.step = self._stepper()
+            self._find_step()
         observation, info = self.env.reset(seed=seed, options=options)
         return (observation,) if self._read is None else self._read(observation, info)
 
-    def _stepper(self) -> Callable[[Sequence[Any]], Outputs]:
-        """The shortest way from actions to outputs that this env's spaces allow."""
-        read, write = self._read, writer_of(self.env.action_space)
+    def step(self, actions: Sequence[Any]) -> Outputs:
+        action = actions[0] if self._write is None else self._write(iter(actions))
+        observation, reward, terminated, truncated, info = self._short.step(action)
+        outputs = (observation,) if self._read is None else self._read(observation, info)
+        return outputs, reward, terminated, truncated
+
+    def _find_step(self) -> None:
+        """The shortest way from actions to outputs that this env allows."""
         self._short = ShortStep(self.env)
-        step = self._short.step
-
-        def plain(actions: Sequence[Any]) -> Outputs:
-            observation, reward, terminated, truncated, _ = step(actions[0])
-            return (observation,), reward, terminated, truncated
-
-        def general(actions: Sequence[Any]) -> Outputs:
-            action = actions[0] if write is None else write(iter(actions))
-            observation, reward, terminated, truncated, info = step(action)
-            outputs = (observation,) if read is None else read(observation, info)
-            return outputs, reward, terminated, truncated
-
-        return plain if read is None and write is None else general
+        is_plain = self._read is None and self._write is None
+        self.plain_step = (self._short.within, self._short.limit) if is_plain else None
 
 
 def _reward_of(env: gymnasium.Env[Any, Any]) -> Entry:

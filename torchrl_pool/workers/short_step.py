@@ -22,20 +22,25 @@ class ShortStep:
         env: the env.
     """
 
+    within: Step
+    """The step of what lies within them, whose steps ``limit`` counts."""
+    limit: Any
+    """The ``TimeLimit``, or None."""
     step: Step
-    """A function with the results and effects of ``env.step``."""
+    """Both of them: a function with the results and effects of ``env.step``."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._passed: list[Any] = []
-        limit: Any = None
+        self.limit = None
         within: Any = env
-        while _can_pass(within) and not (limit is not None and type(within) is TimeLimit):
+        while _can_pass(within) and not (self.limit is not None and type(within) is TimeLimit):
             self._passed.append(within)
             if type(within) is TimeLimit:
-                limit = within
+                self.limit = within
             within = within.env
-        self._within, self._own_step = within, _own(within, "step")
-        self.step = within.step if limit is None else _limited(within.step, limit)
+        self._innermost, self._own_step = within, _own(within, "step")
+        self.within = within.step
+        self.step = self.within if self.limit is None else _limited(self.within, self.limit)
 
     def holds(self, env: gymnasium.Env[Any, Any]) -> bool:
         """Whether it is what a step of this env comes to now."""
@@ -44,7 +49,7 @@ class ShortStep:
             if within is not wrapper or not _can_pass(within):
                 return False
             within = within.env
-        is_same = within is self._within and _own(within, "step") is self._own_step
+        is_same = within is self._innermost and _own(within, "step") is self._own_step
         return is_same and not (type(within) is PassiveEnvChecker and _can_pass(within))
 
 

@@ -27,6 +27,8 @@ class TorchRLAdapter:
     soon as a part of it is. A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
     """
 
+    plain_step = None
+
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):
             env.transform._check_batched_worker_compat()  # as SerialEnv does

@@ -200,7 +200,7 @@ class Worker:
             raise RuntimeError("it was lost with its worker process: reset it before the next step")
         adapter = self._made(env)
         if not is_lost:
-            may_reset = self._port.stepped(env, *adapter.step(actions), may_reset)
+            may_reset = self._port.stepped(env, adapter.step(actions), may_reset)
         else:
             may_reset = self._port.lost(env, may_reset)
         if may_reset:
