@@ -1,6 +1,7 @@
 """Steps that go past wrappers, beside the wrappers' own."""
 
 import pickle
+from contextlib import closing
 from copy import deepcopy
 from functools import partial
 
@@ -244,6 +245,60 @@ def test_limits_are_those_of_the_wrapper():
     assert ours.get_wrapper_attr("_elapsed_steps") == theirs.get_wrapper_attr("_elapsed_steps") == 6
     ours.set_wrapper_attr("_max_episode_steps", 2)
     assert [row[3] for row in play(short.step, ours, 4)] == [False, True] * 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_pool_counts_in_the_wrapper(num_workers):
+    make = partial(gymnasium.make, "MountainCar-v0", max_episode_steps=7)
+    theirs = make()
+    play(theirs.step, theirs, 2)
+    with closing(PoolEnv(make, 1, num_workers=num_workers)) as env:
+
+        def truncated(count):
+            root = env.reset()
+            rows = []
+            for _ in range(count):
+                stepped, root = env.step_and_maybe_reset(root.set("action", env.action_spec.rand()))
+                rows.append(stepped["next", "truncated"].item())
+            return rows
+
+        assert truncated(20) == [row[3] for row in play(theirs.step, theirs, 20)]
+        assert env.get_attr("_elapsed_steps") == [theirs.get_wrapper_attr("_elapsed_steps")]
+        env.set_attr("_max_episode_steps", 2)
+        assert truncated(4) == [False, True] * 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    ("returned", "error"),
+    [
+        ((np.zeros(2), 0.0, False, {}), "ValueError: expected 5 results of a step, got 4"),
+        (None, "TypeError: 'NoneType' object is not iterable"),
+        ((np.zeros(3, np.float32), 0.0, False, False, {}), r"entry 'observation': expected float32 \[2\]"),
+    ],
+)
+def test_what_is_no_step_fails(num_workers, returned, error):
+    class Wrong(Told):
+        def step(self, action):
+            return returned
+
+    with closing(PoolEnv(partial(Wrong, BOX, np.zeros(2, np.float32)), 2, num_workers=num_workers)) as env:
+        root = env.reset().set("action", env.action_spec.rand())
+        with pytest.raises(EnvFailure, match=error):
+            env.step_and_maybe_reset(root)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_steps_may_be_lists(num_workers):
+    class Lists(Told):
+        def step(self, action):
+            return list(super().step(action))
+
+    with closing(
+        PoolEnv(partial(Lists, BOX, np.ones(2, np.float32), 3.0), 2, num_workers=num_workers)
+    ) as env:
+        stepped = env.step(env.reset().set("action", env.action_spec.rand()))["next"]
+        assert stepped["observation"].eq(1).all() and stepped["reward"].eq(3).all()
 
 
 def test_an_env_is_checked_as_long_as_gymnasium_checks_it():
