@@ -298,7 +298,8 @@ def test_steps_may_be_lists(num_workers):
         PoolEnv(partial(Lists, BOX, np.ones(2, np.float32), 3.0), 2, num_workers=num_workers)
     ) as env:
         stepped = env.step(env.reset().set("action", env.action_spec.rand()))["next"]
-        assert stepped["observation"].eq(1).all() and stepped["reward"].eq(3).all()
+        assert stepped["observation"].eq(1).all()
+        assert stepped["reward"].eq(3).all()
 
 
 def test_an_env_is_checked_as_long_as_gymnasium_checks_it():
