@@ -123,6 +123,8 @@ bool PinThisThread(int cpu) {
 #endif
 }
 
+bool Backoff::IsInVain(Clock::time_point now) { return abstinence.Holds(now); }
+
 bool Backoff::Pause() {
   if (rounds_ < kPauseRounds) {
     ++rounds_;
@@ -135,9 +137,10 @@ bool Backoff::Pause() {
     start_ = last_ = now;
   }
   const auto yielded = now - last_;
-  if (yielded > kStolen) abstinence.Stolen(now);
+  if (yielded > (is_guess_ ? kShared : kStolen)) abstinence.Stolen(now);
   if (abstinence.Holds(now)) return false;
   const bool is_shared = yielded > kShared;
+  if (is_shared && is_guess_) return false;
   if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
   // Yields in a row take a tenth of the speed of a thread on the same core, and pauses nothing.
   for (int i = 0; i < kPausesPerYield; ++i) PauseInstruction();

@@ -3,12 +3,13 @@
 #define TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "cache_line.h"
 #include "plan.h"
+#include "rhythm.h"
+#include "running_mean.h"
 
 namespace torchrl_pool::core {
 
@@ -24,24 +25,13 @@ class CostModel {
 
   CostModel(int num_threads, int num_cpus) : num_threads_(num_threads), num_cpus_(num_cpus) {}
 
-  // Whether there is work for more than one thread that is awake. Calls with such work, and the ends of their
-  // visits, are noted below, even where one thread did it all: threads that sleep are woken once such calls
-  // follow each other.
+  // Whether there is work for more than one thread that is awake.
   bool IsWorthSharing(Work work, std::uint32_t num_envs) const;
 
-  // A call that is waited for at once begins, and its visits are over: from then on threads are idle.
-  void CallBegins(Clock::time_point now);
-  void VisitsEnded(Clock::time_point now) { visits_ended_at_.store(now, std::memory_order_relaxed); }
-
-  // How long threads without work wait awake. Where little is done between the visits of two calls (what the
-  // caller does alone, a policy), until the next one: to wake them would cost more than they take from a core
-  // that nobody wants.
-  Clock::duration AwakeTime() const;
-
-  // How to do so many envs' work of a kind. The first of a kind goes to the workers: nobody knows how long it
-  // takes, and a caller that waits can be interrupted while one that is inside a simulator cannot. For the
-  // same reason the caller leaves slow envs alone.
-  Plan PlanFor(Work work, std::uint32_t num_envs) const;
+  // How to do so many envs' work of a kind, by threads that are awake or asleep in this rhythm. The first of
+  // a kind goes to the workers: nobody knows how long it takes, and a caller that waits can be interrupted
+  // while one that is inside a simulator cannot. For the same reason the caller leaves slow envs alone.
+  Plan PlanFor(Work work, std::uint32_t num_envs, const Rhythm& rhythm) const;
 
   // Whether to wake a thread for so many envs that no other thread can begin at once.
   bool IsWorthWaking(Work work, std::uint32_t num_envs) const;
@@ -53,16 +43,12 @@ class CostModel {
   void Measure(Work work, std::uint32_t num_envs, Clock::duration time);
 
  private:
-  double CostOf(Work work) const {
-    return cost_ns_[static_cast<std::size_t>(work)].load(std::memory_order_relaxed);
-  }
+  double CostOf(Work work) const { return cost_ns_[static_cast<std::size_t>(work)].value(); }
 
   [[maybe_unused]] Gap before_;
   const int num_threads_;
   const int num_cpus_;
-  std::array<std::atomic<double>, kNumWorks> cost_ns_{};  // of one env; 0: unknown
-  std::atomic<Clock::time_point> visits_ended_at_{};
-  std::atomic<double> gap_ns_{0};  // from the end of a call's visits to the next call; 0: unknown
+  std::array<RunningMean, kNumWorks> cost_ns_{};  // of one env
   [[maybe_unused]] Gap after_;
 };
 

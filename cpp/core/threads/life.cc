@@ -78,7 +78,7 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
     if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
       me.parked.CancelWait();
     } else {
-      me.parked.Wait(key, std::chrono::hours(1));
+      me.parked.Wait(key, rhythm_.NapTime(Clock::now()));
     }
     Perturb();
     if (const std::uint64_t others = me.to_wake.exchange(0)) Wake(WakeSpan::Unpack(others));

@@ -44,10 +44,11 @@ ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& 
 
 void ThreadCrew::Begin(Ticket& ticket) {
   const auto count = static_cast<std::uint32_t>(ticket.envs.size());
-  ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count);
+  ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count, rhythm_);
   if (options_.step_timeout) ticket.plan.caller_helps = false;  // nobody could give up what it does
   ticket.remaining.store(count, std::memory_order_relaxed);
-  if (ticket.at_once && cost_.IsWorthSharing(VisitsOf(ticket.op), count)) cost_.CallBegins(Clock::now());
+  // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
+  if (ticket.at_once && cost_.IsWorthSharing(VisitsOf(ticket.op), count)) rhythm_.Begins(Clock::now());
   if (count == 0) {
     ticket.finished.store(true, std::memory_order_relaxed);
   } else if (!ticket.IsInline()) {
@@ -133,12 +134,12 @@ void ThreadCrew::WakeForWaitingWork() {
 
 // Until there is nothing to do for a while. False: never again.
 bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
-  Backoff backoff(cost_.AwakeTime());
+  Backoff backoff = rhythm_.Wait(Clock::now());
   do {
     if (stop_.load(std::memory_order_acquire)) return false;
     const Ran ran = RunSome(home, scratch, watch);
     if (ran == Ran::kGivenUp) return false;
-    if (ran == Ran::kChunk) backoff = Backoff(cost_.AwakeTime());
+    if (ran == Ran::kChunk) backoff = rhythm_.Wait(Clock::now());
   } while (backoff.Pause());
   return true;
 }
@@ -173,11 +174,11 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
 bool ThreadCrew::RunPhases(Ticket& ticket) {
   if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once &&
       cost_.IsWorthSharing(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()))) {
-    cost_.VisitsEnded(Clock::now());
+    rhythm_.Ended(Clock::now());
   }
   while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
-    Plan plan = cost_.PlanFor(WorkOf(ticket), count);
+    Plan plan = cost_.PlanFor(WorkOf(ticket), count, rhythm_);
     plan.caller_helps = ticket.plan.caller_helps;
     if (plan.threads > 1) {
       ticket.remaining.store(count, std::memory_order_relaxed);
@@ -220,7 +221,7 @@ void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
     if (first == count || stop) continue;
     const auto now = Clock::now();
     if (now - start > kLongInline) {
-      ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first);
+      ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first, rhythm_);
       if (!ticket.IsInline()) return Publish(ticket, first, ticket.plan);
     }
     stop = IsTimeToAsk(now) && interrupted();

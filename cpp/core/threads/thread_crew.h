@@ -21,6 +21,7 @@
 #include "crew.h"
 #include "env_table.h"
 #include "event_count.h"
+#include "rhythm.h"
 #include "threads/cost_model.h"
 #include "threads/home_map.h"
 #include "threads/home_queue.h"
@@ -101,6 +102,7 @@ class ThreadCrew final : public Crew {
   const ThreadOptions options_;
   const HomeMap homes_;
   CostModel cost_;
+  Rhythm rhythm_{kAwake};  // of calls that are waited for at once, and have work for more than one thread
   std::vector<std::unique_ptr<Worker>> workers_;  // one for each home
   EventCount ended_;                              // notified when a thread ends
   std::atomic<bool> stop_{false};

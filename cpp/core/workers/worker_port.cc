@@ -1,5 +1,6 @@
 #include "workers/worker_port.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cpu.h"
@@ -7,6 +8,8 @@
 #include "perturb.h"
 
 namespace torchrl_pool::core {
+
+using Clock = Rhythm::Clock;
 
 WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
     : arena_(std::move(arena)),
@@ -16,6 +19,7 @@ WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
 
 std::optional<Request> WorkerPort::Next() {
   if (mailbox_.posted.load(std::memory_order_acquire) == next_) return std::nullopt;
+  if (std::exchange(is_idle_, false)) rhythm_.Begins(Clock::now());
   return Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
 }
 
@@ -30,13 +34,15 @@ bool WorkerPort::HasWork() const {
 }
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
-  for (Backoff backoff(kPatience); backoff.Pause();) {
+  const auto now = Clock::now();
+  if (!std::exchange(is_idle_, true)) rhythm_.Ended(now);
+  for (Backoff backoff = rhythm_.Wait(now); backoff.Pause();) {
     if (HasWork()) return;
   }
   const std::uint32_t key = mailbox_.doorbell.PrepareWait();
   Perturb();
   if (HasWork()) return mailbox_.doorbell.CancelWait();
-  mailbox_.doorbell.Wait(key, timeout);
+  mailbox_.doorbell.Wait(key, std::min<Clock::duration>(timeout, rhythm_.NapTime(Clock::now())));
 }
 
 std::span<const std::uint32_t> WorkerPort::SeedOf(std::uint32_t env) const {

@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "cpu.h"
+#include "rhythm.h"
 #include "workers/arena.h"
 
 namespace torchrl_pool::core {
@@ -51,6 +53,8 @@ class WorkerPort {
   const int worker_;
   Mailbox& mailbox_;
   std::uint64_t next_;
+  Rhythm rhythm_{kPatience};
+  bool is_idle_ = false;  // since the last request
 };
 
 }  // namespace torchrl_pool::core
