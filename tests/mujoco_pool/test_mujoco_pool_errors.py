@@ -42,6 +42,11 @@ WRONG = [
         ValueError,
         "^model_fields: .* has 5 elements, got 4",
     ),
+    (
+        {"model_fields": {"body_inertia": torch.ones(3, 3, 5)}},
+        ValueError,
+        r"^model_fields: 'body_inertia': expected shape \[3, 5, 3\], got \[3, 3, 5\]",
+    ),
     ({"model_fields": {"body_mass": torch.full((3, 5), torch.nan)}}, ValueError, "^model_fields: .* NaN"),
     ({"kp": [1.0, 2.0, 3.0]}, ValueError, "one for each of the model's 2 actuators, got 3"),
     ({"target_scale": 1.0}, ValueError, "only with kp"),

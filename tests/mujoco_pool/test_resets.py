@@ -88,6 +88,17 @@ def test_model_fields_are_the_envs_own():
     assert torch.equal(env.reset()["observation"], expected)
 
 
+def test_model_fields_have_their_own_shape_or_are_rows():
+    bodies = make().mj_model.body_inertia
+    inertia = torch.arange(1.0, 1 + 3 * bodies.size, dtype=torch.float64)
+    ends = []
+    for shape in ((3, *bodies.shape), (3, bodies.size)):
+        env = make(model_fields={"body_inertia": inertia.reshape(shape)})
+        env.set_seed(0)
+        ends.append(env.rollout(20)["next", "qvel"])
+    assert torch.equal(*ends)
+
+
 def test_long_lines_of_random_changes():
     with pytest.raises(ValueError, match="randomize: expected 'FIELD ='"):
         make(randomize=["q" * 100_000])

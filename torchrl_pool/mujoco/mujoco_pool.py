@@ -187,6 +187,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             every = range(num_envs)
             with in_own_words():
                 physics._source.reset_arguments(None, reset_options(model_values, {}, every, num_envs), None)
+            self._check_shapes(model_values)
         self._state: TensorDict | None = None
         self._entries, self._terms = tuple(entries), tuple(terms)
         self._pixels = from_pixels
@@ -197,6 +198,16 @@ class MujocoPool(TaskHooks, SingleSimulations):
         self._seeded = self.rng, self.rng.get_state()
         if seed is not None:
             self.set_seed(seed)
+
+    def _check_shapes(self, model_values: Mapping[str, torch.Tensor]) -> None:
+        """Where a value is more than a row of numbers, it is no other array of as many numbers."""
+        for name, value in model_values.items():
+            field = getattr(self.mj_model, name, None) if value.ndim > 2 else None
+            if field is not None and value.shape[1:] != field.shape:
+                raise ValueError(
+                    f"model_fields: {name!r}: expected shape {[self.num_envs, *field.shape]}, "
+                    f"got {list(value.shape)}"
+                )
 
     # ---- specs
 
