@@ -77,8 +77,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             tensors in tensordicts without a device.
         pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
         seed: as ``set_seed(seed)`` right after construction. Default: seeds from the system.
-        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's. What
-            a function makes keeps a limit of its own besides.
+        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's.
+            What a function makes keeps a limit of its own besides.
         categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
             ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
         obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
