@@ -100,6 +100,26 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, m
         }
 
 
+@pytest.mark.parametrize(
+    ("began", "given", "goes_on"),
+    [
+        ((True, 1), [], ("yes", 1)),
+        ((False, 1), [], ("no", 1)),
+        ((True, 1), ["--compile", "no", "--torch-threads", "2"], ("no", 2)),
+        ((False, 10_000), [], ("no", 0)),  # on a machine with more processors than this one has
+    ],
+)
+def test_a_resumed_training_computes_as_it_began(tmp_path, monkeypatch, began, given, goes_on):
+    compile, threads = began
+    training = PPOTraining(Config(num_envs=2), tmp_path, compile=compile)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    save_checkpoint(tmp_path / "checkpoint.pt", training.state_dict())
+    training.close()
+    options = PROGRAM.parser().parse_args(["--resume", str(tmp_path / "checkpoint.pt"), *given])
+    PROGRAM.configs_of(options)
+    assert (options.compile, options.torch_threads) == goes_on
+
+
 def test_a_training_that_is_resumed_elsewhere_leaves_the_old_one_as_it_was(tmp_path):
     run(tmp_path / "old", "--total-frames", "512", "--evaluate", "0")
     checkpoint = folder_of(tmp_path / "old", 0) / "checkpoint.pt"

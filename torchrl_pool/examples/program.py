@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from torchrl_pool import EnvFailure
+from torchrl_pool._core import available_cpus
 from torchrl_pool.examples.command_line import count, number, threads
 from torchrl_pool.examples.envs import family_of, pool_of
 from torchrl_pool.examples.settings import flag
@@ -69,6 +70,14 @@ def check_family(task: str, options: argparse.Namespace) -> None:
         for name in ("sticky_actions", "all_actions"):
             if getattr(options, name):
                 raise ValueError(f"{flag(name)}: expected a game of Atari's as --task, got {task!r}")
+
+
+def compute_as_begun(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
+    """What is not said otherwise, and changes the last digits, is as it was when the checkpoint was made."""
+    if options.compile == "auto" and "compile" in state:
+        options.compile = "yes" if state["compile"] else "no"
+    if not options.torch_threads and state.get("threads", math.inf) <= available_cpus():
+        options.torch_threads = state["threads"]
 
 
 def is_that(file: Path, checkpoint: Path | None) -> bool:
@@ -204,7 +213,8 @@ class Program:
             "--compile",
             choices=("auto", "yes", "no"),
             default="auto",
-            help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on",
+            help=f"torch.compile for updates; auto: small networks from {COMPILE_FROM:,} updates on, or as a "
+            "resumed training began",
         )
         run.add_argument(
             "--torch-threads", type=threads, default=0, metavar="N", help="default: 1 for small networks"
@@ -253,9 +263,11 @@ class Program:
             if getattr(options, one.name) is not None
         }
         if options.resume:
-            saved = load_checkpoint(options.resume)["config"]
+            state = load_checkpoint(options.resume)
+            saved = state["config"]
             if saved.keys() != {one.name for one in fields(self.config)}:
                 raise ValueError(f"--resume: expected a checkpoint of {self.name}, got {options.resume}")
+            compute_as_begun(options, state)
             return self.config(**saved).resumed_with(given)
         preset = options.preset
         if preset is None:

@@ -98,6 +98,8 @@ class Training(ABC, Generic[S]):
         """All that the rest of the training depends on: tensors, numbers, texts and bytes."""
         return {
             "config": asdict(self.config),
+            "compile": self.compile,
+            "threads": torch.get_num_threads(),
             "iteration": self.iteration,
             "seconds": self.seconds,
             "curve": self.curve.state_dict(),
