@@ -274,6 +274,17 @@ def test_refused_actions_begin_no_episodes(make):
         assert np.array_equal(envs.step([0, 1, 0])[0], others.step([0, 1, 0])[0])
 
 
+def test_envs_of_several_rewards_are_refused(make):
+    class Vectors(Counter):
+        reward_space = spaces.Box(-1, 1, (2,))
+
+        def step(self, action):
+            return 0, np.zeros(2), False, False, {}
+
+    with pytest.raises(TypeError, match=r"Vectors.*: expected one reward for each env$"):
+        make(Vectors, num_workers=0)
+
+
 class Nested(gymnasium.Env):
     """Gives back its action; its spaces have everything that tensors can hold."""
 

@@ -85,14 +85,19 @@ class ArrayPool:
             # Tasks that give doubles have none: nothing is rounded.
             exact_reward = exact_reward and _EXACT_REWARD in config.native_keys
             keys = [s.name for s in specs if s.role == "info"] if info_keys is None else info_keys
-        self.env = PoolEnv(
-            task,
-            num_envs,
-            categorical_action_encoding=True,
-            info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
-            obs_dtype=dtype,
-            **options,
-        )
+        try:
+            self.env = PoolEnv(
+                task,
+                num_envs,
+                categorical_action_encoding=True,
+                info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
+                obs_dtype=dtype,
+                **options,
+            )
+        except ValueError as error:  # of envs of Python it is known once they are made
+            if exact_reward and f"no info key {_EXACT_REWARD!r}" in str(error):
+                raise TypeError(f"{task!r}: expected one reward for each env") from None
+            raise
         try:
             self._describe(keys)
         except BaseException:
