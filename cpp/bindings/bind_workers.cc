@@ -72,12 +72,14 @@ py::object ErrorAtHand() {
   return py::error_already_set().value();
 }
 
-// So many things that Python has returned, in whatever iterable.
+// What Python has returned, in whatever iterable.
 class Items {
  public:
-  Items(py::handle iterable, std::size_t count, const char* what)
+  explicit Items(py::handle iterable)
       : held_(py::reinterpret_steal<py::object>(PySequence_Tuple(iterable.ptr()))) {
     if (!held_) throw py::error_already_set();
+  }
+  Items(py::handle iterable, std::size_t count, const char* what) : Items(iterable) {
     if (all().size() != count) {
       throw py::value_error("expected " + std::to_string(count) + " " + what + ", got " +
                             std::to_string(all().size()));
@@ -158,7 +160,7 @@ class Port {
   // What an adapter's step has returned. Whether the env shall be reset before this is over.
   bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
     const Items results(returned, 4, "results of a step");
-    return WasStepped(env, LeavesOf(results[0]).all(), results[1], ToFlag(results[2]), ToFlag(results[3]),
+    return WasStepped(env, Items(results[0]).all(), results[1], ToFlag(results[2]), ToFlag(results[3]),
                       may_reset);
   }
 
@@ -180,7 +182,7 @@ class Port {
   }
 
   void WasReset(std::uint32_t env, py::handle leaves) {
-    WriteLeaves(LeavesOf(leaves).all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
+    WriteLeaves(Items(leaves).all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
     WasMade(env);
   }
 
@@ -264,7 +266,9 @@ class Port {
   // Whether the env shall be reset before this is over.
   bool StepOne(std::uint32_t env, const py::object& adapter, py::tuple actions, bool may_reset) {
     const py::object plain = py::getattr(adapter, plain_step_);
-    if (plain.is_none()) return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
+    if (plain.is_none() || actions.size() != 1) {
+      return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
+    }
     const Items step_and_limit(plain, 2, "parts of a plain step");
     const auto returned = py::reinterpret_steal<py::object>(
         PyObject_CallOneArg(step_and_limit[0].ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
@@ -287,10 +291,12 @@ class Port {
     port_.Finish();
   }
 
-  Items LeavesOf(py::handle returned) const { return {returned, leaves_.size(), "entries from the env"}; }
-
   template <class RowOf>
   void WriteLeaves(std::span<PyObject* const> leaves, const RowOf& row_of) {
+    if (leaves.size() != leaves_.size()) {
+      throw py::value_error("expected " + std::to_string(leaves_.size()) + " entries from the env, got " +
+                            std::to_string(leaves.size()));
+    }
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       Write(fields_[leaves_[i]], row_of(leaves_[i]), leaves[i]);
     }

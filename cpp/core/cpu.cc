@@ -123,8 +123,6 @@ bool PinThisThread(int cpu) {
 #endif
 }
 
-bool Backoff::IsInVain(Clock::time_point now) { return abstinence.Holds(now); }
-
 bool Backoff::Pause() {
   if (rounds_ < kPauseRounds) {
     ++rounds_;
@@ -137,10 +135,10 @@ bool Backoff::Pause() {
     start_ = last_ = now;
   }
   const auto yielded = now - last_;
-  if (yielded > (is_guess_ ? kShared : kStolen)) abstinence.Stolen(now);
-  if (abstinence.Holds(now)) return false;
+  if (yielded > kStolen) abstinence.Stolen(now);
   const bool is_shared = yielded > kShared;
-  if (is_shared && is_guess_) return false;
+  is_spoilt_ = abstinence.Holds(now) || (is_guess_ && is_shared);
+  if (is_spoilt_) return false;
   if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
   // Yields in a row take a tenth of the speed of a thread on the same core, and pauses nothing.
   for (int i = 0; i < kPausesPerYield; ++i) PauseInstruction();

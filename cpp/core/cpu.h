@@ -33,22 +33,21 @@ constexpr auto kPatience = std::chrono::microseconds(200);
 // A time beyond kAwake ends as soon as somebody else had the processor: it is wanted.
 class Backoff {
  public:
-  // A guess is that something will come in this time: it is given up at once where somebody else had the
-  // processor.
+  // Where it is but a guess that something will come in this time, it is given up as soon as somebody else
+  // had the processor.
   explicit Backoff(std::chrono::nanoseconds awake = kAwake, bool is_guess = false)
       : awake_(awake), is_guess_(is_guess) {}
 
   // False once the time for waiting awake is over, and the caller should sleep.
   bool Pause();
-
-  // Whether this thread's processor has been wanted so much of late that it never waits awake.
-  static bool IsInVain(std::chrono::steady_clock::time_point now);
+  // Whether it has come to its end before its time, since others want the processor.
+  bool is_spoilt() const { return is_spoilt_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   std::chrono::nanoseconds awake_;
-  bool is_guess_;
+  bool is_guess_, is_spoilt_ = false;
   int rounds_ = 0;
   Clock::time_point start_{}, last_{};
 };

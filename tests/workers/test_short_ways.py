@@ -1,5 +1,6 @@
 """Steps that go past wrappers, beside the wrappers' own."""
 
+import os
 import pickle
 from contextlib import closing
 from copy import deepcopy
@@ -379,3 +380,29 @@ def test_an_env_that_is_rebuilt_is_stepped_from_its_next_reset_on():
         one.reset(0, None)
         rewards.append([np.float32(one.step([np.ones(1, np.float32)])[1]).item() for _ in range(5)])
     assert rewards[0] == rewards[1]
+
+
+class TwoEntries(Told):
+    def end_process(self):
+        os._exit(1)
+
+
+def make_one_or_two_entries(mark):
+    """An env of two entries, or of one as soon as there is this file."""
+    if mark.exists():
+        return Told(BOX, np.ones(2, np.float32), 7.0)
+    space = spaces.Dict(a=BOX, b=BOX)
+    return TwoEntries(space, {"a": np.ones(2, np.float32), "b": np.ones(2, np.float32)})
+
+
+def test_an_env_made_anew_has_the_entries_of_the_pool(tmp_path):
+    mark = tmp_path / "mark"
+    with closing(PoolEnv(partial(make_one_or_two_entries, mark), 1, num_workers=1, respawn=True)) as env:
+        root = env.reset().set("action", env.action_spec.rand())
+        mark.touch()
+        with pytest.raises(EnvFailure):
+            env.call("end_process")
+        env.step(root)
+        env.set_seed(3)  # without a reset that would tell
+        with pytest.raises(EnvFailure, match="expected 2 entries from the env, got 1"):
+            env.step(root)

@@ -16,7 +16,7 @@ class ShortStep:
 
     It saves four frames of Python, a tenth of a CartPole's step: :class:`PassiveEnvChecker` looks at the
     first two steps alone, a pool refuses by itself what :class:`OrderEnforcing` does, and what
-    :class:`TimeLimit` does is done here.
+    :class:`TimeLimit` does is done here, or for plain steps in C++.
 
     Args:
         env: the env.

@@ -21,15 +21,15 @@ constexpr double kLongChunkNs = 40'000;
 
 }  // namespace
 
-Plan CostModel::PlanFor(Work work, std::uint32_t num_envs, const Rhythm& rhythm) const {
+Plan CostModel::PlanFor(Work work, std::uint32_t num_envs, int num_awake) const {
   const double cost = CostOf(work);
   const int most = std::min(num_threads_, static_cast<int>(std::max(1u, num_envs)));
   if (cost <= 0 || cost > kSlowNs) return {most, false};
   // More threads than processors help envs that sleep; where all are quick they only get in each other's way.
   const int useful = cost < kQuickNs ? std::min(most, num_cpus_) : most;
   if (!IsWorthSharing(work, num_envs)) return {1, true};
-  double shares = cost * num_envs / kGrainNs;
-  if (!rhythm.AreAwake(Clock::now())) shares *= kGrainNs / kWakeGrainNs;
+  const double total = cost * num_envs;
+  const double shares = std::max(std::min<double>(total / kGrainNs, num_awake), total / kWakeGrainNs);
   return {std::max(1, static_cast<int>(std::min(shares, static_cast<double>(useful)))), true};
 }
 

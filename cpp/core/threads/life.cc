@@ -73,12 +73,13 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
   Scratch scratch(envs_.layout());
   Worker& me = worker(home);
   VisitWatch* watch = options_.step_timeout ? &thread.watch : nullptr;
-  while (WorkUntilNone(home, scratch, watch)) {
+  IdleTime idle(rhythm_);
+  while (WorkUntilNone(home, scratch, watch, idle)) {
     const std::uint32_t key = me.parked.PrepareWait();
     if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
       me.parked.CancelWait();
     } else {
-      me.parked.Wait(key, rhythm_.NapTime(Clock::now()));
+      me.parked.Wait(key, idle.SleepTime());
     }
     Perturb();
     if (const std::uint64_t others = me.to_wake.exchange(0)) Wake(WakeSpan::Unpack(others));

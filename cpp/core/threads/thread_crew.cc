@@ -44,7 +44,7 @@ ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& 
 
 void ThreadCrew::Begin(Ticket& ticket) {
   const auto count = static_cast<std::uint32_t>(ticket.envs.size());
-  ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count, rhythm_);
+  ticket.plan = PlanFor(VisitsOf(ticket.op), count);
   if (options_.step_timeout) ticket.plan.caller_helps = false;  // nobody could give up what it does
   ticket.remaining.store(count, std::memory_order_relaxed);
   // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
@@ -54,6 +54,19 @@ void ThreadCrew::Begin(Ticket& ticket) {
   } else if (!ticket.IsInline()) {
     Publish(ticket, 0, ticket.plan);
   }
+}
+
+Plan ThreadCrew::PlanFor(Work work, std::uint32_t num_envs) const {
+  return cost_.PlanFor(work, num_envs, cost_.IsWorthSharing(work, num_envs) ? NumAwake() : 1);
+}
+
+// Threads, the caller among them, that are awake, or worth waking for calls that follow.
+int ThreadCrew::NumAwake() const {
+  const auto now = Clock::now();
+  if (rhythm_.IsQuick(now)) return num_threads();
+  if (!rhythm_.IsExpected(now)) return 1;
+  const auto is_awake = [](const auto& worker) { return !worker->parked.HasSleepers(); };
+  return 1 + static_cast<int>(std::count_if(workers_.begin() + 1, workers_.end(), is_awake));
 }
 
 // Hands the ticket's envs, from the `first` of its list on, to the queues of their homes.
@@ -133,14 +146,13 @@ void ThreadCrew::WakeForWaitingWork() {
 // ---- working ------------------------------------------------------------------------------------
 
 // Until there is nothing to do for a while. False: never again.
-bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
-  Backoff backoff = rhythm_.Wait(Clock::now());
+bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch, IdleTime& idle) {
   do {
     if (stop_.load(std::memory_order_acquire)) return false;
     const Ran ran = RunSome(home, scratch, watch);
     if (ran == Ran::kGivenUp) return false;
-    if (ran == Ran::kChunk) backoff = rhythm_.Wait(Clock::now());
-  } while (backoff.Pause());
+    if (ran == Ran::kChunk) idle.Worked();
+  } while (idle.Pause());
   return true;
 }
 
@@ -178,7 +190,7 @@ bool ThreadCrew::RunPhases(Ticket& ticket) {
   }
   while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
-    Plan plan = cost_.PlanFor(WorkOf(ticket), count, rhythm_);
+    Plan plan = PlanFor(WorkOf(ticket), count);
     plan.caller_helps = ticket.plan.caller_helps;
     if (plan.threads > 1) {
       ticket.remaining.store(count, std::memory_order_relaxed);
@@ -221,7 +233,7 @@ void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
     if (first == count || stop) continue;
     const auto now = Clock::now();
     if (now - start > kLongInline) {
-      ticket.plan = cost_.PlanFor(VisitsOf(ticket.op), count - first, rhythm_);
+      ticket.plan = PlanFor(VisitsOf(ticket.op), count - first);
       if (!ticket.IsInline()) return Publish(ticket, first, ticket.plan);
     }
     stop = IsTimeToAsk(now) && interrupted();

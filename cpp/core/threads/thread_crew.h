@@ -83,6 +83,8 @@ class ThreadCrew final : public Crew {
   Worker& worker(int home) { return *workers_[static_cast<std::size_t>(home)]; }
   ChunkSizes ChunkSizesOf(const Ticket& ticket) const;
 
+  Plan PlanFor(Work work, std::uint32_t num_envs) const;
+  int NumAwake() const;
   void Publish(Ticket& ticket, std::uint32_t first, Plan plan);
   void Wake(WakeSpan span);
   void WakeAnother(int home);
@@ -90,7 +92,7 @@ class ThreadCrew final : public Crew {
 
   bool StartThread(int home);  // under mutex_
   void ThreadMain(int home, Thread& thread);
-  bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);
+  bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch, IdleTime& idle);
   Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
   bool RunPhases(Ticket& ticket) override;

@@ -9,8 +9,6 @@
 
 namespace torchrl_pool::core {
 
-using Clock = Rhythm::Clock;
-
 WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
     : arena_(std::move(arena)),
       worker_(worker),
@@ -19,7 +17,10 @@ WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
 
 std::optional<Request> WorkerPort::Next() {
   if (mailbox_.posted.load(std::memory_order_acquire) == next_) return std::nullopt;
-  if (std::exchange(is_idle_, false)) rhythm_.Begins(Clock::now());
+  if (std::exchange(is_idle_, false)) {
+    rhythm_.Begins(Rhythm::Clock::now());
+    idle_.Worked();
+  }
   return Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
 }
 
@@ -34,15 +35,14 @@ bool WorkerPort::HasWork() const {
 }
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
-  const auto now = Clock::now();
-  if (!std::exchange(is_idle_, true)) rhythm_.Ended(now);
-  for (Backoff backoff = rhythm_.Wait(now); backoff.Pause();) {
+  if (!std::exchange(is_idle_, true)) rhythm_.Ended(Rhythm::Clock::now());
+  while (idle_.Pause()) {
     if (HasWork()) return;
   }
   const std::uint32_t key = mailbox_.doorbell.PrepareWait();
   Perturb();
   if (HasWork()) return mailbox_.doorbell.CancelWait();
-  mailbox_.doorbell.Wait(key, std::min<Clock::duration>(timeout, rhythm_.NapTime(Clock::now())));
+  mailbox_.doorbell.Wait(key, std::min<std::chrono::nanoseconds>(timeout, idle_.SleepTime()));
 }
 
 std::span<const std::uint32_t> WorkerPort::SeedOf(std::uint32_t env) const {

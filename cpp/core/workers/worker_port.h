@@ -54,7 +54,8 @@ class WorkerPort {
   Mailbox& mailbox_;
   std::uint64_t next_;
   Rhythm rhythm_{kPatience};
-  bool is_idle_ = false;  // since the last request
+  IdleTime idle_{rhythm_};
+  bool is_idle_ = false;  // as the rhythm knows
 };
 
 }  // namespace torchrl_pool::core
