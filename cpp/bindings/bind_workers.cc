@@ -79,10 +79,14 @@ class Items {
       : held_(py::reinterpret_steal<py::object>(PySequence_Tuple(iterable.ptr()))) {
     if (!held_) throw py::error_already_set();
   }
-  Items(py::handle iterable, std::size_t count, const char* what) : Items(iterable) {
+  // So many, and no endless iterator.
+  Items(py::handle iterable, std::size_t count, const char* what)
+      : Items(PySequence_Check(iterable.ptr())
+                  ? py::reinterpret_borrow<py::object>(iterable)
+                  : py::module_::import("itertools").attr("islice")(iterable, count + 1)) {
     if (all().size() != count) {
       throw py::value_error("expected " + std::to_string(count) + " " + what + ", got " +
-                            std::to_string(all().size()));
+                            (all().size() > count ? "more" : std::to_string(all().size())));
     }
   }
 

@@ -1,5 +1,6 @@
 """Steps that go past wrappers, beside the wrappers' own."""
 
+import itertools
 import os
 import pickle
 from contextlib import closing
@@ -274,6 +275,7 @@ def test_a_pool_counts_in_the_wrapper(num_workers):
     ("returned", "error"),
     [
         ((np.zeros(2), 0.0, False, {}), "ValueError: expected 5 results of a step, got 4"),
+        ((np.zeros(2), 0.0, False, False, {}, {}), "ValueError: expected 5 results of a step, got more"),
         (None, "TypeError: 'NoneType' object is not iterable"),
         ((np.zeros(3, np.float32), 0.0, False, False, {}), r"entry 'observation': expected float32 \[2\]"),
     ],
@@ -290,10 +292,23 @@ def test_what_is_no_step_fails(num_workers, returned, error):
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_steps_may_be_lists(num_workers):
+def test_a_step_that_yields_without_end_fails(num_workers):
+    class Endless(Told):
+        def step(self, action):
+            return itertools.count()
+
+    with closing(PoolEnv(partial(Endless, BOX, np.zeros(2, np.float32)), 2, num_workers=num_workers)) as env:
+        root = env.reset().set("action", env.action_spec.rand())
+        with pytest.raises(EnvFailure, match="expected 5 results of a step, got more"):
+            env.step(root)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("kind", [list, iter])
+def test_steps_may_be_any_iterable(num_workers, kind):
     class Lists(Told):
         def step(self, action):
-            return list(super().step(action))
+            return kind(super().step(action))
 
     with closing(
         PoolEnv(partial(Lists, BOX, np.ones(2, np.float32), 3.0), 2, num_workers=num_workers)
