@@ -41,7 +41,6 @@ class GymnasiumAdapter:
             *(leaf.entry for leaf in infos),
         ]
         self._read = _reader(observations, infos)
-        self._write = writer_of(env.action_space)
         self._find_step()
 
     @property
@@ -55,7 +54,6 @@ class GymnasiumAdapter:
     def restore(self, state: tuple[Any, Any]) -> None:
         self.env, random = state
         self._set_random(random)
-        self._write = writer_of(self.env.action_space)
         self._find_step()
 
     def _set_random(self, random: Any) -> None:
@@ -86,7 +84,7 @@ class GymnasiumAdapter:
 
     def _find_step(self) -> None:
         """The shortest way from actions to outputs that this env allows."""
-        self._short = ShortStep(self.env)
+        self._short, self._write = ShortStep(self.env), writer_of(self.env.action_space)
         is_plain = self._read is None and self._write is None
         self.plain_step = (self._short.within, self._short.limit) if is_plain else None
 

@@ -55,7 +55,7 @@ class WorkerPort {
   std::uint64_t next_;
   Rhythm rhythm_{kPatience};
   IdleTime idle_{rhythm_};
-  bool is_idle_ = false;  // as the rhythm knows
+  bool is_idle_ = false;  // as the rhythm has been told
 };
 
 }  // namespace torchrl_pool::core
