@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import types
+from contextlib import closing
 from importlib.machinery import ModuleSpec
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 pytest.importorskip("matplotlib")
 
 from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play, training
+from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.training_run import Clock, Curve, load_checkpoint, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
@@ -61,6 +63,17 @@ def refusal(program, arguments, capsys):
         (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
         (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
         (sac, ["--all-actions"], "--all-actions: expected a game of Atari's as --task, got 'HalfCheetah-v5'"),
+        (ppo, ["--num-workers", "0"], "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'"),
+        (dqn, ["--caller-steps"], "--caller-steps: expected gymnasium:ID as --task, got 'CartPole-v1'"),
+        (
+            ppo,
+            ["--task", "gymnasium:CartPole-v1", "--num-workers", "-1"],
+            "--num-workers: expected at least 0",
+        ),
+        (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent with it"),
+        (appo, ["--mutation-rate", "0.5"], "--mutation-rate: expected --population with it"),
+        (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
+        (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha with it"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
         (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
@@ -134,6 +147,32 @@ def test_presets_may_name_what_a_task_has_no_use_for():
     arguments = ["--preset", "cleanba-atari", "--task", "CartPole-v1"]
     (config,) = impala.PROGRAM.configs_of(impala.PROGRAM.parser().parse_args(arguments))
     assert config.sticky_actions > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "num_processes"),
+    [
+        ({"num_workers": 3}, 3),
+        ({"num_workers": 1}, 1),
+        ({"num_workers": 1, "caller_steps": True}, 2),
+        ({"num_workers": 0}, 1),
+    ],
+)
+def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_processes):
+    config = ppo.PROGRAM.config(task="gymnasium:CartPole-v1", **options)
+    with closing(make_env(config, num_envs=4, seed=0)) as env:
+        assert pool_of(env).num_threads == num_processes
+
+
+def test_weights_do_not_depend_on_where_envs_live(tmp_path):
+    weights = []
+    for count in "0", "1", "2":
+        arguments = [*PPO, "--task", "gymnasium:CartPole-v1", "--num-workers", count]
+        assert ppo.PROGRAM.main([*arguments, "--output", str(tmp_path / count)]) == 0
+        (checkpoint,) = (tmp_path / count).glob("*/checkpoint.pt")
+        weights.append(torch.load(checkpoint)["update"]["parameters"])
+    assert torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[0], weights[2])
 
 
 def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path, monkeypatch):

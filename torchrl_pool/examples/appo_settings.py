@@ -24,10 +24,10 @@ class Config(ppo_settings.Config):
         1, "policies that train together, with hyper-parameters of their own", least=1, kept=True
     )
     exchange_frames: int = option(
-        500_000, "env steps of each policy between two exchanges of weights", least=1
+        500_000, "env steps of each policy between two exchanges of weights", least=1, needs="population"
     )
     mutation_rate: float = option(
-        0.15, "probability that an exchange changes a hyper-parameter", least=0, most=1
+        0.15, "probability that an exchange changes a hyper-parameter", least=0, most=1, needs="population"
     )
 
     def check(self) -> None:

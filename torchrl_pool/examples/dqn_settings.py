@@ -21,10 +21,14 @@ class Config(OffPolicySettings):
         False, "learn how returns are distributed (C51), not their mean alone", kept=True
     )
     atoms: int = option(
-        51, "returns that a distribution tells the probability of, evenly spaced", least=2, kept=True
+        51,
+        "returns that a distribution tells the probability of, evenly spaced",
+        least=2,
+        kept=True,
+        needs="distributional",
     )
-    value_min: float = option(-10.0, "the least of them", kept=True)
-    value_max: float = option(10.0, "the largest of them", kept=True)
+    value_min: float = option(-10.0, "the least of them", kept=True, needs="distributional")
+    value_max: float = option(10.0, "the largest of them", kept=True, needs="distributional")
     epsilon_start: float = option(
         1.0, "probability of a random action, at the start", least=0, most=1, kept=True
     )

@@ -53,8 +53,10 @@ def make_env(
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
-    if family == GYMNASIUM and films:
-        options["render_mode"] = "rgb_array"
+    if family == GYMNASIUM:
+        options.update(num_workers=settings.num_workers, caller_steps=settings.caller_steps)
+        if films:
+            options["render_mode"] = "rgb_array"
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )

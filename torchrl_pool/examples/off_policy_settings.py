@@ -37,7 +37,11 @@ class OffPolicySettings(Settings):
         0.0, "errors to this power are priorities; 0: all transitions are equal", least=0, kept=True
     )
     priority_beta: float = option(
-        0.4, "how far weights make up for priorities, at the start; 1 at the end", least=0, most=1
+        0.4,
+        "how far weights make up for priorities, at the start; 1 at the end",
+        least=0,
+        most=1,
+        needs="priority_alpha",
     )
     hidden: str = option("256,256", "units of the hidden layers of each network", kept=True)
     frames_per_row: int = option(

@@ -46,9 +46,12 @@ class Config(ActorSettings):
     recurrent: str = option(
         "none", "what actor and critic remember with", choices=("none", "lstm", "gru"), kept=True
     )
-    hidden_size: int = option(64, "units of that memory", least=1, kept=True)
+    hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
     sequence_length: int = option(
-        0, "steps that it is learned through; the states before are data; 0: a whole batch", least=0
+        0,
+        "steps that it is learned through; the states before are data; 0: a whole batch",
+        least=0,
+        needs="recurrent",
     )
 
     @property

@@ -20,7 +20,7 @@ import torch
 from torchrl_pool import EnvFailure
 from torchrl_pool._core import available_cpus
 from torchrl_pool.examples.command_line import count, number, threads
-from torchrl_pool.examples.envs import family_of, pool_of
+from torchrl_pool.examples.envs import GYMNASIUM, family_of, pool_of
 from torchrl_pool.examples.settings import flag
 from torchrl_pool.examples.training import (
     Checkpoint,
@@ -49,6 +49,8 @@ CHECKPOINT = "checkpoint.pt"
 # What an earlier training may have left that this one need not write again.
 RESULTS = {CHECKPOINT, EVALUATION, "curve.csv", "curve.png", "lag.png", "video.mp4", "video.gif"}
 RESULTS |= {"population.csv", "population.png"}
+FAMILIES = {"atari": "a game of Atari's", GYMNASIUM: "gymnasium:ID"}
+
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 
 
@@ -64,12 +66,18 @@ def check_films(training: Training[Any]) -> None:
         raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
 
 
-def check_family(task: str, options: argparse.Namespace) -> None:
-    """Raises ValueError: an option is for the games of another family than the task's."""
-    if family_of(task) != "atari":
-        for name in ("sticky_actions", "all_actions"):
-            if getattr(options, name):
-                raise ValueError(f"{flag(name)}: expected a game of Atari's as --task, got {task!r}")
+def check_effects(config: Any, options: argparse.Namespace) -> None:
+    """Raises ValueError: an option would do nothing for this task, or without another one."""
+    family = family_of(config.task)
+    defaults = {one.name: one.default for one in fields(config)}
+    for one in fields(config):
+        if getattr(options, one.name) in (None, one.default):
+            continue
+        of, needed = one.metadata.get("family", family), one.metadata.get("needs")
+        if of != family:
+            raise ValueError(f"{flag(one.name)}: expected {FAMILIES[of]} as --task, got {config.task!r}")
+        if needed and getattr(config, needed) == defaults[needed]:
+            raise ValueError(f"{flag(one.name)}: expected {flag(needed)} with it")
 
 
 def compute_as_begun(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
@@ -229,7 +237,7 @@ class Program:
                 settings.add_argument(flag(one.name), action=action, default=None, help=help)
             else:
                 choices = one.metadata.get("choices")
-                kind = type(one.default)
+                kind = one.metadata.get("kind", type(one.default))
                 metavar = None if choices else kind.__name__.upper()
                 settings.add_argument(flag(one.name), type=kind, metavar=metavar, choices=choices, help=help)
         return parser
@@ -250,7 +258,7 @@ class Program:
         configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
         for one in configs:
             one.check()
-            check_family(one.task, options)
+            check_effects(one, options)
         if options.compile == "yes" and not config.compiles:
             raise ValueError("--compile: expected auto or no, there is no update here that can be compiled")
         return configs

@@ -21,8 +21,9 @@ def option(default: Any, help: str, **more: Any) -> Any:
     Args:
         default: its value.
         help: the line.
-        more: its ``choices``, its :data:`LIMITS`, and ``kept=True`` where a training goes on with what it
-            began with.
+        more: its ``choices``, its :data:`LIMITS`, its ``kind`` where it has no default, the ``family``
+            of tasks that it is for, the setting that it ``needs``, which is off by default, and
+            ``kept=True`` where a training goes on with what it began with.
     """
     return field(default=default, metadata={"help": help, **more})
 
@@ -33,8 +34,8 @@ def limits_of(one: Field[Any]) -> list[tuple[str, Callable[[Any, Any], bool], An
 
 
 def is_allowed(one: Field[Any], value: Any) -> bool:
-    """Whether a value is within a field's limits."""
-    return all(holds(value, limit) for _, holds, limit in limits_of(one))
+    """Whether a value is within a field's limits, or is none."""
+    return value is None or all(holds(value, limit) for _, holds, limit in limits_of(one))
 
 
 def flag(name: str) -> str:
@@ -69,9 +70,23 @@ class Settings:
     sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
     episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
     sticky_actions: float = option(
-        0.0, "probability that a game repeats the last action (Atari)", least=0, most=1
+        0.0, "probability that a game repeats the last action (Atari)", least=0, most=1, family="atari"
     )
-    all_actions: bool = option(False, "give games all 18 actions of the joystick (Atari)", kept=True)
+    all_actions: bool = option(
+        False, "give games all 18 actions of the joystick (Atari)", kept=True, family="atari"
+    )
+    num_workers: int | None = option(
+        None,
+        "processes that a pool's envs live in, 0: this one (gymnasium:ID); default: one for each processor",
+        kind=int,
+        least=0,
+        family="gymnasium",
+    )
+    caller_steps: bool = option(
+        False,
+        "step a share of the envs in this process, beside the workers (gymnasium:ID)",
+        family="gymnasium",
+    )
 
     @property
     def clips_actions(self) -> bool:
