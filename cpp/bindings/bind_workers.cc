@@ -273,12 +273,12 @@ class Port {
     if (plain.is_none() || actions.size() != 1) {
       return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
     }
-    const Items step_and_limit(plain, 2, "parts of a plain step");
-    const auto returned = py::reinterpret_steal<py::object>(
-        PyObject_CallOneArg(step_and_limit[0].ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
+    const Items env_and_limit(plain, 2, "parts of a plain step");
+    const auto returned = py::reinterpret_steal<py::object>(PyObject_CallMethodOneArg(
+        env_and_limit[0].ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
     if (!returned) throw py::error_already_set();
     const Items results(returned, 5, "results of a step");
-    const bool is_last = !step_and_limit[1].is_none() && CountStep(step_and_limit[1]);
+    const bool is_last = !env_and_limit[1].is_none() && CountStep(env_and_limit[1]);
     return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]),
                       is_last || ToFlag(results[3]), may_reset);
   }

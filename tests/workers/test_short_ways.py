@@ -338,6 +338,71 @@ def test_other_wrappers_do_their_work():
     assert play(ShortStep(env).step, env, 1)[0][1] == 5.0
 
 
+class Chooses(Told):
+    """Its reward tells which step was taken, its observation which step should have been."""
+
+    def __init__(self):
+        super().__init__(BOX, np.zeros(2, np.float32))
+        self.count = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.count += 1
+        self.choose()
+        return super().reset()
+
+    def choose(self):
+        self.observation = np.full(2, self.count % 3, np.float32)
+
+
+class InReset(Chooses):
+    def choose(self):
+        super().choose()
+        self.step = partial(self.stepped, self.count % 3)
+
+    def stepped(self, which, action):
+        return self.observation, float(which), True, False, {}
+
+
+class InStep(Chooses):
+    def choose(self):
+        super().choose()
+        self.step = self.first
+
+    def first(self, action):
+        self.step = self.second
+        return self.observation, 10.0, False, False, {}
+
+    def second(self, action):
+        return self.observation, float(self.count % 3), True, False, {}
+
+
+class ByProperty(Chooses):
+    @property
+    def step(self):
+        return partial(self.stepped, self.count % 3)
+
+    stepped = InReset.stepped
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, partial(TimeLimit, max_episode_steps=5), GymWrapper])
+@pytest.mark.parametrize("env_class", [InReset, InStep, ByProperty])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_an_env_may_choose_its_step_anew(env_class, wrap, num_workers):
+    def rollout(env):
+        with closing(env):
+            return env.rollout(16, break_when_any_done=False)["next"]
+
+    def theirs():
+        env = wrap(env_class())
+        return env if isinstance(env, GymWrapper) else GymWrapper(env)
+
+    expected = rollout(SerialEnv(2, theirs))
+    assert len(expected["reward"].unique()) > 2
+    ours = rollout(PoolEnv(lambda: wrap(env_class()), 2, num_workers=num_workers))
+    for key in "observation", "reward", "terminated", "truncated":
+        assert torch.equal(ours[key], expected[key]), key
+
+
 def test_a_warning_of_the_checker_is_given():
     class Wide(Sampled):
         def step(self, action):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torchrl_pool.workers.entries import Entry
@@ -25,11 +25,11 @@ class Adapter(Protocol):
         """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
 
     @property
-    def plain_step(self) -> tuple[Callable[[Any], Sequence[Any]], Any] | None:
+    def plain_step(self) -> tuple[Any, Any] | None:
         """The quick way of an env of Gymnasium with one action and one observation, which go as they are.
 
-        What takes the action and returns what the env's ``step`` does, and the ``TimeLimit`` whose steps are
-        to be counted beside it, if any. None: the step is :meth:`step`.
+        What has a ``step`` that takes the action and returns what the env's does, and the ``TimeLimit`` whose
+        steps are to be counted beside it, if any. None: the step is :meth:`step`.
         """
 
     @property

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
-
-Step = Callable[[Any], "tuple[Any, Any, Any, Any, Any]"]
 
 
 class ShortStep:
@@ -22,12 +20,10 @@ class ShortStep:
         env: the env.
     """
 
-    within: Step
-    """The step of what lies within them, whose steps ``limit`` counts."""
+    within: Any
+    """What lies within them. Its ``step`` is looked up at each step, as a wrapper does: it may change."""
     limit: Any
-    """The ``TimeLimit``, or None."""
-    step: Step
-    """Both of them: a function with the results and effects of ``env.step``."""
+    """The ``TimeLimit`` that counts these steps, or None."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._passed: list[Any] = []
@@ -38,9 +34,19 @@ class ShortStep:
             if type(within) is TimeLimit:
                 self.limit = within
             within = within.env
-        self._innermost, self._own_step = within, _own(within, "step")
-        self.within = within.step
-        self.step = self.within if self.limit is None else _limited(self.within, self.limit)
+        self.within = within
+
+    def step(self, action: Any) -> Sequence[Any]:
+        """Has the results and effects of ``env.step``."""
+        results: Sequence[Any] = self.within.step(action)
+        limit = self.limit
+        if limit is None:
+            return results
+        observation, reward, terminated, truncated, info = results
+        limit._elapsed_steps += 1
+        if limit._elapsed_steps >= limit._max_episode_steps:
+            truncated = True
+        return observation, reward, terminated, truncated, info
 
     def holds(self, env: gymnasium.Env[Any, Any]) -> bool:
         """Whether it is what a step of this env comes to now."""
@@ -49,8 +55,7 @@ class ShortStep:
             if within is not wrapper or not _can_pass(within):
                 return False
             within = within.env
-        is_same = within is self._innermost and _own(within, "step") is self._own_step
-        return is_same and not (type(within) is PassiveEnvChecker and _can_pass(within))
+        return within is self.within and not (type(within) is PassiveEnvChecker and _can_pass(within))
 
 
 def _can_pass(wrapper: Any) -> bool:
@@ -58,21 +63,5 @@ def _can_pass(wrapper: Any) -> bool:
     kind = type(wrapper)
     if kind is PassiveEnvChecker:
         has_looked = wrapper.checked_step and getattr(wrapper, "checked_data_reuse", True)
-        return has_looked and _own(wrapper, "step") is None
-    return kind in (TimeLimit, OrderEnforcing) and _own(wrapper, "step") is None
-
-
-def _own(env: Any, name: str) -> Any:
-    """What an instance has of its own under a name."""
-    return getattr(env, "__dict__", {}).get(name)
-
-
-def _limited(step: Step, limit: Any) -> Step:
-    def limited(action: Any) -> tuple[Any, Any, Any, Any, Any]:
-        observation, reward, terminated, truncated, info = step(action)
-        limit._elapsed_steps += 1
-        if limit._elapsed_steps >= limit._max_episode_steps:
-            truncated = True
-        return observation, reward, terminated, truncated, info
-
-    return limited
+        return has_looked and "step" not in vars(wrapper)
+    return kind in (TimeLimit, OrderEnforcing) and "step" not in vars(wrapper)
