@@ -78,7 +78,7 @@ void CheckName(const std::string& name, const std::set<std::string>& names, cons
     fail("'" + *below + "' lies below the entry '" + name + "'");
   }
   const std::string first = name.substr(0, name.find('/'));
-  if (first == "next" || first == "_reset" || first == "_step") {
+  if (first == "next" || first == "_reset" || first == "_step" || first == "env_index") {
     fail("'" + name + "' is named as an entry of TorchRL's own");
   }
 }

@@ -251,6 +251,7 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         (lambda: Sampled(spaces.Dict(done=BOX)), (), ValueError, "'done'"),
         (lambda: Sampled(spaces.Dict(next=spaces.Dict(a=BOX))), (), ValueError, "'next/a'.*TorchRL's own"),
         (lambda: Sampled(spaces.Dict(_reset=BOX)), (), ValueError, "'_reset'.*TorchRL's own"),
+        (lambda: Sampled(spaces.Dict(env_index=BOX)), (), ValueError, "'env_index'.*TorchRL's own"),
         (lambda: Sampled(spaces.Dict(reward=BOX)), (), ValueError, "'reward'"),
         (lambda: Sampled(spaces.Dict(action=BOX)), (), ValueError, "'action'"),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from torchrl_pool.workers.entries import Entry
@@ -65,13 +65,20 @@ class Adapter(Protocol):
         """
 
 
-def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
+def adapt(
+    env: Any,
+    info_keys: Sequence[str] = (),
+    make: Callable[[], Any] | None = None,
+    told: Sequence[Entry] | None = None,
+) -> Adapter:
     """The adapter that speaks this env's language.
 
     Args:
         env: an env of Gymnasium, an env of TorchRL without batch dimensions, or a parallel env of PettingZoo.
-        info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels. Where
-            it is not empty the env is reset once and takes one step, to see what lies there.
+        info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
+        make: makes another env like it, which is tried where a Gymnasium env tells things in its steps only;
+            None: this one is tried.
+        told: the entries of rewards and infos of another env of Gymnasium like it; None: not known.
 
     Raises:
         TypeError: the env is none of these, has a batch, or has spaces that tensors cannot hold.
@@ -80,8 +87,9 @@ def adapt(env: Any, info_keys: Sequence[str] = ()) -> Adapter:
     # A library that is not loaded cannot be this env's, and is not worth loading.
     if is_from("gymnasium", "Env", env):
         from torchrl_pool.workers.gymnasium_adapter import GymnasiumAdapter
+        from torchrl_pool.workers.trial import told_in_steps
 
-        return GymnasiumAdapter(env, info_keys)
+        return GymnasiumAdapter(env, told_in_steps(env, info_keys, make) if told is None else told)
     if is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -13,9 +13,9 @@ import numpy as np
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.short_step import ShortStep
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
+from torchrl_pool.workers.trial import Info, look_up
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
-Info: TypeAlias = Mapping[str, Any]
 
 
 class GymnasiumAdapter:
@@ -24,21 +24,24 @@ class GymnasiumAdapter:
     As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
     that name, and a picture that is the whole observation ``"pixels"``. Infos have the dtype that NumPy gives
     them (float64 for a float of Python), and are zero where an info dict lacks them.
+
+    Args:
+        env: the env.
+        told: what :func:`~torchrl_pool.workers.trial.told_in_steps` knows of it.
     """
 
     specs = None
 
-    def __init__(self, env: gymnasium.Env[Any, Any], info_keys: Sequence[str] = ()) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry]) -> None:
         self.env = env
         space = env.observation_space
         actions = leaves_of(env.action_space, "action")
         observations = [_renamed(leaf, space) for leaf in leaves_of(space, "observation")]
-        infos = _find_infos(env, info_keys) if info_keys else []
+        infos = [Leaf(entry, _info_reader(entry)) for entry in told if entry.role == "info"]
         self.entries = [
             *(leaf.entry for leaf in actions),
             *(leaf.entry for leaf in observations),
-            _reward_of(env),
-            *(leaf.entry for leaf in infos),
+            *told,
         ]
         self._read = _reader(observations, infos)
         self._find_step()
@@ -73,7 +76,8 @@ class GymnasiumAdapter:
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
         if not self._short.holds(self.env):
             self._find_step()
-        observation, info = self.env.reset(seed=seed, options=options)
+        given = {"seed": seed, "options": options}
+        observation, info = self.env.reset(**{key: one for key, one in given.items() if one is not None})
         return (observation,) if self._read is None else self._read(observation, info)
 
     def step(self, actions: Sequence[Any]) -> Outputs:
@@ -89,19 +93,10 @@ class GymnasiumAdapter:
         self.plain_step = (self._short.within, self._short.limit) if is_plain else None
 
 
-def _reward_of(env: gymnasium.Env[Any, Any]) -> Entry:
-    """One number, or the vector of an env that says so in its ``reward_space``, as MO-Gymnasium's do."""
-    space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
-    shape: tuple[int, ...] = getattr(space, "shape", None) or ()
-    if len(shape) == 1 and shape != (1,):  # a wrapper may have made one number of them
-        env.reset()
-        reward: Any = env.step(env.action_space.sample())[1]
-        shape = np.shape(reward)
-    return Entry("reward", "reward", "float32", shape if len(shape) == 1 else (1,))
-
-
 def _takes(env: Any, name: str, count: int) -> bool:
-    """Whether it has a method of this name that so many arguments are enough for."""
+    """Whether it has a method of this name, of its own, that so many arguments are enough for."""
+    if inspect.getattr_static(env, name, None) is None:
+        return False  # though it may forward one, which knows nothing of what wraps it
     try:
         inspect.signature(getattr(env, name)).bind(*range(count))
     except (AttributeError, TypeError):
@@ -143,49 +138,11 @@ def _reader(
     ]
 
 
-def _find_infos(env: gymnasium.Env[Any, Any], names: Sequence[str]) -> list[Leaf]:
-    """Entries for these infos, as they are found in the info dicts of a reset and a step."""
-    at_reset = env.reset()[1]
-    at_step = env.step(env.action_space.sample())[4]
-    leaves = []
-    for name in names:
-        keys = name.split("/")
-        value = _look_up(at_step, keys)
-        if value is None and (value := _look_up(at_reset, keys)) is None:
-            there = ", ".join(map(repr, sorted(_paths({**at_reset, **at_step})))) or "nothing"
-            raise ValueError(
-                f"info key {name!r}: neither reset nor step returned it, or it was None; there is {there}"
-            )
-        if isinstance(value, Mapping):
-            below = ", ".join(repr(f"{name}/{path}") for path in sorted(_paths(value))) or "nothing"
-            raise TypeError(f"info key {name!r}: a dict; in it there is {below}")
-        array = np.asarray(value)
-        entry = Entry(name, "info", str(array.dtype), array.shape)
-        leaves.append(Leaf(entry, _info_reader(keys, np.zeros_like(array))))
-    return leaves
+def _info_reader(entry: Entry) -> Callable[[Info], Any]:
+    keys, zeros = entry.name.split("/"), np.zeros(entry.shape, entry.dtype)
 
-
-def _paths(info: Info) -> list[str]:
-    """The keys of a dict and of those in it, but for what is None."""
-    paths = []
-    for key, value in info.items():
-        below = _paths(value) if isinstance(value, Mapping) else []
-        paths += [f"{key}/{path}" for path in below] or ([] if value is None else [str(key)])
-    return paths
-
-
-def _info_reader(keys: Sequence[str], zeros: Any) -> Callable[[Info], Any]:
     def read(info: Info) -> Any:
-        value = _look_up(info, keys)
+        value = look_up(info, keys)
         return zeros if value is None else value
 
     return read
-
-
-def _look_up(info: Any, keys: Sequence[str]) -> Any:
-    """None where it is missing."""
-    for key in keys:
-        if not isinstance(info, Mapping) or key not in info:
-            return None
-        info = info[key]
-    return info

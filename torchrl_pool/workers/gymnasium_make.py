@@ -16,7 +16,7 @@ def make_gymnasium(env_id: str, options: Mapping[str, Any]) -> Any:
 
     try:
         return gymnasium.make(env_id, **options)
-    except gymnasium.error.NameNotFound as error:
+    except gymnasium.error.UnregisteredEnv as error:
         if ":" not in env_id:
             error.add_note(
                 "Where a package registers it, name that first, as in "

@@ -54,7 +54,7 @@ class Attachment:
     Attributes:
         worker: its number.
         first_env: of each worker, and the number of envs.
-        entries: of the pool's envs, a flag for lost ones among them where they are replaced.
+        entries: of the pool's envs, and where lost ones are replaced a flag for these, which is the last.
         replaces_lost: whether envs are made anew in the place of those that were lost with another process.
     """
 
@@ -98,6 +98,7 @@ class Worker:
         self._env_of: dict[int, int] = {}  # by the id of what was made
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
         self._reset_options: dict[int, Any] = {}
+        self._told: dict[int, Sequence[Entry]] = {}  # rewards and infos, by the id of what makes such envs
         self._attachment: Attachment
         self._port: _core.WorkerPort
         self._actions: list[np.ndarray[Any, Any]]
@@ -116,6 +117,7 @@ class Worker:
 
         One that cannot be made, or does not fit, is left out: it says so once it is created for the pool.
         """
+        self._told[id(self._factory(0))] = _told(first.entries)
         return [self._differing(env, first) for env in envs]
 
     def _differing(self, env: int, first: Description) -> Description | None:
@@ -129,6 +131,7 @@ class Worker:
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
         self._attachment = attachment
+        self._told[id(self._factory(0))] = _told(self._entries)
         self._port = _core.WorkerPort(
             arena=arena,
             worker=attachment.worker,
@@ -142,25 +145,35 @@ class Worker:
             for entry, offset in zip(actions, arena.action_offsets, strict=True)
         ]
 
+    @property
+    def _entries(self) -> Sequence[Entry]:
+        """Those of an env of the pool."""
+        entries = self._attachment.entries
+        return entries[:-1] if self._attachment.replaces_lost else entries
+
+    def _factory(self, env: int) -> Callable[[], Any]:
+        return self._factories if callable(self._factories) else self._factories[env]
+
     def _made(self, env: int) -> Adapter:
         adapter = self._adapters.get(env)
         if adapter is None:
-            factory = self._factories if callable(self._factories) else self._factories[env]
+            factory = self._factory(env)
             made = factory()
             other = self._env_of.get(id(made))
             if other is not None and _is_of(self._adapters.get(other), made):
                 raise ValueError(
                     f"expected a new env from each call of what makes them, got the one that is env {other}"
                 )
-            adapter = self._adapters[env] = adapt(made, self._info_keys)
+            adapter = adapt(made, self._info_keys, factory, self._told.get(id(factory)))
+            self._told.setdefault(id(factory), _told(adapter.entries))
+            self._adapters[env] = adapter
             self._env_of[id(made)] = env
             self._unset.add(env)
         return adapter
 
     def _check(self, adapter: Adapter) -> None:
         """It has the entries that the pool's first env has, but for their bounds."""
-        expected = [entry for entry in self._attachment.entries if entry.name != LOST.name]
-        if mismatch := _mismatch(adapter.entries, expected):
+        if mismatch := _mismatch(adapter.entries, self._entries):
             raise ValueError(f"the envs of a pool have the same entries; {mismatch}")
 
     # ---- what the executor asks for --------------------------------------------------------------------
@@ -462,6 +475,10 @@ def _picture(env: Any) -> Any:
 def _is_of(adapter: Adapter | None, made: Any) -> bool:
     """Whether this env was made from that, which may stand in a wrapper of TorchRL's."""
     return adapter is not None and (adapter.env is made or getattr(adapter.env, "_env", None) is made)
+
+
+def _told(entries: Sequence[Entry]) -> Sequence[Entry]:
+    return [entry for entry in entries if entry.role in ("reward", "info")]
 
 
 def _mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:

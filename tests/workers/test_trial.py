@@ -1,0 +1,257 @@
+"""What is found out about an env before its pool begins, and what of that its users see: nothing."""
+
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import NormalizeObservation, RecordEpisodeStatistics, TimeLimit
+
+from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool.gymnasium import PoolVectorEnv
+from torchrl_pool.workers import trial
+from torchrl_pool.workers.adapters import adapt
+from torchrl_pool.workers.entries import Entry
+
+BOX = spaces.Box(-1, 1, (2,))
+SCORE = Entry("score", "info", "float64", ())
+
+
+class Scored(gymnasium.Env):
+    """Its infos have a score, ``first`` of which are whole numbers at its reset."""
+
+    observation_space, action_space = BOX, spaces.Discrete(3)
+    made, closed = 0, 0
+
+    def __init__(self, late=0):
+        type(self).made += 1
+        self.late = late  # steps without infos
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(2, np.float32), {} if self.late else {"score": 0}
+
+    def step(self, action):
+        self.count += 1
+        info = {"score": self.count / 2} if self.count > self.late else {}
+        return np.zeros(2, np.float32), 1.0, False, self.count == 50, info
+
+    def close(self):
+        type(self).closed += 1
+
+
+class Masked(Scored):
+    """Allows one action."""
+
+    def reset(self, **arguments):
+        observation, info = super().reset(**arguments)
+        return observation, {**info, **self.mask()}
+
+    def mask(self):
+        return {"action_mask": np.eye(3, dtype=np.int8)[1]}
+
+    def step(self, action):
+        if action != 1:
+            raise ValueError(f"illegal move {action}")
+        *step, info = super().step(action)
+        return (*step, {**info, **self.mask()})
+
+
+class Unmasked(Masked):
+    """Without saying so."""
+
+    def mask(self):
+        return {}
+
+    def step(self, action):
+        raise ValueError("illegal move")
+
+
+@pytest.fixture
+def kind():
+    class Counted(Scored):
+        pass
+
+    return Counted
+
+
+def test_another_env_is_tried_and_closed(kind):
+    env = kind()
+    assert adapt(env, ["score"], kind).entries[-1] == SCORE
+    assert (kind.made, kind.closed) == (2, 1)
+    assert not hasattr(env, "count")
+    told = adapt(env, ["score"], kind).entries[-2:]
+    assert adapt(env, ["score"], pytest.fail, told).entries[-1] == SCORE  # it is known
+
+
+def test_nobody_is_tried_for_nothing(kind):
+    assert [entry.role for entry in adapt(kind(), (), pytest.fail).entries] == [
+        "action",
+        "observation",
+        "reward",
+    ]
+
+
+@pytest.mark.parametrize("late", [3, 48, 49])
+def test_infos_that_come_late_are_found(kind, late):
+    assert adapt(kind(late), ["score"]).entries[-1] == SCORE
+
+
+@pytest.mark.parametrize(("most", "seconds"), [(3, 10.0), (1_000, 0.0)])
+def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
+    monkeypatch.setattr(trial, "MOST_STEPS", most)
+    monkeypatch.setattr(trial, "MOST_SECONDS", seconds)
+    env = kind(40)
+    with pytest.raises(ValueError, match="'score': neither reset nor step returned it"):
+        adapt(env, ["score"])
+    assert env.count <= 3
+
+
+def test_infos_of_an_episode_that_is_over_are_not_there(kind):
+    env = kind(50)
+    with pytest.raises(ValueError, match="there is nothing"):
+        adapt(env, ["score"])
+    assert env.count == 50
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_masks_are_heeded(num_workers):
+    for _ in range(4):
+        env = PoolEnv(Masked, 2, num_workers=num_workers, info_keys=["action_mask", "score"])
+        with closing(env):
+            assert env.reset()["action_mask"].tolist() == [[0, 1, 0]] * 2
+
+
+def test_an_env_that_allows_no_step_tells_in_its_reset():
+    assert adapt(Unmasked(), ["score"]).entries[-1] == Entry("score", "info", "int64", ())
+    with pytest.raises(ValueError, match="illegal move"):
+        adapt(Unmasked(), ["nothing"])
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_wrappers_see_no_trial(num_workers):
+    def make():
+        return NormalizeObservation(gymnasium.make("CartPole-v1"))
+
+    with (
+        closing(SyncVectorEnv([make] * 2, autoreset_mode=AutoresetMode.SAME_STEP)) as theirs,
+        closing(PoolVectorEnv(make, 2, num_workers=num_workers, info_keys=["episode_reward"])) as ours,
+        closing(PoolVectorEnv(lambda: Informed(make()), 2, num_workers=num_workers, info_keys=["t"])) as told,
+    ):
+        expected = theirs.reset(seed=3)[0]
+        assert np.array_equal(ours.reset(seed=3)[0], expected)
+        assert np.array_equal(told.reset(seed=3)[0], expected)
+
+
+class Informed(gymnasium.Wrapper):
+    def step(self, action):
+        *step, info = self.env.step(action)
+        return (*step, {**info, "t": 1.5})
+
+
+def test_statistics_of_whole_episodes():
+    def make():
+        return RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))
+
+    keys = ["episode/r", "episode/l", "episode_reward", "step_count"]
+    with closing(PoolEnv(make, 2, num_workers=1, info_keys=keys)) as env:
+        steps = env.rollout(60, break_when_any_done=False)["next"]
+    done = steps["done"].squeeze(-1)
+    assert done.any()
+    assert torch.equal(steps["episode", "r"][done].float(), steps["episode_reward"][done].flatten())
+    assert torch.equal(steps["episode", "l"][done], steps["step_count"][done].flatten())
+    assert not steps["episode", "r"][~done].any()
+
+
+def test_callables_are_tried_each():
+    """One of them may make other envs."""
+    make = [Scored, partial(Scored, 100), Scored]
+    with (
+        closing(PoolEnv(make, 3, num_workers=1, info_keys=["score"])) as env,
+        pytest.raises(EnvFailure, match=r"env 1 .*'score': neither reset nor step returned it"),
+    ):
+        env.reset()
+
+
+def test_one_env_that_is_made_already_is_tried_itself():
+    env = Scored()
+    with closing(PoolEnv(lambda: env, 1, num_workers=0, info_keys=["score"])) as pool:
+        assert pool.rollout(4)["next", "score"].tolist() == [[0.5, 1.0, 1.5, 2.0]]
+
+
+# ---- what else is not asked of an env that it need not have
+
+
+class NoOptions(Scored):
+    def reset(self, seed=None):
+        return super().reset(seed=seed)
+
+
+class NoSeed(Scored):
+    def reset(self):
+        return super().reset()
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_resets_are_given_what_there_is(num_workers):
+    for kind in NoOptions, NoSeed:
+        with closing(PoolEnv(kind, 2, num_workers=num_workers)) as env:
+            assert env.rollout(60, break_when_any_done=False)["next", "truncated"].any()
+            with pytest.raises(EnvFailure, match="unexpected keyword argument 'options'"):
+                env.reset(options={"a": 1})
+
+
+class Own(Scored):
+    def get_state(self):
+        return self.count
+
+    def set_state(self, state):
+        self.count = state
+
+
+class Forwards(gymnasium.Wrapper):
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.env.get_wrapper_attr(name)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, Forwards])
+def test_what_a_wrapper_forwards_is_not_its_state(wrap):
+    with closing(PoolEnv(lambda: wrap(TimeLimit(Own(), 8)), 1, num_workers=0)) as env:
+        root = env.reset()
+        for _ in range(3):
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+        state = env.get_state()
+        lengths = []
+        for _ in range(2):
+            steps = env.rollout(20, auto_reset=False, tensordict=root.clone())
+            lengths.append(steps.shape[1])
+            env.reset()
+            env.set_state(state)
+    assert lengths == [5, 5]
+
+
+@pytest.mark.parametrize("name", ["Nothing-v0", "Nowhere/Nothing-v0", "CartPole-v77"])
+def test_envs_are_registered_where_they_are_made(name):
+    with pytest.raises(EnvFailure, match="envs are made in processes of their own"):
+        PoolEnv(f"gymnasium:{name}", 1)
+
+
+def test_a_name_is_the_pools_where_it_needs_it():
+    def make():
+        return gymnasium.wrappers.TransformObservation(
+            gymnasium.make("CartPole-v1"),
+            lambda observation: {"respawned": observation},
+            spaces.Dict(respawned=spaces.Box(-9, 9, (4,))),
+        )
+
+    with closing(PoolEnv(make, 2, num_workers=1)) as env:
+        assert env.rollout(3)["respawned"].shape == (2, 3, 4)
+    with pytest.raises(ValueError, match="'respawned' is the name of two entries"):
+        PoolEnv(make, 2, num_workers=1, respawn=True)
