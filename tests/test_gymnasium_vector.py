@@ -1,5 +1,8 @@
 """PoolVectorEnv as a vector env: autoreset, masks, infos, attributes, and what it refuses."""
 
+import contextlib
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
+from torchrl.envs import GymEnv
 
 import torchrl_pool.gymnasium
 from torchrl_pool import EnvFailure
@@ -446,3 +450,27 @@ def test_wrappers_of_vector_envs(make):
     infos = [envs.step([0, 1, 0])[4] for _ in range(3)]
     assert infos[2]["episode"]["l"].tolist() == [3, 3, 3]
     assert torchrl_pool.gymnasium.PoolVectorEnv is type(envs.unwrapped)
+
+
+def test_an_env_that_cannot_be_made_says_why():
+    def make(fails):
+        if fails:
+            raise OSError("the licence server is down")
+        return gymnasium.make("CartPole-v1")
+
+    with pytest.raises(EnvFailure, match=r"env 1 .* the licence server is down") as caught:
+        PoolVectorEnv([partial(make, False), partial(make, True)], 2, num_workers=1)
+    assert caught.value.env_index == [1]
+
+
+def test_attributes_that_envs_of_python_lack():
+    with contextlib.closing(PoolVectorEnv("gymnasium:CartPole-v1", 2, num_workers=1)) as envs:
+        with pytest.raises(AttributeError, match="no_such"):
+            envs.get_attr("no_such")
+        with pytest.raises(AttributeError, match="no_such"):
+            envs.call("no_such")
+
+
+def test_envs_of_torchrl_have_no_spaces():
+    with pytest.raises(TypeError, match="expected envs of Gymnasium, with spaces"):
+        PoolVectorEnv(partial(GymEnv, "CartPole-v1"), 2, num_workers=1)

@@ -4,8 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
 from processes import printed
 from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
 
@@ -132,6 +134,73 @@ def test_envs_of_python(make):
         actions = np.ones(N, np.int64)
         for one, other in zip(env.step(actions)[:3], reference.step(actions)[:3], strict=True):
             assert_same(one, other)
+
+
+class MountedMonitor(Monitor):
+    """Of a class of its own."""
+
+
+WATCHED = {
+    "Monitor": lambda env: Monitor(env),
+    "within": lambda env: TransformReward(TimeLimit(Monitor(env), 500), lambda reward: reward / 10),
+    "of its kind": lambda env: MountedMonitor(env),
+    "Gymnasium's": lambda env: RecordEpisodeStatistics(env),
+    "blind": lambda env: TimeLimit(Monitor(env), 5),  # most episodes end without its knowing
+    "nobody": lambda env: env,
+}
+
+
+@pytest.mark.parametrize("watched", WATCHED)
+@pytest.mark.parametrize("info_keys", [(), None, ("episode_reward",)])
+def test_who_watches_envs_of_python_is_heard(watched, info_keys, make):
+    def make_env():
+        return WATCHED[watched](gymnasium.make("CartPole-v1"))
+
+    env, reference = make(make_env, num_workers=1, info_keys=info_keys), DummyVecEnv([make_env] * N)
+    for kind in Monitor, MountedMonitor, TimeLimit, VecMonitor:
+        assert env.env_is_wrapped(kind) == reference.env_is_wrapped(kind)
+    for one in (env, reference):
+        one.seed(2)
+        one.reset()
+    ended = 0
+    for t in range(60):
+        actions = np.full(N, int(t % 3 > 0))
+        infos, expected = env.step(actions)[3], reference.step(actions)[3]
+        for ours, theirs in zip(infos, expected, strict=True):
+            wished = set(info_keys or ())
+            assert set(ours) - wished == set(theirs)
+            assert wished <= set(ours)
+            if "episode" in theirs:
+                ended += 1
+                assert ours["episode"].keys() == theirs["episode"].keys()
+                assert [ours["episode"][key] for key in "rl"] == [theirs["episode"][key] for key in "rl"]
+    assert ended or watched in ("blind", "nobody")
+
+
+def test_evaluations_are_those_of_dummy_vec_env(make):
+    def make_env():
+        return TransformReward(Monitor(gymnasium.make("CartPole-v1")), lambda reward: reward / 10)
+
+    figures = []
+    for env in (make(make_env, num_workers=1), DummyVecEnv([make_env] * N)):
+        env.seed(0)
+        model = PPO("MlpPolicy", env, n_steps=32, seed=0, device="cpu")
+        model.learn(256)
+        env.seed(7)
+        episodes = [(one["r"], one["l"]) for one in model.ep_info_buffer]
+        figures.append(
+            (episodes, evaluate_policy(model, env, n_eval_episodes=5, return_episode_rewards=True))
+        )
+    assert figures[0] == figures[1]
+    assert figures[0][0]
+
+
+def test_attributes_that_envs_of_python_lack(make):
+    env = make(lambda: gymnasium.make("CartPole-v1"), num_workers=1)
+    assert env.has_attr("gravity")
+    assert not env.has_attr("action_masks")
+    with pytest.raises(AttributeError, match="action_masks"):
+        env.env_method("action_masks")
 
 
 def test_steps_are_the_callers(make):

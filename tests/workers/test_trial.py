@@ -168,6 +168,17 @@ def test_statistics_of_whole_episodes():
     assert not steps["episode", "r"][~done].any()
 
 
+def test_statistics_of_another_name():
+    def make():
+        return RecordEpisodeStatistics(gymnasium.make("CartPole-v1"), stats_key="mine")
+
+    with closing(PoolEnv(make, 2, num_workers=1, info_keys=["mine/l"])) as env:
+        steps = env.rollout(60, break_when_any_done=False)["next"]
+    assert (steps["mine", "l"] > 0).equal(steps["done"].squeeze(-1))
+    with pytest.raises(EnvFailure, match="'episode/r': neither reset nor step returned it"):
+        PoolEnv(make, 2, num_workers=1, info_keys=["episode/r"])
+
+
 def test_callables_are_tried_each():
     """One of them may make other envs."""
     make = [Scored, partial(Scored, 100), Scored]

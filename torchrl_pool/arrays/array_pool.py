@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from torchrl_pool.env.errors import EnvFailure, env_failure, joined
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins import registry
+from torchrl_pool.workers.entries import required
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
@@ -34,7 +35,8 @@ class ArrayPool:
         task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
 
     Keyword Args:
-        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
+        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python. What ends
+            with ``?`` is left out where envs of Python are not known to have it.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: ``"rgb_array"`` or ``None``.
         obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
@@ -121,7 +123,7 @@ class ArrayPool:
         self.reward = [spec.role for spec in outputs].index("reward")
         self.exact_reward = names.index(_EXACT_REWARD) if _EXACT_REWARD in names else self.reward
         self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
-        shown = dict.fromkeys([*info_keys, *env._source.info_keys])
+        shown = dict.fromkeys([*required(info_keys), *env._source.info_keys])
         self.infos = {name: names.index(name) for name in shown}
         self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
         self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
@@ -154,11 +156,10 @@ class ArrayPool:
                 with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
                     observation = env.observation_space
             return observation, space_of(self._actions)
-        try:
-            names = ("observation_space", "action_space")
-            observation, action = (self.env.get_attr(name, 0)[0] for name in names)
-        except EnvFailure as error:
-            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces: {error}") from None
+        if self.env._source.specs:  # TorchRL's, or what it wraps
+            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces")
+        names = ("observation_space", "action_space")
+        observation, action = (self.env.get_attr(name, 0)[0] for name in names)
         return observation, action
 
     # ---- calls -----------------------------------------------------------------------------------------
@@ -255,10 +256,11 @@ class ArrayPool:
         """An attribute of these envs; of a task's: its options, its spaces and its render mode.
 
         Raises:
-            AttributeError: a task's envs have no such attribute.
+            AttributeError: an env has no such attribute.
         """
         if is_python(self.env.task) and name != "render_mode":
-            return self.env.get_attr(name, list(indices))
+            with _attribute_errors():
+                return self.env.get_attr(name, list(indices))
         known = {
             "render_mode": self.render_mode,
             "observation_space": self.single_observation_space,
@@ -288,19 +290,28 @@ class ArrayPool:
                 f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
                 "beginning, by options of the task and env_options"
             )
-        self.env.set_attr(name, values, list(indices))
+        with _attribute_errors():
+            self.env.set_attr(name, values, list(indices))
 
     def call(self, name: str, indices: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
         """Calls a method of these envs, or gets an attribute that cannot be called.
 
         Raises:
-            AttributeError: a task's envs have but their attributes, and ``render``.
+            AttributeError: an env has no such method; a task's have but their attributes, and ``render``.
         """
         if is_python(self.env.task):
-            return self.env.call(name, *args, env_index=list(indices), **kwargs)
+            with _attribute_errors():
+                return self.env.call(name, *args, env_index=list(indices), **kwargs)
         if name == "render":
             return [self.picture(index) for index in indices]
         return self.get_attr(name, indices)
+
+    def is_wrapped(self, kind: type[Any], indices: Sequence[int]) -> list[bool]:
+        """Whether each of these envs has a wrapper of this class; a task's envs have none."""
+        if not is_python(self.env.task):
+            return [False] * len(indices)
+        name = [kind.__module__, kind.__qualname__]
+        return self.env._ask_each("is_wrapped", list(indices), lambda share: name)
 
     # ---- memory ----------------------------------------------------------------------------------------
 
@@ -331,6 +342,17 @@ class ArrayPool:
                     f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"
                 )
         return np.ascontiguousarray(array)
+
+
+@contextlib.contextmanager
+def _attribute_errors() -> Iterator[None]:
+    """As in one process, of an env that has no such attribute."""
+    try:
+        yield
+    except EnvFailure as failure:
+        if failure.messages and failure.messages[0].startswith("AttributeError"):
+            raise AttributeError(str(failure)) from failure
+        raise
 
 
 def _address(array: Array) -> int:

@@ -34,6 +34,7 @@ from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import register
 from torchrl_pool.plugins.names import task_ids
+from torchrl_pool.workers.entries import required
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
@@ -231,7 +232,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.num_threads = source.num_threads
         self._configs = source.configs
         self._layout = _core.LayoutOptions(
-            info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
+            info_keys=list(dict.fromkeys([*required(info_keys), *source.info_keys])),
             one_hot=source.one_hot,
             float_dtype=_FLOAT_DTYPES[obs_dtype],
             from_pixels=from_pixels,

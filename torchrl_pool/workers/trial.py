@@ -10,12 +10,15 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 
-from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.entries import Entry, required
 
 Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
+STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
+"""Infos of an episode's end, with their dtypes, that are known without a trial where a wrapper gives them."""
+_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
 
 
 def told_in_steps(
@@ -28,23 +31,28 @@ def told_in_steps(
 
     Args:
         env: the env.
-        info_keys: names of infos; ``/`` separates nested levels.
+        info_keys: names of infos; ``/`` separates nested levels. What is not
+            :func:`~torchrl_pool.workers.entries.required` is left out where it takes a trial to know it.
         make: makes another env like it; None: it is tried itself.
 
     Raises:
         ValueError: no info dict from the beginning of an episode held one of the keys, or it held None there.
         TypeError: an info is a dict.
     """
-    has_numbers = _has_vector_reward(env)
-    if not has_numbers and not info_keys:
-        return [_reward(())]
-    tried = env if make is None else make()
-    try:
-        return list(_entries(tried, info_keys, has_numbers))
-    finally:
-        if tried is not env:
-            with contextlib.suppress(Exception):
-                tried.close()
+    has_numbers, known = _has_vector_reward(env), _statistics(env)
+    unknown = [name for name in required(info_keys) if name not in known]
+    reward, infos = _reward(()), dict(known)
+    if has_numbers or unknown:
+        tried = env if make is None else make()
+        try:
+            reward, *found = _entries(tried, unknown, has_numbers)
+        finally:
+            if tried is not env:
+                with contextlib.suppress(Exception):
+                    tried.close()
+        infos.update((entry.name, entry) for entry in found)
+    names = dict.fromkeys(name.removesuffix("?") for name in info_keys)
+    return [reward, *(infos[name] for name in names if name in infos)]
 
 
 def look_up(info: Any, keys: Sequence[str]) -> Any:
@@ -54,6 +62,15 @@ def look_up(info: Any, keys: Sequence[str]) -> Any:
             return None
         info = info[key]
     return info
+
+
+def _statistics(env: Any) -> dict[str, Entry]:
+    while isinstance(env, gymnasium.Wrapper):
+        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(env).__mro__)
+        if is_watcher and getattr(env, "_stats_key", "episode") == "episode":
+            return {name: Entry(name, "info", dtype, ()) for name, dtype in STATISTICS.items()}
+        env = env.env
+    return {}
 
 
 def _has_vector_reward(env: gymnasium.Env[Any, Any]) -> bool:

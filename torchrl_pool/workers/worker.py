@@ -264,6 +264,14 @@ class Worker:
         """Sets an attribute of these envs, where it is; or of the outermost wrapper."""
         return self._for_each(envs, lambda i, env: _set_attribute(env, name, values[i]))
 
+    def is_wrapped(self, envs: Sequence[int], module: str, name: str) -> list[bool]:
+        """Whether one of the layers of each of these envs is of this class, which need not be imported."""
+
+        def is_one(layer: Any) -> bool:
+            return any((kind.__module__, kind.__qualname__) == (module, name) for kind in type(layer).__mro__)
+
+        return self._for_each(envs, lambda i, env: any(map(is_one, _layers(env))))
+
     def render(self, envs: Sequence[int]) -> list[Any]:
         """Their pictures, uint8 ``[height, width, 3]``."""
         return self._for_each(envs, lambda i, env: _picture(env))
