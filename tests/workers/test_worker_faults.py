@@ -217,6 +217,27 @@ def test_closing_a_pool_of_the_parents():
     pool.close()
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_pool_that_does_not_run_is_used_on_both_sides_of_a_fork(num_workers, has_run):
+    pool = PoolEnv(Sampled, 4, num_workers=num_workers)
+    if has_run:
+        pool.rollout(2)
+        pool.close()
+    pool.set_seed(3)
+    if not (child := os.fork()):
+        code = 1
+        try:
+            expected = PoolEnv(Sampled, 4, num_workers=0, seed=3).rollout(5)
+            code = int(not torch.equal(pool.rollout(5)["observation"], expected["observation"]))
+            pool.close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.rollout(5).shape == (4, 5)
+    pool.close()
+
+
 def test_only_the_envs_that_are_reset_revive(make_pool):
     """The others of that worker still have to be reset."""
     pool = make_pool({2: "exit"})

@@ -173,6 +173,8 @@ class WorkerSet:
 
     def open(self) -> None:
         """Starts what has not yet been started; then an executor may have the envs made."""
+        if any(worker.channel.closed for worker in self._workers):
+            self._end()  # they are another process's, from which this one was forked
         if self._memory < 0:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
