@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
-from torchrl.envs import GymEnv
+from torchrl.envs import PendulumEnv
 
 import torchrl_pool.gymnasium
 from torchrl_pool import EnvFailure
@@ -473,4 +473,4 @@ def test_attributes_that_envs_of_python_lack():
 
 def test_envs_of_torchrl_have_no_spaces():
     with pytest.raises(TypeError, match="expected envs of Gymnasium, with spaces"):
-        PoolVectorEnv(partial(GymEnv, "CartPole-v1"), 2, num_workers=1)
+        PoolVectorEnv(PendulumEnv, 2, num_workers=1)

@@ -70,10 +70,10 @@ def refusal(program, arguments, capsys):
             ["--task", "gymnasium:CartPole-v1", "--num-workers", "-1"],
             "--num-workers: expected at least 0",
         ),
-        (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent with it"),
-        (appo, ["--mutation-rate", "0.5"], "--mutation-rate: expected --population with it"),
+        (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent other than none with it"),
+        (appo, ["--mutation-rate", "0.5"], "--mutation-rate: expected --population other than 1 with it"),
         (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
-        (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha with it"),
+        (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
         (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
@@ -150,18 +150,19 @@ def test_presets_may_name_what_a_task_has_no_use_for():
 
 
 @pytest.mark.parametrize(
-    ("options", "num_processes"),
+    ("options", "num_processes", "has_helpers"),
     [
-        ({"num_workers": 3}, 3),
-        ({"num_workers": 1}, 1),
-        ({"num_workers": 1, "caller_steps": True}, 2),
-        ({"num_workers": 0}, 1),
+        ({"num_workers": 3}, 3, True),
+        ({"num_workers": 1}, 1, True),
+        ({"num_workers": 1, "caller_steps": True}, 2, True),
+        ({"num_workers": 0}, 1, False),
     ],
 )
-def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_processes):
+def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_processes, has_helpers):
     config = ppo.PROGRAM.config(task="gymnasium:CartPole-v1", **options)
     with closing(make_env(config, num_envs=4, seed=0)) as env:
-        assert pool_of(env).num_threads == num_processes
+        pool = pool_of(env)
+        assert (pool.num_threads, pool._source.has_helpers) == (num_processes, has_helpers)
 
 
 def test_weights_do_not_depend_on_where_envs_live(tmp_path):
@@ -193,6 +194,23 @@ def test_what_is_no_checkpoint_of_the_program(tmp_path, capsys):
     assert "holds something else" in refusal(ppo.PROGRAM, ["--resume", str(path)], capsys)
     save_checkpoint(path, {"config": {"task": "CartPole-v1"}})
     assert "expected a checkpoint of ppo" in refusal(ppo.PROGRAM, ["--resume", str(path)], capsys)
+
+
+def test_a_checkpoint_from_before_a_setting_came(tmp_path, capsys):
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("*/checkpoint.pt")
+    resume = [*SMALL, "--resume", str(path), "--total-frames", "64"]
+    state = load_checkpoint(path)
+    del state["config"]["num_workers"]
+    save_checkpoint(path, state)
+    assert ppo.PROGRAM.main(resume) == 0
+    for other, missing in ((appo, []), (ppo, ["hidden"])):  # another program's; one that cannot be told
+        state = load_checkpoint(path)
+        for name in missing:
+            del state["config"][name]
+        save_checkpoint(path, state)
+        said = refusal(other.PROGRAM, ["--quiet", "--resume", str(path)], capsys)
+        assert "--resume: expected a checkpoint of" in said
 
 
 def test_what_a_checkpoint_cannot_go_on_with(tmp_path, capsys):

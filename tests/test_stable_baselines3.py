@@ -1,10 +1,13 @@
 """PoolVecEnv against Stable-Baselines3's DummyVecEnv, and under its algorithms."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
+from gymnasium import spaces
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 from processes import printed
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -175,6 +178,83 @@ def test_who_watches_envs_of_python_is_heard(watched, info_keys, make):
                 assert ours["episode"].keys() == theirs["episode"].keys()
                 assert [ours["episode"][key] for key in "rl"] == [theirs["episode"][key] for key in "rl"]
     assert ended or watched in ("blind", "nobody")
+
+
+class Wins(gymnasium.Wrapper):
+    def step(self, action):
+        *step, info = self.env.step(action)
+        return (*step, {**info, "is_success": np.True_})
+
+
+class Lives(gymnasium.Wrapper):
+    """Ends after every fourth step, and goes on after that as long as what it wraps does."""
+
+    count, is_over = 0, True
+
+    def reset(self, **arguments):
+        if self.is_over:
+            self.last = self.env.reset(**arguments)
+        self.is_over = False
+        return self.last
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.last, self.is_over = (observation, info), terminated
+        self.count += 1
+        return observation, reward, terminated or self.count % 4 == 0, truncated, info
+
+
+def own_monitor(env):
+    class Monitor(gymnasium.Wrapper):
+        """Tells something else of an episode."""
+
+        def step(self, action):
+            *step, info = self.env.step(action)
+            return (*step, {**info, "episode": "over"} if step[2] else info)
+
+    return Monitor(env)
+
+
+def with_dict(env):
+    space = spaces.Dict(state=env.observation_space, episode=env.observation_space)
+    return TransformObservation(env, lambda seen: {"state": seen, "episode": seen}, space)
+
+
+TOLD = {
+    "keywords": [lambda env: Monitor(Wins(env), info_keywords=("is_success",))],
+    "lives": [lambda env: Lives(Monitor(env))],
+    "own": [own_monitor],
+    "vectors": [
+        lambda env: TransformReward(RecordEpisodeStatistics(TransformReward(env, np.atleast_1d)), np.sum)
+    ],
+    "name of an entry": [lambda env: with_dict(Monitor(env))],
+    "some": [Monitor, lambda env: env],
+    "others": [lambda env: env, Monitor],
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_whatever_is_told_of_an_episode_is_passed_on(kind, make):
+    def made(wrap):
+        return wrap(gymnasium.make("CartPole-v1"))
+
+    envs = [partial(made, TOLD[kind][i % len(TOLD[kind])]) for i in range(N)]
+    env, reference = make(envs, num_workers=1), DummyVecEnv(envs)
+    told = 0
+    for one in (env, reference):
+        one.seed(3)
+        one.reset()
+    for t in range(60):
+        actions = np.full(N, int(t % 3 > 0))
+        infos, expected = env.step(actions)[3], reference.step(actions)[3]
+        for ours, theirs in zip(infos, expected, strict=True):
+            ours, theirs = ours.get("episode"), theirs.get("episode")
+            if isinstance(theirs, dict):
+                told += 1
+                del ours["t"], theirs["t"]
+            told += theirs == "over"
+            np.testing.assert_equal(ours, theirs)
+    assert told
 
 
 def test_evaluations_are_those_of_dummy_vec_env(make):

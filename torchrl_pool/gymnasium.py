@@ -237,7 +237,10 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             np.copyto(latest, column)
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
-        """Infos as VectorEnv has them: each with a mask of the envs that gave it, zero for the others."""
+        """Infos as VectorEnv has them: each with a mask of the envs of this call, zero for the others.
+
+        What an env has not told is zero, too: columns do not say what was there.
+        """
         infos: dict[str, Any] = {}
         everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
         for name, column in self._pool.infos.items():

@@ -17,8 +17,6 @@ except ImportError as error:
 from torchrl_pool.arrays import ArrayPool
 from torchrl_pool.arrays.array_pool import Columns
 from torchrl_pool.arrays.spaces import Array, row_of
-from torchrl_pool.env.python_source import is_python
-from torchrl_pool.workers.trial import STATISTICS
 
 __all__ = ["PoolVecEnv"]
 
@@ -27,8 +25,8 @@ class PoolVecEnv(VecEnv):
     """``num_envs`` simulators in one C++ executor, as a VecEnv of Stable-Baselines3.
 
     Gives what ``DummyVecEnv([lambda: gymnasium.make(task)] * num_envs)`` gives, bit for bit, from the same
-    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would; what a ``Monitor``
-    around an env of Python says of an episode is passed on.
+    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. What a ``Monitor`` or
+    ``RecordEpisodeStatistics`` around an env of Python tells of an episode that has ended is passed on.
 
     Args:
         task: the id of a task, a list with one per env, or what makes envs of Python, which must be
@@ -63,14 +61,8 @@ class PoolVecEnv(VecEnv):
     ) -> None:
         if "seed" in options:
             raise TypeError("seed: given to seed(), as everywhere in Stable-Baselines3")
-        keys = info_keys
-        if is_python(task):
-            keys = [*(info_keys or ()), *(f"{name}?" for name in STATISTICS)]
-        self._pool = ArrayPool(task, num_envs, info_keys=keys, render_mode=render_mode, **options)
-        columns, asked = self._pool.infos, {*(info_keys or ())}
-        self._shown = {n: c for n, c in columns.items() if n not in STATISTICS or n in asked}
-        # "r", "l" and "t", of an episode that has ended
-        self._statistics = {n.rpartition("/")[2]: c for n, c in columns.items() if n in STATISTICS}
+        self._pool = ArrayPool(task, num_envs, info_keys=info_keys, render_mode=render_mode, **options)
+        self._watched = self._pool.watched()
         self._actions: Any = None
         pool = self._pool
         super().__init__(num_envs, pool.single_observation_space, pool.single_action_space)
@@ -102,15 +94,16 @@ class PoolVecEnv(VecEnv):
             for i in np.flatnonzero(dones).tolist():
                 infos[i]["TimeLimit.truncated"] = bool(timed_out[i])
                 infos[i]["terminal_observation"] = row_of(last, i)
-                episode = {key: columns[column][i].item() for key, column in self._statistics.items()}
-                if episode and episode["l"]:  # 0: who watches it is within what has ended it
-                    infos[i]["episode"] = episode
                 self.reset_infos[i] = first[i]
+            told = np.flatnonzero(dones & self._watched).tolist()
+            for i, episode in zip(told, pool.episodes(told) if told else [], strict=True):
+                if episode is not None:  # else it goes on for who watches it, such as after a lost life
+                    infos[i]["episode"] = episode
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
     def _infos(self, columns: Columns) -> list[dict[str, Any]]:
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for name, column in self._shown.items():
+        for name, column in self._pool.infos.items():
             for info, value in zip(infos, columns[column], strict=True):
                 info[name] = value.copy() if isinstance(value, np.ndarray) else value
         return infos

@@ -1,5 +1,6 @@
 """What is found out about an env before its pool begins, and what of that its users see: nothing."""
 
+import threading
 from contextlib import closing
 from functools import partial
 
@@ -25,10 +26,8 @@ class Scored(gymnasium.Env):
     """Its infos have a score, ``first`` of which are whole numbers at its reset."""
 
     observation_space, action_space = BOX, spaces.Discrete(3)
-    made, closed = 0, 0
 
     def __init__(self, late=0):
-        type(self).made += 1
         self.late = late  # steps without infos
 
     def reset(self, *, seed=None, options=None):
@@ -40,9 +39,6 @@ class Scored(gymnasium.Env):
         self.count += 1
         info = {"score": self.count / 2} if self.count > self.late else {}
         return np.zeros(2, np.float32), 1.0, False, self.count == 50, info
-
-    def close(self):
-        type(self).closed += 1
 
 
 class Masked(Scored):
@@ -74,27 +70,50 @@ class Unmasked(Masked):
 
 @pytest.fixture
 def kind():
-    class Counted(Scored):
+    class Mine(Scored):
         pass
 
-    return Counted
+    return Mine
 
 
-def test_another_env_is_tried_and_closed(kind):
+def test_a_copy_is_tried(kind):
     env = kind()
-    assert adapt(env, ["score"], kind).entries[-1] == SCORE
-    assert (kind.made, kind.closed) == (2, 1)
+    assert adapt(env, ["score"]).entries[-1] == SCORE
     assert not hasattr(env, "count")
-    told = adapt(env, ["score"], kind).entries[-2:]
-    assert adapt(env, ["score"], pytest.fail, told).entries[-1] == SCORE  # it is known
+
+
+@pytest.mark.parametrize("attributes", [{"lock": threading.Lock()}, {"render_mode": "human"}])
+def test_what_has_no_copy_is_tried_itself(kind, attributes):
+    env = kind()
+    vars(env).update(attributes)
+    assert adapt(env, ["score"]).entries[-1] == SCORE
+    assert env.count == 1
 
 
 def test_nobody_is_tried_for_nothing(kind):
-    assert [entry.role for entry in adapt(kind(), (), pytest.fail).entries] == [
-        "action",
-        "observation",
-        "reward",
-    ]
+    env = kind(40)
+    env.lock = threading.Lock()
+    roles = [entry.role for entry in adapt(env).entries]
+    assert roles == ["action", "observation", "reward"]
+    told = [Entry("reward", "reward", "float32", (1,)), SCORE]
+    assert list(adapt(env, ["score"], told).entries[-2:]) == told
+    assert not hasattr(env, "count")
+
+
+def test_of_envs_that_a_callable_makes_one_is_tried(kind):
+    copies = []
+
+    class Copied(kind):
+        def __deepcopy__(self, memo):
+            copies.append(self)
+            return Scored()
+
+    other = partial(Copied)
+    for make, count in ((Copied, 1), ([Copied, other, Copied, other], 2)):
+        copies.clear()
+        with closing(PoolEnv(make, 4, num_workers=0, info_keys=["score"])) as env:
+            env.rollout(3)
+        assert len(copies) == count
 
 
 @pytest.mark.parametrize("late", [3, 48, 49])
@@ -107,6 +126,7 @@ def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
     monkeypatch.setattr(trial, "MOST_STEPS", most)
     monkeypatch.setattr(trial, "MOST_SECONDS", seconds)
     env = kind(40)
+    env.lock = threading.Lock()  # so that it is tried itself
     with pytest.raises(ValueError, match="'score': neither reset nor step returned it"):
         adapt(env, ["score"])
     assert env.count <= 3
@@ -114,6 +134,7 @@ def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
 
 def test_infos_of_an_episode_that_is_over_are_not_there(kind):
     env = kind(50)
+    env.lock = threading.Lock()
     with pytest.raises(ValueError, match="there is nothing"):
         adapt(env, ["score"])
     assert env.count == 50
@@ -121,8 +142,9 @@ def test_infos_of_an_episode_that_is_over_are_not_there(kind):
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_masks_are_heeded(num_workers):
+    """Of an env whose score is not there before a second step, which two of three actions would not make."""
     for _ in range(4):
-        env = PoolEnv(Masked, 2, num_workers=num_workers, info_keys=["action_mask", "score"])
+        env = PoolEnv(partial(Masked, 1), 2, num_workers=num_workers, info_keys=["action_mask", "score"])
         with closing(env):
             assert env.reset()["action_mask"].tolist() == [[0, 1, 0]] * 2
 
@@ -140,12 +162,9 @@ def test_wrappers_see_no_trial(num_workers):
 
     with (
         closing(SyncVectorEnv([make] * 2, autoreset_mode=AutoresetMode.SAME_STEP)) as theirs,
-        closing(PoolVectorEnv(make, 2, num_workers=num_workers, info_keys=["episode_reward"])) as ours,
-        closing(PoolVectorEnv(lambda: Informed(make()), 2, num_workers=num_workers, info_keys=["t"])) as told,
+        closing(PoolVectorEnv(lambda: Informed(make()), 2, num_workers=num_workers, info_keys=["t"])) as ours,
     ):
-        expected = theirs.reset(seed=3)[0]
-        assert np.array_equal(ours.reset(seed=3)[0], expected)
-        assert np.array_equal(told.reset(seed=3)[0], expected)
+        assert np.array_equal(ours.reset(seed=3)[0], theirs.reset(seed=3)[0])
 
 
 class Informed(gymnasium.Wrapper):
@@ -189,10 +208,25 @@ def test_callables_are_tried_each():
         env.reset()
 
 
-def test_one_env_that_is_made_already_is_tried_itself():
-    env = Scored()
-    with closing(PoolEnv(lambda: env, 1, num_workers=0, info_keys=["score"])) as pool:
-        assert pool.rollout(4)["next", "score"].tolist() == [[0.5, 1.0, 1.5, 2.0]]
+def test_statistics_are_known_where_no_episode_ends(kind, monkeypatch):
+    monkeypatch.setattr(trial, "MOST_STEPS", 3)
+    keys = ["episode/r", "episode/l", "episode/t"]
+    told = adapt(RecordEpisodeStatistics(kind()), keys).entries[-3:]
+    assert [entry.name for entry in told] == keys
+    assert [entry.dtype for entry in told] == ["float64", "int64", "float64"]
+
+
+def test_rewards_of_other_shapes_make_other_statistics():
+    class Arrays(Scored):
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return observation, np.array([reward]), *rest
+
+    def make():
+        return RecordEpisodeStatistics(Arrays())
+
+    with closing(PoolEnv(make, 1, num_workers=0, info_keys=["episode/r"])) as env:
+        assert env.rollout(60)["next", "episode", "r"].flatten().tolist() == [0.0] * 49 + [50.0]
 
 
 # ---- what else is not asked of an env that it need not have
@@ -217,6 +251,17 @@ def test_resets_are_given_what_there_is(num_workers):
                 env.reset(options={"a": 1})
 
 
+class Demanding(Scored):
+    def reset(self, seed, options):
+        assert seed is options is None
+        return super().reset()
+
+
+def test_resets_are_given_all_that_they_take():
+    with closing(PoolEnv(Demanding, 2, num_workers=0)) as env:
+        env.reset()
+
+
 class Own(Scored):
     def get_state(self):
         return self.count
@@ -230,6 +275,31 @@ class Forwards(gymnasium.Wrapper):
         if name.startswith("_"):
             raise AttributeError(name)
         return self.env.get_wrapper_attr(name)
+
+
+def test_an_env_may_pass_on_its_simulators_state():
+    class Simulated(Scored):
+        def __init__(self):
+            super().__init__()
+            self.simulator, self.lock = Own(), threading.Lock()
+
+        def __getattr__(self, name):
+            if name not in ("get_state", "set_state"):
+                raise AttributeError(name)
+            return getattr(self.simulator, name)
+
+        def reset(self, **arguments):
+            return self.simulator.reset(**arguments)
+
+        def step(self, action):
+            return self.simulator.step(action)
+
+    with closing(PoolEnv(Simulated, 1, num_workers=0)) as env:
+        env.rollout(3)
+        state = env.get_state()
+        env.rollout(5)
+        env.set_state(state)
+        assert env.get_attr("simulator")[0].count == 3
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, Forwards])

@@ -233,8 +233,9 @@ def test_a_pool_that_does_not_run_is_used_on_both_sides_of_a_fork(num_workers, h
             pool.close()
         finally:
             os._exit(code)
+    for _ in range(50):  # while the child uses its own
+        assert pool.rollout(5).shape == (4, 5)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert pool.rollout(5).shape == (4, 5)
     pool.close()
 
 

@@ -18,7 +18,6 @@ from torchrl_pool.env.errors import EnvFailure, env_failure, joined
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins import registry
-from torchrl_pool.workers.entries import required
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
@@ -35,8 +34,7 @@ class ArrayPool:
         task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
 
     Keyword Args:
-        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python. What ends
-            with ``?`` is left out where envs of Python are not known to have it.
+        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: ``"rgb_array"`` or ``None``.
         obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
@@ -123,7 +121,7 @@ class ArrayPool:
         self.reward = [spec.role for spec in outputs].index("reward")
         self.exact_reward = names.index(_EXACT_REWARD) if _EXACT_REWARD in names else self.reward
         self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
-        shown = dict.fromkeys([*required(info_keys), *env._source.info_keys])
+        shown = dict.fromkeys([*info_keys, *env._source.info_keys])
         self.infos = {name: names.index(name) for name in shown}
         self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
         self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
@@ -156,10 +154,12 @@ class ArrayPool:
                 with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
                     observation = env.observation_space
             return observation, space_of(self._actions)
-        if self.env._source.specs:  # TorchRL's, or what it wraps
-            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces")
         names = ("observation_space", "action_space")
-        observation, action = (self.env.get_attr(name, 0)[0] for name in names)
+        try:
+            with _attribute_errors():
+                observation, action = (self.env.get_attr(name, 0)[0] for name in names)
+        except AttributeError as error:
+            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces: {error}") from None
         return observation, action
 
     # ---- calls -----------------------------------------------------------------------------------------
@@ -312,6 +312,16 @@ class ArrayPool:
             return [False] * len(indices)
         name = [kind.__module__, kind.__qualname__]
         return self.env._ask_each("is_wrapped", list(indices), lambda share: name)
+
+    def watched(self) -> Mask:
+        """Whether something around each env tells of its episodes; a task's envs have nothing around them."""
+        if not is_python(self.env.task):
+            return np.zeros(self.num_envs, np.bool_)
+        return np.array(self.env._ask_each("is_watched", list(range(self.num_envs)), lambda share: []))
+
+    def episodes(self, indices: Sequence[int]) -> list[Any]:
+        """What was told of each env's last episode, once; ``None``: nothing."""
+        return self.env._ask_each("take_episodes", list(indices), lambda share: [])
 
     # ---- memory ----------------------------------------------------------------------------------------
 

@@ -34,7 +34,6 @@ from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import register
 from torchrl_pool.plugins.names import task_ids
-from torchrl_pool.workers.entries import required
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
@@ -85,8 +84,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
             task's own.
         info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
-            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there
-            one more env is made, for part of an episode, and closed), and for every task ``step_count``
+            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there a
+            copy of the first env takes some steps as it is made), and for every task ``step_count``
             (int64 ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
             ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
             env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is that before it is rounded.
@@ -232,7 +231,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.num_threads = source.num_threads
         self._configs = source.configs
         self._layout = _core.LayoutOptions(
-            info_keys=list(dict.fromkeys([*required(info_keys), *source.info_keys])),
+            info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
             one_hot=source.one_hot,
             float_dtype=_FLOAT_DTYPES[obs_dtype],
             from_pixels=from_pixels,

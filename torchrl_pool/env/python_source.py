@@ -18,7 +18,6 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
 from torchrl_pool.env.specs import Groups
-from torchrl_pool.workers.entries import required
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
@@ -96,9 +95,7 @@ class PythonSource:
         self.specs: Mapping[str, TensorSpec] = {}
         self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
-        there = {entry.name for entry in description.entries}
-        wished = [key.removesuffix("?") for key in info_keys if key not in required(info_keys)]
-        self.info_keys = [key for key in wished if key in there] + [LOST.name] * self.workers.respawns
+        self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
         self.one_hot = one_hot and description.specs is None
         if description.specs is not None:

@@ -76,8 +76,9 @@ def check_effects(config: Any, options: argparse.Namespace) -> None:
         of, needed = one.metadata.get("family", family), one.metadata.get("needs")
         if of != family:
             raise ValueError(f"{flag(one.name)}: expected {FAMILIES[of]} as --task, got {config.task!r}")
-        if needed and getattr(config, needed) == defaults[needed]:
-            raise ValueError(f"{flag(one.name)}: expected {flag(needed)} with it")
+        if needed and getattr(config, needed) == (off := defaults[needed]):
+            other = "" if off is False else f" other than {off}"
+            raise ValueError(f"{flag(one.name)}: expected {flag(needed)}{other} with it")
 
 
 def compute_as_begun(options: argparse.Namespace, state: Mapping[str, Any]) -> None:
@@ -273,7 +274,9 @@ class Program:
         if options.resume:
             state = load_checkpoint(options.resume)
             saved = state["config"]
-            if saved.keys() != {one.name for one in fields(self.config)}:
+            # What is not there may have come later, unless it is what a training is kept by.
+            known = {one.name: one.metadata.get("kept", False) for one in fields(self.config)}
+            if not saved.keys() <= known.keys() or any(known[name] for name in known.keys() - saved.keys()):
                 raise ValueError(f"--resume: expected a checkpoint of {self.name}, got {options.resume}")
             compute_as_begun(options, state)
             return self.config(**saved).resumed_with(given)

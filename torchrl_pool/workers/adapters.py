@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torchrl_pool.workers.entries import Entry
@@ -36,6 +36,9 @@ class Adapter(Protocol):
     def has_own_state(self) -> bool:
         """Whether the env has ``get_state()`` and ``set_state(state)``."""
 
+    episode: Any
+    """What a wrapper has told of the last episode; None: nothing yet, or it has been read."""
+
     def state(self) -> tuple[Any, Any]:
         """The env, and what is carried from its last step to the next one."""
 
@@ -65,20 +68,14 @@ class Adapter(Protocol):
         """
 
 
-def adapt(
-    env: Any,
-    info_keys: Sequence[str] = (),
-    make: Callable[[], Any] | None = None,
-    told: Sequence[Entry] | None = None,
-) -> Adapter:
+def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None = None) -> Adapter:
     """The adapter that speaks this env's language.
 
     Args:
         env: an env of Gymnasium, an env of TorchRL without batch dimensions, or a parallel env of PettingZoo.
         info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
-        make: makes another env like it, which is tried where a Gymnasium env tells things in its steps only;
-            None: this one is tried.
-        told: the entries of rewards and infos of another env of Gymnasium like it; None: not known.
+        told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
+            know them.
 
     Raises:
         TypeError: the env is none of these, has a batch, or has spaces that tensors cannot hold.
@@ -89,7 +86,7 @@ def adapt(
         from torchrl_pool.workers.gymnasium_adapter import GymnasiumAdapter
         from torchrl_pool.workers.trial import told_in_steps
 
-        return GymnasiumAdapter(env, told_in_steps(env, info_keys, make) if told is None else told)
+        return GymnasiumAdapter(env, told_in_steps(env, info_keys) if told is None else told)
     if is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 

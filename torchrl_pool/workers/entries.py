@@ -52,8 +52,3 @@ def joined(keys: Sequence[str]) -> str:
         if "/" in key:
             raise ValueError(f"key {key!r}: '/' separates nested levels and cannot be part of a key")
     return "/".join(keys)
-
-
-def required(info_keys: Sequence[str]) -> list[str]:
-    """Infos that there must be: those whose name does not end with ``?``."""
-    return [name for name in info_keys if not name.endswith("?")]

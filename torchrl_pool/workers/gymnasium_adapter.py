@@ -31,6 +31,7 @@ class GymnasiumAdapter:
     """
 
     specs = None
+    episode: Any = None
 
     def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry]) -> None:
         self.env = env
@@ -44,11 +45,13 @@ class GymnasiumAdapter:
             *told,
         ]
         self._read = _reader(observations, infos)
+        # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less.
+        self._takes_all = _takes(env, "reset", seed=None, options=None)
         self._find_step()
 
     @property
     def has_own_state(self) -> bool:
-        return _takes(self.env, "get_state", 0) and _takes(self.env, "set_state", 1)
+        return _has_own(self.env, "get_state") and _has_own(self.env, "set_state", None)
 
     def state(self) -> tuple[Any, Any]:
         random = getattr(self.env.unwrapped, "_np_random", None)
@@ -77,12 +80,16 @@ class GymnasiumAdapter:
         if not self._short.holds(self.env):
             self._find_step()
         given = {"seed": seed, "options": options}
-        observation, info = self.env.reset(**{key: one for key, one in given.items() if one is not None})
+        if not self._takes_all:
+            given = {name: value for name, value in given.items() if value is not None}
+        observation, info = self.env.reset(**given)
         return (observation,) if self._read is None else self._read(observation, info)
 
     def step(self, actions: Sequence[Any]) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))
         observation, reward, terminated, truncated, info = self._short.step(action)
+        if info and "episode" in info:
+            self.episode = info["episode"]
         outputs = (observation,) if self._read is None else self._read(observation, info)
         return outputs, reward, terminated, truncated
 
@@ -93,12 +100,16 @@ class GymnasiumAdapter:
         self.plain_step = (self._short.within, self._short.limit) if is_plain else None
 
 
-def _takes(env: Any, name: str, count: int) -> bool:
-    """Whether it has a method of this name, of its own, that so many arguments are enough for."""
-    if inspect.getattr_static(env, name, None) is None:
-        return False  # though it may forward one, which knows nothing of what wraps it
+def _has_own(env: Any, name: str, *arguments: Any) -> bool:
+    """Whether it has such a method: not that of what it wraps, which knows nothing of its wrappers."""
+    is_forwarded = isinstance(env, gymnasium.Wrapper) and inspect.getattr_static(env, name, None) is None
+    return not is_forwarded and _takes(env, name, *arguments)
+
+
+def _takes(env: Any, name: str, *arguments: Any, **named: Any) -> bool:
+    """Whether it has a method of this name that these arguments are enough for."""
     try:
-        inspect.signature(getattr(env, name)).bind(*range(count))
+        inspect.signature(getattr(env, name)).bind(*arguments, **named)
     except (AttributeError, TypeError):
         return False
     except ValueError:  # some of those that C code defines have no signature

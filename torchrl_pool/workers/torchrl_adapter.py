@@ -28,6 +28,7 @@ class TorchRLAdapter:
     """
 
     plain_step = None
+    episode = None
 
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):

@@ -2,57 +2,61 @@
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 
-from torchrl_pool.workers.entries import Entry, required
+from torchrl_pool.workers.entries import Entry
 
 Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
-STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
-"""Infos of an episode's end, with their dtypes, that are known without a trial where a wrapper gives them."""
 _WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
+_STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}  # what they tell
 
 
-def told_in_steps(
-    env: gymnasium.Env[Any, Any], info_keys: Sequence[str], make: Callable[[], Any] | None = None
-) -> list[Entry]:
+def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> list[Entry]:
     """The entries of an env's reward and of these infos.
 
-    Where it takes a reset and steps to know them, these are another env's, which is then closed: they would
-    leave their traces in this one, such as in the running statistics of a wrapper.
+    Where it takes a reset and steps to know them, these are a copy's: they would leave their traces, such as
+    in the running statistics of a wrapper. An env that cannot be copied is tried itself.
 
     Args:
         env: the env.
-        info_keys: names of infos; ``/`` separates nested levels. What is not
-            :func:`~torchrl_pool.workers.entries.required` is left out where it takes a trial to know it.
-        make: makes another env like it; None: it is tried itself.
+        info_keys: names of infos; ``/`` separates nested levels.
 
     Raises:
         ValueError: no info dict from the beginning of an episode held one of the keys, or it held None there.
         TypeError: an info is a dict.
     """
-    has_numbers, known = _has_vector_reward(env), _statistics(env)
-    unknown = [name for name in required(info_keys) if name not in known]
-    reward, infos = _reward(()), dict(known)
-    if has_numbers or unknown:
-        tried = env if make is None else make()
-        try:
-            reward, *found = _entries(tried, unknown, has_numbers)
-        finally:
-            if tried is not env:
-                with contextlib.suppress(Exception):
-                    tried.close()
-        infos.update((entry.name, entry) for entry in found)
-    names = dict.fromkeys(name.removesuffix("?") for name in info_keys)
-    return [reward, *(infos[name] for name in names if name in infos)]
+    has_numbers = _has_vector_reward(env)
+    if not has_numbers and not info_keys:
+        return [_reward(())]
+    return list(_entries(_copy_of(env), info_keys, has_numbers))
+
+
+def is_watched(env: Any) -> bool:
+    """Whether one of the wrappers around it tells of its episodes, in ``info["episode"]``."""
+    while isinstance(env, gymnasium.Wrapper):
+        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(env).__mro__)
+        if is_watcher and getattr(env, "_stats_key", "episode") == "episode":
+            return True
+        env = env.env
+    return False
+
+
+def _copy_of(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    if env.render_mode == "human":
+        return env  # a copy would open a window of its own
+    try:
+        return copy.deepcopy(env)
+    except Exception:  # of whatever kind: it holds files, sockets, what libraries do not copy
+        return env
 
 
 def look_up(info: Any, keys: Sequence[str]) -> Any:
@@ -62,15 +66,6 @@ def look_up(info: Any, keys: Sequence[str]) -> Any:
             return None
         info = info[key]
     return info
-
-
-def _statistics(env: Any) -> dict[str, Entry]:
-    while isinstance(env, gymnasium.Wrapper):
-        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(env).__mro__)
-        if is_watcher and getattr(env, "_stats_key", "episode") == "episode":
-            return {name: Entry(name, "info", dtype, ()) for name, dtype in STATISTICS.items()}
-        env = env.env
-    return {}
 
 
 def _has_vector_reward(env: gymnasium.Env[Any, Any]) -> bool:
@@ -108,6 +103,9 @@ def _entries(env: gymnasium.Env[Any, Any], names: Sequence[str], has_numbers: bo
         if not missing() or terminated or truncated or time.monotonic() - start > MOST_SECONDS:
             break
     yield _reward(np.shape(reward))  # a wrapper may have made one number of several
+    if is_watched(env):  # by whom the episode's end has not been seen
+        late = [name for name in missing() if name in _STATISTICS]
+        found.update((name, np.zeros((), _STATISTICS[name])) for name in late)
     if missing():
         there = ", ".join(map(repr, sorted(_paths(seen)))) or "nothing"
         raise ValueError(

@@ -164,7 +164,7 @@ class Worker:
                 raise ValueError(
                     f"expected a new env from each call of what makes them, got the one that is env {other}"
                 )
-            adapter = adapt(made, self._info_keys, factory, self._told.get(id(factory)))
+            adapter = adapt(made, self._info_keys, self._told.get(id(factory)))
             self._told.setdefault(id(factory), _told(adapter.entries))
             self._adapters[env] = adapter
             self._env_of[id(made)] = env
@@ -265,12 +265,28 @@ class Worker:
         return self._for_each(envs, lambda i, env: _set_attribute(env, name, values[i]))
 
     def is_wrapped(self, envs: Sequence[int], module: str, name: str) -> list[bool]:
-        """Whether one of the layers of each of these envs is of this class, which need not be imported."""
+        """Whether one of each env's wrappers is of this class, which need not be imported here."""
 
         def is_one(layer: Any) -> bool:
-            return any((kind.__module__, kind.__qualname__) == (module, name) for kind in type(layer).__mro__)
+            kinds = type(layer).__mro__ if is_from("gymnasium", "Wrapper", layer) else ()
+            return any((kind.__module__, kind.__qualname__) == (module, name) for kind in kinds)
 
         return self._for_each(envs, lambda i, env: any(map(is_one, _layers(env))))
+
+    def is_watched(self, envs: Sequence[int]) -> list[bool]:
+        """Whether wrappers of Gymnasium envs tell of their episodes."""
+        from torchrl_pool.workers.trial import is_watched
+
+        return self._for_each(envs, lambda i, env: is_watched(env))
+
+    def take_episodes(self, envs: Sequence[int]) -> list[Any]:
+        """What was told of each env's last episode, once; None: nothing."""
+        episodes = []
+        for env in envs:
+            adapter = self._made(env)
+            episodes.append(adapter.episode)
+            adapter.episode = None
+        return episodes
 
     def render(self, envs: Sequence[int]) -> list[Any]:
         """Their pictures, uint8 ``[height, width, 3]``."""

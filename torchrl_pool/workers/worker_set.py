@@ -90,6 +90,7 @@ class WorkerSet:
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
+        self._process = os.getpid()
         if self.has_local:
             self._local = Worker(self._factories, self._info_keys, is_local=True)
         if self._num_processes > 0:
@@ -173,8 +174,8 @@ class WorkerSet:
 
     def open(self) -> None:
         """Starts what has not yet been started; then an executor may have the envs made."""
-        if any(worker.channel.closed for worker in self._workers):
-            self._end()  # they are another process's, from which this one was forked
+        if self._process != os.getpid():
+            self._end()  # what there is belongs to another process, from which this one was forked
         if self._memory < 0:
             self._begin()
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
