@@ -76,23 +76,50 @@ def kind():
     return Mine
 
 
-def test_a_copy_is_tried(kind):
-    env = kind()
-    assert adapt(env, ["score"]).entries[-1] == SCORE
-    assert not hasattr(env, "count")
+class Remembers(gymnasium.Wrapper):
+    """What it does, and the env within, once more."""
+
+    def __init__(self, env, more=None):
+        super().__init__(env)
+        self.actions, self.again, self.more = [], env.unwrapped, more
+
+    def step(self, action):
+        self.actions.append(action)
+        assert self.again is self.unwrapped
+        self.last = action
+        return self.env.step(action)
 
 
-@pytest.mark.parametrize("attributes", [{"lock": threading.Lock()}, {"render_mode": "human"}])
-def test_what_has_no_copy_is_tried_itself(kind, attributes):
-    env = kind()
-    vars(env).update(attributes)
+def test_wrappers_forget_a_trial(kind):
+    within = Remembers(kind(4))
+    env = Remembers(within, threading.Lock())  # of which there is no copy
+    env.own_step = within.step
     assert adapt(env, ["score"]).entries[-1] == SCORE
-    assert env.count == 1
+    assert (within.actions, env.unwrapped.count) == ([], 5)
+    assert not hasattr(within, "last")
+    assert len(env.actions) == 5
+    assert within.again is env.again is env.unwrapped
+    assert env.own_step.__self__ is within
+
+
+def test_simulators_are_not_copied(kind):
+    """Whose copies would end what both use."""
+
+    class Client:
+        ended = 0
+
+        def __del__(self):
+            Client.ended += 1
+
+    env = Remembers(kind(4))
+    env.unwrapped.client = env.client = Client()
+    adapt(env, ["score"])
+    assert Client.ended == 0
+    assert env.client is env.unwrapped.client
 
 
 def test_nobody_is_tried_for_nothing(kind):
     env = kind(40)
-    env.lock = threading.Lock()
     roles = [entry.role for entry in adapt(env).entries]
     assert roles == ["action", "observation", "reward"]
     told = [Entry("reward", "reward", "float32", (1,)), SCORE]
@@ -101,19 +128,19 @@ def test_nobody_is_tried_for_nothing(kind):
 
 
 def test_of_envs_that_a_callable_makes_one_is_tried(kind):
-    copies = []
+    tried = []
 
-    class Copied(kind):
-        def __deepcopy__(self, memo):
-            copies.append(self)
-            return Scored()
+    class Counted(kind):
+        def step(self, action):
+            tried.append(self)
+            return super().step(action)
 
-    other = partial(Copied)
-    for make, count in ((Copied, 1), ([Copied, other, Copied, other], 2)):
-        copies.clear()
+    other = partial(Counted)
+    for make, count in ((Counted, 1), ([Counted, other, Counted, other], 2)):
+        tried.clear()
         with closing(PoolEnv(make, 4, num_workers=0, info_keys=["score"])) as env:
-            env.rollout(3)
-        assert len(copies) == count
+            env.reset()
+        assert len(tried) == count
 
 
 @pytest.mark.parametrize("late", [3, 48, 49])
@@ -126,7 +153,6 @@ def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
     monkeypatch.setattr(trial, "MOST_STEPS", most)
     monkeypatch.setattr(trial, "MOST_SECONDS", seconds)
     env = kind(40)
-    env.lock = threading.Lock()  # so that it is tried itself
     with pytest.raises(ValueError, match="'score': neither reset nor step returned it"):
         adapt(env, ["score"])
     assert env.count <= 3
@@ -134,7 +160,6 @@ def test_infos_are_not_waited_for_without_end(kind, monkeypatch, most, seconds):
 
 def test_infos_of_an_episode_that_is_over_are_not_there(kind):
     env = kind(50)
-    env.lock = threading.Lock()
     with pytest.raises(ValueError, match="there is nothing"):
         adapt(env, ["score"])
     assert env.count == 50

@@ -84,8 +84,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
             task's own.
         info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
-            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there a
-            copy of the first env takes some steps as it is made), and for every task ``step_count``
+            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there
+            the first env takes a step as it is made, or more), and for every task ``step_count``
             (int64 ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
             ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
             env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is that before it is rounded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +24,8 @@ _STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float
 def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> list[Entry]:
     """The entries of an env's reward and of these infos.
 
-    Where it takes a reset and steps to know them, these are a copy's: they would leave their traces, such as
-    in the running statistics of a wrapper. An env that cannot be copied is tried itself.
+    Where it takes a reset and steps to know them, wrappers have forgotten these afterwards, which would leave
+    their traces, such as in running statistics.
 
     Args:
         env: the env.
@@ -37,7 +38,8 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
     has_numbers = _has_vector_reward(env)
     if not has_numbers and not info_keys:
         return [_reward(())]
-    return list(_entries(_copy_of(env), info_keys, has_numbers))
+    with _wrappers_forget(env):
+        return list(_entries(env, info_keys, has_numbers))
 
 
 def is_watched(env: Any) -> bool:
@@ -50,13 +52,27 @@ def is_watched(env: Any) -> bool:
     return False
 
 
-def _copy_of(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
-    if env.render_mode == "human":
-        return env  # a copy would open a window of its own
+@contextlib.contextmanager
+def _wrappers_forget(env: Any) -> Iterator[None]:
+    """Lets wrappers know meanwhile what they have copies of, such as statistics; others have what they have.
+
+    What lies within them is never copied: simulators may be large, or not theirs alone.
+    """
+    layers = [env]
+    while isinstance(layers[-1], gymnasium.Wrapper):
+        layers.append(layers[-1].env)
+    *wrappers, innermost = layers
+    kept = {id(one): one for one in (*layers, *getattr(innermost, "__dict__", {}).values())}
+    known = [(vars(wrapper), dict(vars(wrapper))) for wrapper in wrappers]
+    for attributes, own in known:
+        with contextlib.suppress(Exception):  # of whatever kind: files, say, have no copies
+            attributes.update(copy.deepcopy(own, dict(kept)))
     try:
-        return copy.deepcopy(env)
-    except Exception:  # of whatever kind: it holds files, sockets, what libraries do not copy
-        return env
+        yield
+    finally:
+        for attributes, own in known:
+            attributes.clear()
+            attributes.update(own)
 
 
 def look_up(info: Any, keys: Sequence[str]) -> Any:
