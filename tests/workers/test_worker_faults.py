@@ -478,7 +478,7 @@ def test_infos_that_change_their_kind(make_pool, value, report):
     pool = PoolEnv(Scored, 1, num_workers=0, info_keys=["score"])
     if report is None:
         assert (
-            pool.rollout(4, break_when_any_done=False)["next", "score"] == torch.tensor([1, 1, 0, 0])
+            pool.rollout(4, break_when_any_done=False)["next", "score"] == torch.tensor([1, 0, 0, 0])
         ).all()
     else:
         with pytest.raises(EnvFailure, match=report):
