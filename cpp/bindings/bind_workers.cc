@@ -274,8 +274,8 @@ class Port {
       return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
     }
     const Items env_and_limit(plain, 2, "parts of a plain step");
-    const auto returned = py::reinterpret_steal<py::object>(PyObject_CallMethodOneArg(
-        env_and_limit[0].ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
+    const auto returned = py::reinterpret_steal<py::object>(
+        PyObject_CallMethodOneArg(env_and_limit[0].ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
     if (!returned) throw py::error_already_set();
     const Items results(returned, 5, "results of a step");
     KeepEpisode(adapter, results[4]);
