@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.layers import is_from
 
 
 class Adapter(Protocol):
@@ -108,9 +108,3 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         "expected a gymnasium.Env, a torchrl.envs.EnvBase or a pettingzoo.ParallelEnv, "
         f"got {type(env).__module__}.{type(env).__qualname__}{many}"
     )
-
-
-def is_from(module: str, name: str, env: Any) -> bool:
-    """Whether it is an instance of a class of a library that may not even be loaded."""
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(env, getattr(loaded, name))

@@ -52,3 +52,22 @@ def joined(keys: Sequence[str]) -> str:
         if "/" in key:
             raise ValueError(f"key {key!r}: '/' separates nested levels and cannot be part of a key")
     return "/".join(keys)
+
+
+def mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:
+    """Why an env with these entries cannot be in one pool with env 0; empty where it can."""
+    if len(entries) != len(expected):
+        return f"env 0 has {_names(expected)}, this one has {_names(entries)}"
+    for ours, theirs in zip(entries, expected, strict=True):
+        if _kind(ours) != _kind(theirs):
+            return f"env 0 has {_kind(theirs)}, this one has {_kind(ours)}"
+    return ""
+
+
+def _names(entries: Sequence[Entry]) -> str:
+    return ", ".join(repr(entry.name) for entry in entries)
+
+
+def _kind(entry: Entry) -> str:
+    choices = f" of {list(entry.categories)} choices" if entry.categories else ""
+    return f"the {entry.role} {entry.name!r}, {entry.dtype} {list(entry.shape)}{choices}"

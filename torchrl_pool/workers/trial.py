@@ -12,13 +12,14 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.layers import is_watched, wrappers
 
 Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
-_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
-_STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}  # what they tell
+# What those tell who watch an env's episodes.
+_STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
 
 
 def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> list[Entry]:
@@ -42,28 +43,15 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
         return list(_entries(env, info_keys, has_numbers))
 
 
-def is_watched(env: Any) -> bool:
-    """Whether one of the wrappers around it tells of its episodes, in ``info["episode"]``."""
-    while isinstance(env, gymnasium.Wrapper):
-        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(env).__mro__)
-        if is_watcher and getattr(env, "_stats_key", "episode") == "episode":
-            return True
-        env = env.env
-    return False
-
-
 @contextlib.contextmanager
 def _wrappers_forget(env: Any) -> Iterator[None]:
     """Lets wrappers know meanwhile what they have copies of, such as statistics; others have what they have.
 
     What lies within them is never copied: simulators may be large, or not theirs alone.
     """
-    layers = [env]
-    while isinstance(layers[-1], gymnasium.Wrapper):
-        layers.append(layers[-1].env)
-    *wrappers, innermost = layers
-    kept = {id(one): one for one in (*layers, *getattr(innermost, "__dict__", {}).values())}
-    known = [(vars(wrapper), dict(vars(wrapper))) for wrapper in wrappers]
+    layers = [env, *(wrapper.env for wrapper in wrappers(env))]
+    kept = {id(one): one for one in (*layers, *getattr(layers[-1], "__dict__", {}).values())}
+    known = [(vars(wrapper), dict(vars(wrapper))) for wrapper in wrappers(env)]
     for attributes, own in known:
         with contextlib.suppress(Exception):  # of whatever kind: files, say, have no copies
             attributes.update(copy.deepcopy(own, dict(kept)))

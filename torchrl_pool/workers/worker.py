@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import multiprocessing
 import os
 import pickle
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,11 +15,19 @@ from typing import Any
 import numpy as np
 
 from torchrl_pool import _core
-from torchrl_pool.workers.adapters import Adapter, adapt, is_from
-from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.adapters import Adapter, adapt
+from torchrl_pool.workers.entries import Entry, mismatch
+from torchrl_pool.workers.layers import (
+    attribute,
+    called,
+    group_map,
+    is_watched,
+    is_wrapped,
+    kind_of_env,
+    picture,
+    set_attribute,
+)
 from torchrl_pool.workers.whole_state import whole_state
-
-_MISSING = object()
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
 
@@ -110,7 +117,7 @@ class Worker:
         adapter = self._made(env)
         spec = getattr(adapter.env, "spec", None)
         name = getattr(spec, "id", None) or type(adapter.env).__name__
-        return Description(name, tuple(adapter.entries), adapter.specs, _group_map(adapter.env))
+        return Description(name, tuple(adapter.entries), adapter.specs, group_map(adapter.env))
 
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.
@@ -126,7 +133,7 @@ class Worker:
         except self._failures:
             return None
         is_same = description.entries == first.entries
-        return None if is_same or _mismatch(description.entries, first.entries) else description
+        return None if is_same or mismatch(description.entries, first.entries) else description
 
     def attach(self, attachment: Attachment, arena: _core.Arena) -> None:
         """Joins a pool."""
@@ -173,8 +180,8 @@ class Worker:
 
     def _check(self, adapter: Adapter) -> None:
         """It has the entries that the pool's first env has, but for their bounds."""
-        if mismatch := _mismatch(adapter.entries, self._entries):
-            raise ValueError(f"the envs of a pool have the same entries; {mismatch}")
+        if reason := mismatch(adapter.entries, self._entries):
+            raise ValueError(f"the envs of a pool have the same entries; {reason}")
 
     # ---- what the executor asks for --------------------------------------------------------------------
 
@@ -254,29 +261,22 @@ class Worker:
         self, envs: Sequence[int], name: str, arguments: Sequence[Any], named: dict[str, Any]
     ) -> list[Any]:
         """Calls a method of these envs; an attribute that cannot be called is given as it is."""
-        return self._for_each(envs, lambda i, env: _called(_attribute(env, name), arguments, named))
+        return self._for_each(envs, lambda i, env: called(attribute(env, name), arguments, named))
 
     def get_attr(self, envs: Sequence[int], name: str) -> list[Any]:
         """An attribute of these envs, of the outermost wrapper that has it."""
-        return self._for_each(envs, lambda i, env: _attribute(env, name))
+        return self._for_each(envs, lambda i, env: attribute(env, name))
 
     def set_attr(self, envs: Sequence[int], name: str, values: Sequence[Any]) -> list[Any]:
         """Sets an attribute of these envs, where it is; or of the outermost wrapper."""
-        return self._for_each(envs, lambda i, env: _set_attribute(env, name, values[i]))
+        return self._for_each(envs, lambda i, env: set_attribute(env, name, values[i]))
 
     def is_wrapped(self, envs: Sequence[int], module: str, name: str) -> list[bool]:
-        """Whether one of each env's wrappers is of this class, which need not be imported here."""
-
-        def is_one(layer: Any) -> bool:
-            kinds = type(layer).__mro__ if is_from("gymnasium", "Wrapper", layer) else ()
-            return any((kind.__module__, kind.__qualname__) == (module, name) for kind in kinds)
-
-        return self._for_each(envs, lambda i, env: any(map(is_one, _layers(env))))
+        """Whether one of each env's wrappers is of this class."""
+        return self._for_each(envs, lambda i, env: is_wrapped(env, module, name))
 
     def is_watched(self, envs: Sequence[int]) -> list[bool]:
-        """Whether wrappers of Gymnasium envs tell of their episodes."""
-        from torchrl_pool.workers.trial import is_watched
-
+        """Whether wrappers of these envs tell of their episodes."""
         return self._for_each(envs, lambda i, env: is_watched(env))
 
     def take_episodes(self, envs: Sequence[int]) -> list[Any]:
@@ -290,7 +290,7 @@ class Worker:
 
     def render(self, envs: Sequence[int]) -> list[Any]:
         """Their pictures, uint8 ``[height, width, 3]``."""
-        return self._for_each(envs, lambda i, env: _picture(env))
+        return self._for_each(envs, lambda i, env: picture(env))
 
     def set_reset_options(self, envs: Sequence[int], options: Sequence[Any]) -> None:
         """For the reset of each of them that follows."""
@@ -317,7 +317,7 @@ class Worker:
             own, carried = value
             adapter.env.set_state(own)
             value = adapter.env, carried
-        elif (theirs := _kind_of_env(value[0])) != (ours := _kind_of_env(adapter.env)):
+        elif (theirs := kind_of_env(value[0])) != (ours := kind_of_env(adapter.env)):
             raise RequestFailure(env, f"this state is of {theirs}, and this env is {ours}")
         adapter.restore(value)
         self._unset.discard(env)
@@ -427,75 +427,6 @@ def _dumps(value: Any) -> bytes:
         return result
 
 
-def _attribute(env: Any, name: str) -> Any:
-    get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
-    return getattr(env, name) if get is None else get(name)
-
-
-def _called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    return value(*arguments, **named) if callable(value) or arguments or named else value
-
-
-def _set_attribute(env: Any, name: str, value: Any) -> None:
-    put = getattr(env, "set_wrapper_attr", None)
-    if put is None:
-        setattr(_owner(env, name), name, value)
-    else:
-        put(name, value)
-
-
-def _owner(env: Any, name: str) -> Any:
-    """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
-    for layer in _layers(env):
-        if name in _parts(layer) or inspect.getattr_static(layer, name, _MISSING) is not _MISSING:
-            return layer
-    return env
-
-
-def _layers(env: Any) -> Iterator[Any]:
-    """An env of whatever library and what it wraps, from the outermost to what wraps nothing."""
-    seen = set()
-    while id(env) not in seen:
-        yield env
-        seen.add(id(env))
-        parts = _parts(env)
-        env = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), env)
-
-
-def _parts(env: Any) -> dict[str, Any]:
-    own = getattr(env, "__dict__", {})
-    return {**own, **own.get("_modules", {})}
-
-
-def _kind_of_env(env: Any) -> str:
-    names = [type(env).__name__]
-    while is_from("gymnasium", "Wrapper", env):
-        env = env.env
-        names.append(type(env).__name__)
-    return "(".join(names) + ")" * (len(names) - 1)
-
-
-def _group_map(env: Any) -> dict[str, list[str]] | None:
-    """Which agents are in which group, where an env says so as TorchRL's wrappers do."""
-    try:
-        group_map = env.group_map
-    except Exception:
-        return None
-    if not isinstance(group_map, Mapping):
-        return None
-    return {str(group): [str(agent) for agent in agents] for group, agents in group_map.items()}
-
-
-def _picture(env: Any) -> Any:
-    picture = env.render()
-    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3:
-        raise NotImplementedError(
-            f"expected a picture from render(), got {type(picture).__name__}: make the env with "
-            "render_mode='rgb_array'"
-        )
-    return np.ascontiguousarray(picture)  # MuJoCo's is upside down
-
-
 def _is_of(adapter: Adapter | None, made: Any) -> bool:
     """Whether this env was made from that, which may stand in a wrapper of TorchRL's."""
     return adapter is not None and (adapter.env is made or getattr(adapter.env, "_env", None) is made)
@@ -503,22 +434,3 @@ def _is_of(adapter: Adapter | None, made: Any) -> bool:
 
 def _told(entries: Sequence[Entry]) -> Sequence[Entry]:
     return [entry for entry in entries if entry.role in ("reward", "info")]
-
-
-def _mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:
-    """Why an env with these entries cannot be in one pool with env 0; empty where it can."""
-    if len(entries) != len(expected):
-        return f"env 0 has {_names(expected)}, this one has {_names(entries)}"
-    for ours, theirs in zip(entries, expected, strict=True):
-        if _kind(ours) != _kind(theirs):
-            return f"env 0 has {_kind(theirs)}, this one has {_kind(ours)}"
-    return ""
-
-
-def _names(entries: Sequence[Entry]) -> str:
-    return ", ".join(repr(entry.name) for entry in entries)
-
-
-def _kind(entry: Entry) -> str:
-    choices = f" of {list(entry.categories)} choices" if entry.categories else ""
-    return f"the {entry.role} {entry.name!r}, {entry.dtype} {list(entry.shape)}{choices}"

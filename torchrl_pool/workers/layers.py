@@ -1,0 +1,112 @@
+"""An env of whatever library: what it is wrapped in, its attributes, its picture."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_MISSING = object()
+_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
+
+
+def is_from(module: str, name: str, env: Any) -> bool:
+    """Whether it is an instance of a class of a library that may not even be loaded."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(env, getattr(loaded, name))
+
+
+def wrappers(env: Any) -> Iterator[Any]:
+    """Gymnasium's wrappers around an env, from the outermost to the innermost."""
+    while is_from("gymnasium", "Wrapper", env):
+        yield env
+        env = env.env
+
+
+def is_wrapped(env: Any, module: str, name: str) -> bool:
+    """Whether one of them is of this class, which need not be imported here."""
+    kinds = (kind for wrapper in wrappers(env) for kind in type(wrapper).__mro__)
+    return any((kind.__module__, kind.__qualname__) == (module, name) for kind in kinds)
+
+
+def is_watched(env: Any) -> bool:
+    """Whether one of them tells of the env's episodes, in ``info["episode"]``."""
+    return any(
+        any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
+        and getattr(wrapper, "_stats_key", "episode") == "episode"
+        for wrapper in wrappers(env)
+    )
+
+
+def attribute(env: Any, name: str) -> Any:
+    """Of the outermost wrapper that has it."""
+    get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
+    return getattr(env, name) if get is None else get(name)
+
+
+def called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """What a method gives; an attribute that cannot be called is given as it is."""
+    return value(*arguments, **named) if callable(value) or arguments or named else value
+
+
+def set_attribute(env: Any, name: str, value: Any) -> None:
+    """Where it is; or of the outermost wrapper."""
+    put = getattr(env, "set_wrapper_attr", None)
+    if put is None:
+        setattr(_owner(env, name), name, value)
+    else:
+        put(name, value)
+
+
+def _owner(env: Any, name: str) -> Any:
+    """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
+    for layer in _layers(env):
+        if name in _parts(layer) or inspect.getattr_static(layer, name, _MISSING) is not _MISSING:
+            return layer
+    return env
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """An env of whatever library and what it wraps, from the outermost to what wraps nothing."""
+    seen = set()
+    while id(env) not in seen:
+        yield env
+        seen.add(id(env))
+        parts = _parts(env)
+        env = next((parts[within] for within in ("base_env", "_env", "env") if within in parts), env)
+
+
+def _parts(env: Any) -> dict[str, Any]:
+    own = getattr(env, "__dict__", {})
+    return {**own, **own.get("_modules", {})}
+
+
+def kind_of_env(env: Any) -> str:
+    """The names of its class and of those of its wrappers."""
+    names = [type(env).__name__, *(type(wrapper.env).__name__ for wrapper in wrappers(env))]
+    return "(".join(names) + ")" * (len(names) - 1)
+
+
+def group_map(env: Any) -> dict[str, list[str]] | None:
+    """Which agents are in which group, where an env says so as TorchRL's wrappers do."""
+    try:
+        group_map = env.group_map
+    except Exception:
+        return None
+    if not isinstance(group_map, Mapping):
+        return None
+    return {str(group): [str(agent) for agent in agents] for group, agents in group_map.items()}
+
+
+def picture(env: Any) -> Any:
+    """What it shows now, uint8 ``[height, width, 3]``."""
+    picture = env.render()
+    if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.ndim != 3:
+        raise NotImplementedError(
+            f"expected a picture from render(), got {type(picture).__name__}: make the env with "
+            "render_mode='rgb_array'"
+        )
+    return np.ascontiguousarray(picture)  # MuJoCo's is upside down
