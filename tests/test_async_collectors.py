@@ -4,8 +4,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import gymnasium
 import pytest
 import torch
+from small_envs import fall_right
 from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import AsyncBatchedCollector, AsyncCollector
@@ -65,7 +67,7 @@ def test_single_envs_give_what_the_pool_gives():
 
 def test_single_envs_refuse_what_they_do_not_have():
     pool = cartpole()
-    with pytest.raises(TypeError, match="takes no options, got colour"):
+    with pytest.raises(TypeError, match="takes 'seed' and 'options', got colour"):
         SingleEnv(pool, 1).reset(colour="red")
     for index in (N, -1):
         with pytest.raises(IndexError, match=f"env_index: expected 0 to 3, got {index}"):
@@ -74,6 +76,29 @@ def test_single_envs_refuse_what_they_do_not_have():
         with pytest.raises(TypeError, match="env_index: expected"):
             SingleEnv(pool, index)
     assert SingleEnv(pool, torch.tensor(2)).env_index == 2
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("given", [{"seed": 7}, {"options": {"low": 0.0, "high": 0.01}}], ids=str)
+def test_a_single_env_is_reset_with_what_gymnasium_takes(started, given):
+    pool, others = (cartpole(seed=3) for _ in range(2))
+    expected = gymnasium.make("CartPole-v1")
+    if started:
+        before, _ = pool.reset(), others.reset()
+    given = {"seed": 7, **given}
+    observation, _ = expected.reset(**given)
+    env = SingleEnv(pool, 2)
+    root = env.reset(**given)
+    assert root["observation"].tolist() == observation.tolist()
+    after = env.step(fall_right(root))["next", "observation"]
+    assert after.tolist() == expected.step(1)[0].tolist()
+    if started:  # the others' episodes go on
+        rows = [0, 1, 3]
+        step = fall_right(before)[torch.tensor(rows)]
+        for one in (pool, others):
+            one.async_step_send(step, env_index=rows)
+        got, wanted = (one.async_step_recv(3) for one in (pool, others))
+        assert torch.equal(got["next", "observation"], wanted["next", "observation"])
 
 
 @pytest.mark.parametrize("started", [False, True])

@@ -252,7 +252,17 @@ def test_a_pool_treats_presets_as_serial_env_does(kind):
     ours, theirs = pool_env(), serial_env()
     for env in (ours, theirs):
         env.set_seed(3)
-    episodes = assert_calls_alike(ours, theirs, synchronous(kind), "action")
+    episodes = assert_calls_alike(ours, theirs, synchronous(kind))
+    assert episodes > 3 or kind != "step_and_maybe_reset"
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_fused_env_treats_all_entries_of_a_root_as_transformed_env_does(kind):
+    """Where an episode begins, those that no reset writes are zero: the action, too."""
+    ours, theirs = fused_env(), counting_env(serial_env())
+    for env in (ours, theirs):
+        env.set_seed(3)
+    episodes = assert_calls_alike(ours, theirs, synchronous(kind))
     assert episodes > 3 or kind != "step_and_maybe_reset"
 
 

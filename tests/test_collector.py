@@ -1,7 +1,11 @@
 """PoolCollector yields what Collector yields, in memory that belongs to the consumer."""
 
+import io
+import threading
 from types import SimpleNamespace
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from collecting import (
@@ -19,7 +23,7 @@ from tensordict import TensorDictBase
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
-from torchrl.envs import FiniteTensorDictCheck, TransformedEnv
+from torchrl.envs import FiniteTensorDictCheck, TransformedEnv, VecNormV2
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import PoolCollector, PoolEnv
@@ -38,6 +42,33 @@ def test_yields_what_collector_yields(task, make_policy):
     assert_equal_batches(batches, collect(Collector, task, make_policy))
     assert batches[0]["next", "done"].any()
     assert batches[0]["observation"].is_contiguous()
+
+
+def vecnorm_env(env):
+    return TransformedEnv(env, VecNormV2(["observation"], reduce_batch_dims=True))
+
+
+def through_a_file(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+class UnsavableEnv(gymnasium.Env):
+    """Holds what cannot be pickled."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
 
 
 def new_weights(collector):
@@ -374,10 +405,40 @@ def test_state_dict_and_seed():
     trained, loaded = (dict(c.policy.named_parameters()) for c in (collector, other))
     assert all(torch.equal(trained[name], loaded[name]) for name in trained)
     batch = next(iter(other))
-    assert batch["collector", "traj_ids"].min() > next(iter(collector))["collector", "traj_ids"].min()
+    assert (batch["next", "policy_version"] == 1).all()
     collector.shutdown()
     other.shutdown()
     assert env.is_closed
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, vecnorm_env], ids=["bare", "VecNorm"])
+@pytest.mark.parametrize("through", [lambda state: state, through_a_file], ids=["memory", "file"])
+def test_a_collector_goes_on_from_its_state_dict_bit_for_bit(wrap, through):
+    def make(seed):
+        env = wrap(PoolEnv("CartPole-v1", N, seed=seed))
+        policy = categorical_actor(PoolEnv("CartPole-v1", N))
+        return PoolCollector(env, policy, frames_per_batch=FRAMES, track_policy_version=True)
+
+    first, second = make(0), make(1)
+    next(iter(first))
+    first.update_policy_weights_()
+    second.load_state_dict(through(first.state_dict()))
+    batches = []
+    for collector in (first, second):
+        torch.manual_seed(5)
+        batches.append([next(iter(collector)), next(iter(collector))])
+        collector.shutdown()
+    assert_equal_batches(*batches)
+    assert (batches[0][0]["next", "policy_version"] == 1).all()
+
+
+def test_a_state_dict_without_simulators_says_so():
+    env = PoolEnv(UnsavableEnv, 2, num_workers=0)
+    collector = PoolCollector(env, None, frames_per_batch=4)
+    with pytest.warns(UserWarning, match="holds no simulators"):
+        state = collector.state_dict()
+    assert "pool" not in state
+    collector.shutdown()
 
 
 def test_collects_in_the_background():
@@ -418,8 +479,16 @@ def test_fake_tensordict(options):
     assert_equal_batches([fakes[0]], [fakes[1]])
 
 
-def test_env_is_made_by_a_callable():
-    collector = PoolCollector(
-        lambda: PoolEnv("CartPole-v1", N), None, frames_per_batch=FRAMES, total_frames=FRAMES
-    )
+@pytest.mark.parametrize("listed", [False, True])
+def test_env_is_made_by_a_callable(listed):
+    def make():
+        return PoolEnv("CartPole-v1", N)
+
+    given = [make] if listed else make
+    collector = PoolCollector(given, None, frames_per_batch=FRAMES, total_frames=FRAMES)
     assert [tuple(batch.shape) for batch in collector] == [(N, FRAMES // N)]
+
+
+def test_several_callables_are_refused():
+    with pytest.raises(ValueError, match="create_env_fn: expected one, got 2"):
+        PoolCollector([lambda: PoolEnv("CartPole-v1", N)] * 2, None, frames_per_batch=FRAMES)

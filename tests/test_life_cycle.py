@@ -11,7 +11,7 @@ from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, pendulum, threaded_cartpole
 from torchrl.envs import StepCounter, TransformedEnv
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import MujocoPool, PoolEnv
 
 
 def test_step_before_the_first_reset_is_refused():
@@ -39,6 +39,45 @@ def test_close_and_reopen(make):
     env.rand_step()
     env.close()
     assert env.is_closed
+
+
+@MAKERS
+def test_a_with_block_closes_the_env(make):
+    with make(seed=0) as env:
+        env.rollout(2)
+        assert not env.is_closed
+    assert env.is_closed
+    with pytest.raises(KeyError), make() as env:
+        env.reset()["no such entry"]
+    assert env.is_closed
+
+
+@pytest.mark.parametrize("make", [cartpole, lambda: MujocoPool("ant.xml", 2)], ids=["PoolEnv", "MujocoPool"])
+def test_closing_twice_is_refused_where_one_asks_for_it(make):
+    env = make()
+    env.reset()
+    env.close(raise_if_closed=True)
+    with pytest.raises(RuntimeError, match="is closed already"):
+        env.close(raise_if_closed=True)
+    env.reset()  # reopens it
+    env.close(raise_if_closed=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "num_threads", "num_workers"),
+    [
+        ("CartPole-v1", {"num_threads": 2}, 2, 0),
+        ("gymnasium:CartPole-v1", {"num_workers": 2}, 1, 2),
+        ("gymnasium:CartPole-v1", {"num_workers": 9}, 1, N),
+        ("gymnasium:CartPole-v1", {"num_workers": 0}, 1, 0),
+        ("gymnasium:CartPole-v1", {"num_workers": 1, "caller_steps": True}, 1, 1),
+    ],
+    ids=str,
+)
+def test_a_pool_tells_its_threads_and_its_worker_processes(task, options, num_threads, num_workers):
+    with PoolEnv(task, N, **options) as env:
+        assert (env.num_threads, env.num_workers) == (num_threads, num_workers)
+        env.rollout(2)
 
 
 def test_closing_a_transformed_env_closes_the_pool():

@@ -175,6 +175,50 @@ def test_minibatches_are_whole_sequences():
         assert (rows.diff() == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((25, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 25"),
+        ((3, 8, 4), r"num_rows: expected a multiple of sequence_length \(4\), got 3"),
+        ((0, 8), "num_rows: expected at least 1, got 0"),
+        ((24, 0), "size: expected at least 1, got 0"),
+        ((24, 8, 0), "sequence_length: expected at least 1, got 0"),
+    ],
+)
+def test_minibatches_that_would_lack_rows_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        minibatches(*arguments)
+
+
+def test_sequences_that_would_hold_steps_of_two_envs_are_refused():
+    learner = Learner("gru", length=16)  # T is 40
+    message = r"batch: T: expected a multiple of sequence_length \(16\), got 40"
+    vtrace = VTrace(gamma=0.99, actor_network=learner.actor, value_network=learner.critic)
+    estimate_advantages(learner.gae, learner.batch)
+    for estimate in (
+        lambda: estimate_advantages(learner.gae, learner.batch, sequence_length=16),
+        lambda: estimate_vtrace(vtrace, learner.batch, sequence_length=16),
+        lambda: learner.update.columns(learner.batch),
+    ):
+        with pytest.raises(ValueError, match=message):
+            estimate()
+
+
+def test_a_batch_whose_time_comes_first_is_refused():
+    learner = Learner("gru", length=1)
+    turned = learner.batch.transpose(0, 1)
+    with pytest.raises(ValueError, match=r"batch: expected \[N, T\], time last, got \[40, 6\]"):
+        estimate_advantages(learner.gae, turned)
+
+
+@pytest.mark.parametrize("indices", [torch.arange(0), torch.arange(LENGTH + 1)], ids=len)
+def test_minibatches_without_rows_or_with_parts_of_sequences_are_refused(indices):
+    learner = Learner("gru")
+    columns = learner.update.columns(estimate_advantages(learner.gae, learner.batch))
+    with pytest.raises(ValueError, match=r"indices: expected a positive multiple of sequence_length \(20\)"):
+        learner.update(columns, indices)
+
+
 def test_sequences_are_not_compiled():
     learner = Learner("gru")
     with pytest.raises(ValueError, match="compile: expected False"):

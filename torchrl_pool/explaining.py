@@ -22,11 +22,11 @@ def explain(what: EnvBase | PoolCollector) -> None:
     Transforms are listed in the order in which they run, the modules of a policy in the order of their calls.
 
     Args:
-        what: a collector, or a :class:`~torchrl.envs.TransformedEnv` around a
-            :class:`~torchrl_pool.PoolEnv`, fused or not, or a :class:`~torchrl_pool.MujocoPool`.
+        what: a collector, or a :class:`~torchrl_pool.PoolEnv` or :class:`~torchrl_pool.MujocoPool` with or
+            without a :class:`~torchrl.envs.TransformedEnv` around it, fused or not.
 
     Raises:
-        TypeError: the env is no TransformedEnv around a pool.
+        TypeError: the env is neither a pool nor a TransformedEnv around one.
 
     Examples:
         >>> from torchrl.envs import ExpandAs, RewardSum, TransformedEnv
@@ -36,7 +36,11 @@ def explain(what: EnvBase | PoolCollector) -> None:
         RewardSum  the executor
     """
     if not isinstance(what, PoolCollector):
-        print_table(("transform", "runs in", "why"), list(_transforms(fuse(what))))
+        env = fuse(what)
+        if isinstance(env, TransformedEnv):
+            print_table(("transform", "runs in", "why"), list(_transforms(env)))
+        else:
+            print("transforms: none")
         return
     if isinstance(what.env, FusedEnv) or _is_around_mujoco_pool(what.env):
         print_table(("transform", "runs in", "why"), list(_transforms(what.env)))

@@ -232,5 +232,5 @@ def test_in_a_parallel_env(case_in_a_batch):
 
 def test_around_a_serial_env_nothing_is_fused():
     env = TransformedEnv(SerialEnv(2, partial(PoolEnv, "Draws-v0", 1)), StepCounter())
-    with pytest.raises(TypeError, match="expected a TransformedEnv around a PoolEnv"):
+    with pytest.raises(TypeError, match="expected a PoolEnv, or a TransformedEnv around one"):
         torchrl_pool.fuse(env)

@@ -11,7 +11,7 @@ from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
 
-from torchrl_pool import FusedEnv, PoolEnv, explain, fuse
+from torchrl_pool import FusedEnv, MujocoPool, PoolEnv, explain, fuse
 
 
 def fused(*transforms: t.Transform) -> FusedEnv:
@@ -31,9 +31,15 @@ def test_a_fused_env_is_a_transformed_env_with_the_same_parts():
     assert fuse(env) is env
 
 
-def test_only_pools_with_transforms_are_fused():
-    with pytest.raises(TypeError, match="expected a TransformedEnv around a PoolEnv"):
-        fuse(PoolEnv("CartPole-v1", 4))
+def test_a_pool_without_transforms_stays_as_it_is(capsys):
+    for pool in (PoolEnv("CartPole-v1", 4), MujocoPool("ant.xml", 2)):
+        assert fuse(pool) is pool
+        explain(pool)
+        assert capsys.readouterr().out == "transforms: none\n"
+
+
+def test_a_fused_env_says_what_it_is():
+    assert repr(fused(t.RewardSum())).startswith("FusedEnv(")
 
 
 @pytest.mark.parametrize("make", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])

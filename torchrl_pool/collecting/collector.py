@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from torchrl_pool.collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
+from torchrl_pool.collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool.collecting.groups import Groups
 from torchrl_pool.collecting.lean_policy import (
     LeanPolicy,
@@ -77,7 +80,7 @@ class PoolCollector(StoringCollector):
     as they do with ``Collector``.
 
     Args:
-        create_env_fn: the env, or a callable that makes it.
+        create_env_fn: the env, a callable that makes it, or a list with one such callable.
         policy: as in ``Collector``.
 
     Keyword Args:
@@ -128,7 +131,7 @@ class PoolCollector(StoringCollector):
 
     def __init__(
         self,
-        create_env_fn: EnvBase | Callable[[], EnvBase],
+        create_env_fn: EnvBase | Callable[[], EnvBase] | Sequence[Callable[[], EnvBase]],
         policy: Callable[[TensorDictBase], TensorDictBase] | None = None,
         *,
         frames_per_batch: int,
@@ -154,7 +157,7 @@ class PoolCollector(StoringCollector):
         self._known = UntilChanged(_taken_apart)
         self._was_cut_short = False
         super().__init__(
-            create_env_fn,
+            _the_only_one(create_env_fn),
             policy,
             frames_per_batch=check_int("frames_per_batch", frames_per_batch, minimum=1),
             total_frames=total_frames,
@@ -439,11 +442,43 @@ class PoolCollector(StoringCollector):
             self._sync_storage()
         return self._maybe_set_truncated(result)
 
+    # ---- checkpoints
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """As :meth:`torchrl.collectors.Collector.state_dict`, and the simulators under ``"pool"``.
+
+        A collector that loads it goes on bit for bit, from the same state of torch's generators. Where
+        simulators cannot be saved, a warning says so: episodes begin anew then, as with ``Collector``.
+        """
+        state: OrderedDict[str, Any] = super().state_dict()
+        try:
+            state["pool"] = collector_state(self)
+        except (NotImplementedError, TypeError, ValueError, EnvFailure) as error:
+            warnings.warn(f"state_dict() holds no simulators: {error}", stacklevel=2)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], **kwargs: Any) -> None:
+        """As :meth:`torchrl.collectors.Collector.load_state_dict`; simulators go on where they were saved."""
+        super().load_state_dict(state_dict, **kwargs)
+        if "pool" in state_dict:
+            load_collector_state(self, state_dict["pool"])
+
     @torch.no_grad()
     def reset(self, index: Any = None, **kwargs: Any) -> None:
         """As :meth:`torchrl.collectors.Collector.reset`."""
         self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
         super().reset(index, **kwargs)
+
+
+def _the_only_one(create_env_fn: Any) -> Any:
+    """The env, or what makes it: as in Collector, a list may hold it."""
+    if not isinstance(create_env_fn, Sequence):
+        return create_env_fn
+    if len(create_env_fn) != 1:
+        raise ValueError(
+            f"create_env_fn: expected one, got {len(create_env_fn)}: a PoolEnv holds all num_envs envs"
+        )
+    return create_env_fn[0]
 
 
 def _taken_apart(policy: Any) -> tuple[LeanPolicy | None, float]:

@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torchrl._utils import seed_generator
@@ -61,11 +61,32 @@ class LifeMethods(TensorMethods):
             raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
         return self._pool
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self, *, raise_if_closed: bool = False) -> None:
         """Ends the threads and destroys the simulators. A later reset starts new ones, seeded as at first.
 
-        Closing a pool that is closed or was never started does nothing.
+        Leaving a ``with`` block does the same.
+
+        Args:
+            raise_if_closed: whether to refuse to close a pool twice, as ``ParallelEnv`` does. Default:
+                closing a closed pool does nothing.
+
+        Raises:
+            RuntimeError: ``raise_if_closed``, and the pool is closed.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> with PoolEnv("CartPole-v1", num_envs=2) as env:
+            ...     env.rollout(3).shape
+            torch.Size([2, 3])
         """
+        if raise_if_closed and self._was_closed:
+            raise RuntimeError(f"{self!r} is closed already")
         pool, self._pool = self._pool, None
         self._flight = None
         for holder in (self._allocator, *self._holders):

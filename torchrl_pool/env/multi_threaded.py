@@ -86,6 +86,6 @@ class MultiThreadedEnv(PoolEnv):
                 self._is_new = False
         return super()._running()
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
+    def close(self, *, raise_if_closed: bool = False) -> None:
         self._is_new = False
         super().close(raise_if_closed=raise_if_closed)

@@ -17,7 +17,7 @@ class NextRoot:
     Args:
         written: what the env writes in each step.
         in_root: those of them that it writes into roots.
-        actions: what it reads.
+        read: what the env reads in each step.
         flags: the entries that tell whether an episode is over.
         groups: what batch sizes of nested tensordicts have besides the number of envs.
     """
@@ -26,7 +26,7 @@ class NextRoot:
         self,
         written: Sequence[Key],
         in_root: Sequence[Key],
-        actions: Sequence[Key],
+        read: Sequence[Key],
         flags: Sequence[Key],
         groups: Groups,
     ) -> None:
@@ -34,9 +34,8 @@ class NextRoot:
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
-        self._actions = frozenset(actions)
         # Tensordicts of which the env writes or reads a part: the rest of them is carried, entry by entry.
-        self._shared = {key[0] for key in (*written, *actions) if isinstance(key, tuple)}
+        self._shared = {key[0] for key in (*written, *read) if isinstance(key, tuple)}
 
     def can_carry(self, root: Mapping[str, Any], batch_size: torch.Size) -> bool:
         """Whether what is carried can be put into tensordicts that are made anew."""
@@ -59,12 +58,11 @@ class NextRoot:
         Args:
             root: the last one, ``"next"`` aside or not.
             values: what is written to the next one, and perhaps more.
-            done: the rows that begin an episode while others do not (bool, ``[N]`` or ``[N, 1]``). TorchRL
-                leaves zeros there in all that no reset writes. But actions stay, since the policy overwrites
-                them.
+            done: the rows that begin an episode while others do not (bool, ``[N]`` or ``[N, 1]``). As in
+                TorchRL, all that no reset writes, actions among it, is zero there.
         """
         following: dict[Key, Any] = {}
-        goes_on: torch.Tensor | None = None
+        begins = None if done is None else done.reshape(-1)
         for key, value in (self._entry_by_entry(root) if self._shared else root).items():
             if key in self._dropped:
                 continue
@@ -72,10 +70,7 @@ class NextRoot:
                 following[key] = values[key]
                 continue
             own = value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            if done is not None and key not in self._actions:
-                goes_on = ~done.reshape(-1) if goes_on is None else goes_on
-                own = _cleared(own, goes_on)
-            following[key] = own
+            following[key] = own if begins is None else _cleared(own, begins)
         for key in self._in_root:
             following[key] = values[key]
         return following
@@ -95,9 +90,8 @@ def _depth_and_name(key: Key) -> tuple[int, str]:
     return (0, key) if isinstance(key, str) else (len(key) - 1, ".".join(key))
 
 
-def _cleared(value: Any, goes_on: torch.Tensor) -> Any:
+def _cleared(value: Any, begins: torch.Tensor) -> Any:
     """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
     if is_tensor_collection(value):
-        return value.where(goes_on, value.empty(), out=value, pad=0)
-    zero = torch.zeros((), dtype=value.dtype, device=value.device)
-    return torch.where(goes_on.reshape(-1, *[1] * (value.ndim - 1)), value, zero)
+        return value.where(~begins, value.empty(), out=value, pad=0)
+    return value.masked_fill(begins.view(-1, *[1] * (value.ndim - 1)), 0)

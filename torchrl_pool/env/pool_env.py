@@ -228,7 +228,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     ) -> None:
         """Layout, specs, and what follows from them."""
         source, num_envs = self._source, self.num_envs
-        self.num_threads = source.num_threads
+        self.num_threads, self.num_workers = source.num_threads, source.num_workers
         self._configs = source.configs
         self._layout = _core.LayoutOptions(
             info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
@@ -303,6 +303,48 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
 
     # ---- reset -----------------------------------------------------------------------------------------
 
+    def reset(
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> TensorDictBase:
+        """Starts new episodes, in all envs or in those of a mask.
+
+        All arguments are checked before any env moves.
+
+        Args:
+            tensordict: ``[N]``; an entry ``"_reset"`` (bool ``[N]`` or ``[N, 1]``) is the mask. In the other
+                rows the result is what the tensordict holds.
+            seed: env i gets ``seed + i``, as in Gymnasium's vector envs, or the i-th of a sequence.
+            options: the task's reset options (see ``python -m torchrl_pool info``), for this reset only: one
+                mapping for all envs, or one mapping or ``None`` for each.
+            list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
+                ``"options"``. What is given for all envs comes first.
+            **kwargs: those of :meth:`torchrl.envs.EnvBase.reset`.
+
+        Returns:
+            The root of the next step: observations and flags, ``[N]``.
+
+        Raises:
+            TypeError: an option that the task does not have, or a value of another type.
+            ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
+            EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> env = PoolEnv("CartPole-v1", num_envs=2)
+            >>> env.reset(seed=0)["observation"].shape
+            torch.Size([2, 4])
+        """
+        given = {"seed": seed, "options": options, "list_of_kwargs": list_of_kwargs}
+        kwargs.update((name, value) for name, value in given.items() if value is not None)
+        root: TensorDictBase = super().reset(tensordict, **kwargs)
+        return root
+
     def _reset(
         self,
         tensordict: TensorDictBase | None = None,
@@ -312,19 +354,6 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
-        """What ``reset`` takes beside its tensordict, all of it checked before any env moves.
-
-        Args:
-            seed: env i gets ``seed + i``, as in Gymnasium's vector envs, or the i-th of a sequence.
-            options: the task's reset options (see ``python -m torchrl_pool info``), for this reset only: one
-                mapping for all envs, or one mapping or ``None`` for each.
-            list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
-                ``"options"``. What is given for all envs comes first.
-
-        Raises:
-            TypeError: an option that the task does not have, or a value of another type.
-            ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
-        """
         if torch.compiler.is_compiling():
             kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs)
             return self._traced_reset(tensordict, kwargs)

@@ -73,18 +73,19 @@ class PythonSource:
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
+        self.num_threads = 1  # the calling one, which collects what workers have written
+        self.num_workers = min(num_workers, num_envs - has_local)
+        self.has_helpers = self.num_workers > 0
         with failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
-                min(num_workers, num_envs - has_local),
+                self.num_workers,
                 has_local,
                 [key for key in info_keys if key not in native],
                 respawn,
                 step_timeout,
             )
-        self.num_threads = self.workers.num_workers
-        self.has_helpers = self.num_threads > has_local
         descriptions = self.workers.descriptions
         configs = {
             id(one): _core.remote_config(one.name, self.workers.entries_of(one))

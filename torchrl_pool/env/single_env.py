@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from tensordict import TensorDictBase
+import torch
+from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase
 
 from torchrl_pool.env.arguments import check_int, env_indices, names_one_env
@@ -17,8 +18,9 @@ class SingleEnv(EnvBase):
     """One env of a :class:`~torchrl_pool.PoolEnv`, with batch size ``[]``.
 
     It gives what a :class:`~torchrl.envs.GymEnv` gives. Its calls are the pool's async ones, so many of them
-    may be used at the same time, each by one thread; the pool's threads do the work. Only ``set_seed`` needs
-    all other envs at rest. The pool is not closed by it.
+    may be used at the same time, each by one thread; the pool's threads do the work. Only ``set_seed``, and
+    ``reset`` with a ``seed`` or ``options`` (as Gymnasium's), need all other envs at rest. The pool is not
+    closed by it.
 
     Args:
         pool: the pool.
@@ -32,6 +34,8 @@ class SingleEnv(EnvBase):
         >>> env = SingleEnv(PoolEnv("CartPole-v1", num_envs=4), 2)
         >>> env.rollout(3).shape
         torch.Size([3])
+        >>> env.reset(seed=7)["observation"].shape
+        torch.Size([4])
     """
 
     def __init__(self, pool: PoolEnv, env_index: int) -> None:
@@ -45,9 +49,23 @@ class SingleEnv(EnvBase):
         self.reward_spec = pool.full_reward_spec[env_index].clone()
         self.done_spec = pool.full_done_spec[env_index].clone()
 
-    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+    def _reset(
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> TensorDictBase:
         if kwargs:
-            raise TypeError(f"reset() of {type(self).__name__} takes no options, got {', '.join(kwargs)}")
+            names = ", ".join(kwargs)
+            raise TypeError(f"reset() of {type(self).__name__} takes 'seed' and 'options', got {names}")
+        if seed is not None or options is not None:
+            own = [{}] * self.pool.num_envs
+            own[self.env_index] = {"seed": seed, "options": options}
+            mask = torch.arange(self.pool.num_envs, device=self.pool.device) == self.env_index
+            rows = TensorDict({"_reset": mask}, mask.shape, device=self.pool.device)
+            return self.pool._reset(rows, list_of_kwargs=own)[self.env_index].clone()
         self.pool.async_reset_send(env_index=self.env_index)
         return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
 

@@ -35,8 +35,9 @@ class Source(Protocol):
         specs: those of TorchRL for some entries of one env, which stand as they are given.
         groups: the batch sizes of nested specs of one env, by what they are for.
         group_map: which agents are in which of them, where TorchRL's env says so.
-        num_threads: threads or processes that step envs.
-        has_helpers: whether one of them is not the calling thread.
+        num_threads: threads of this process that the executor works in, the calling one included.
+        num_workers: worker processes that step envs.
+        has_helpers: whether envs are stepped by others than the calling thread.
         info_keys: which infos are written besides those that were asked for.
     """
 
@@ -46,6 +47,7 @@ class Source(Protocol):
     groups: Mapping[str, Groups]
     group_map: Mapping[str, list[str]] | None
     num_threads: int
+    num_workers: int
     has_helpers: bool
     info_keys: list[str]
 
@@ -76,6 +78,7 @@ class PluginSource:
     specs: Mapping[str, TensorSpec] = {}
     groups: Mapping[str, Groups] = {}
     group_map: Mapping[str, list[str]] | None = None
+    num_workers = 0
 
     def __init__(
         self,

@@ -49,7 +49,8 @@ class TensorMethods(EnvBase):
     """What :class:`~torchrl_pool.PoolEnv` does with tensors, wherever they come from and go."""
 
     num_envs: int
-    num_threads: int
+    num_threads: int  # of this process, the calling one included
+    num_workers: int  # worker processes
     _source: Source
     _outputs: Sequence[_core.Spec]
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]

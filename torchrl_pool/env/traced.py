@@ -62,8 +62,7 @@ class TracedMethods(TracedResets, LifeMethods):
         torch.ops.torchrl_pool.step_and_reset(self._order, self._number, actions, written, begun)
         after = self._traced_values(self.step_keys, written)
         first = dict(zip(self.root_keys, begun, strict=True))
-        action_keys = [key for key, _, _ in self._action_layout]
-        root = traced_root(tensordict, after.get("done"), first, action_keys, self.step_keys)
+        root = traced_root(tensordict, after.get("done"), first, self.step_keys)
         preset = tensordict.get("next", None)
         if preset is not None:
             after.update(preset.exclude(*self.step_keys))
@@ -170,7 +169,6 @@ def traced_root(
     tensordict: TensorDictBase,
     done: torch.Tensor,
     begun: dict[Key, torch.Tensor],
-    actions: Sequence[Key],
     written: Sequence[Key],
 ) -> dict[Key, Any]:
     """What the executor has written, and the entries that no reset writes, as :class:`NextRoot` has them.
@@ -181,8 +179,7 @@ def traced_root(
         tensordict: what the step began with.
         done: the rows that begin an episode.
         begun: what the executor has written into the root.
-        actions: the keys of what it reads.
-        written: those of what it writes in a step.
+        written: the keys of what it writes in a step.
     """
     not_carried = {"next", "_reset", "_step", *written}
     goes_on = ~done.reshape(-1)
@@ -192,8 +189,5 @@ def traced_root(
         if key in begun:
             root[key] = begun[key]
         elif (key if isinstance(key, str) else key[0]) not in not_carried:
-            value = tensordict.get(key)
-            if key not in actions:
-                value = _where(goes_on, value, None)
-            root[key] = value
+            root[key] = _where(goes_on, tensordict.get(key), None)
     return {**root, **begun}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -458,9 +458,15 @@ class MujocoPool(TaskHooks, SingleSimulations):
         env: MujocoPool = super().to(device)
         return env
 
-    def close(self, *, raise_if_closed: bool = True) -> None:
-        """Ends the threads and destroys the simulations. A later reset starts new ones, seeded as first."""
-        self._physics.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """As :meth:`PoolEnv.close`. A later reset starts new simulations, seeded as first."""
+        self._physics.close(raise_if_closed=raise_if_closed)
         rng, first = self._seeded
         if rng is self.rng:
             rng.set_state(first)

@@ -1,7 +1,7 @@
 """What follows collecting, made lean: advantages, updates, and a training's state for checkpoints."""
 
+from torchrl_pool.collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool.training.advantages import estimate_advantages
-from torchrl_pool.training.collector_state import collector_state, load_collector_state
 from torchrl_pool.training.distributional_dqn_update import DistributionalDQNUpdate
 from torchrl_pool.training.dqn_update import DQNUpdate
 from torchrl_pool.training.flat_parameters import flatten_parameters

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from torchrl.objectives.value import GAE
 
 from torchrl_pool.training.module_calls import Tensors, called_in_pieces, networks_of
+from torchrl_pool.training.sequences import check_trajectories
 
 
 @torch.no_grad()
@@ -36,7 +37,8 @@ def estimate_advantages(
     Raises:
         TypeError: an estimator of another kind, or a critic that is not made of TensorDictModules.
         ValueError: an option of ``gae`` that is not known here (``shifted``, ``auto_reset_env``,
-            ``group_key``, ``differentiable``), or a batch of other dimensions.
+            ``group_key``, ``differentiable``), a batch of other dimensions, or one whose T is no multiple of
+            ``sequence_length``.
 
     Examples:
         >>> from tensordict import TensorDict
@@ -50,7 +52,8 @@ def estimate_advantages(
         >>> estimate_advantages(gae, batch)["advantage"].shape
         torch.Size([2, 5, 1])
     """
-    _check(gae, batch)
+    _check(gae)
+    check_trajectories(batch, sequence_length)
     keys, after = gae.tensor_keys, batch.get("next")
     reward, done = after.get(keys.reward), after.get(keys.done)
     terminated = after.get(keys.terminated, done)
@@ -75,7 +78,7 @@ def estimate_advantages(
     return batch
 
 
-def _check(gae: GAE, batch: TensorDictBase) -> None:
+def _check(gae: GAE) -> None:
     if not isinstance(gae, GAE):
         raise TypeError(f"gae: expected a GAE, got {type(gae).__name__}: call it itself")
     options = ("shifted", "auto_reset_env", "group_key", "differentiable")
@@ -84,8 +87,6 @@ def _check(gae: GAE, batch: TensorDictBase) -> None:
         raise ValueError(
             f"gae: expected one gamma and lmbda, and none of {', '.join(options)}, got {unknown}"
         )
-    if batch.ndim != 2:
-        raise ValueError(f"batch: expected [N, T], got {list(batch.shape)}")
 
 
 def values_of(

@@ -16,6 +16,7 @@ from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_counting, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, called_in_pieces, networks_of, with_critic
+from torchrl_pool.training.sequences import check_trajectories
 from torchrl_pool.training.traced_once import TracedOnce
 
 ADVANTAGE = 2  # its place among the columns
@@ -100,7 +101,12 @@ class PPOUpdate(FlatUpdate):
 
         They are views of the batch where its layout allows. Log-probabilities that the batch lacks are
         worked out and written to it: the networks must be those that have chosen its actions.
+
+        Raises:
+            ValueError: with sequences, a batch whose T is no multiple of ``sequence_length``.
         """
+        if self.sequence_length > 1:
+            check_trajectories(batch, self.sequence_length)
         keys, rows, terms = self.loss.tensor_keys, batch.reshape(-1), self._terms
         action, more = terms.density.prepared(rows.get(keys.action))
         observed = [rows.get(key) for key in terms.observed]
@@ -127,11 +133,19 @@ class PPOUpdate(FlatUpdate):
 
         Args:
             columns: from :meth:`columns`.
-            indices: int64 ``[minibatch]``.
+            indices: int64 ``[minibatch]``, at least one; with sequences, all rows of each.
 
         Returns:
             ``"loss_objective"``, ``"loss_critic"`` and ``"loss_entropy"``, detached, as the loss names them.
+
+        Raises:
+            ValueError: no indices, or fewer than whole sequences have.
         """
+        if not len(indices) or len(indices) % self.sequence_length:
+            raise ValueError(
+                f"indices: expected a positive multiple of sequence_length ({self.sequence_length}), "
+                f"got {len(indices)}"
+            )
         grad = self._gradient_memory()
         inputs = [indices, *columns, *self._terms.coefficients()]
         if self._compiled is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from tensordict import TensorDictBase
 from torch import nn
 
 from torchrl_pool.collecting.lean_policy.recurrent import Recurrent
 from torchrl_pool.collecting.lean_policy.values import Values
+from torchrl_pool.env.arguments import check_int
 
 
 class SequenceCall:
@@ -54,12 +56,15 @@ def minibatches(num_rows: int, size: int, sequence_length: int = 1) -> Iterator[
     """All rows of a batch in random order, a minibatch after the other; sequences stay together.
 
     Args:
-        num_rows: of the batch: sequence after sequence.
-        size: rows of a minibatch, at least one sequence.
+        num_rows: rows of the batch, sequence after sequence: a multiple of ``sequence_length``.
+        size: rows of a minibatch, rounded down to whole sequences, and at least one sequence.
         sequence_length: rows of a sequence.
 
     Yields:
-        Indices of rows, int64 ``[size]``, and in the end what is left.
+        Indices of rows, int64 ``[size]``; the last minibatch holds the rows that are left.
+
+    Raises:
+        ValueError: rows that do not make whole sequences, or a number that is not positive.
 
     Examples:
         >>> [len(indices) for indices in minibatches(24, 8, sequence_length=4)]
@@ -68,6 +73,31 @@ def minibatches(num_rows: int, size: int, sequence_length: int = 1) -> Iterator[
         >>> (rows[1:4] - rows[:3]).tolist()
         [1, 1, 1]
     """
+    for name, number in (("num_rows", num_rows), ("size", size), ("sequence_length", sequence_length)):
+        check_int(name, number, minimum=1)
+    _check_whole("num_rows", num_rows, sequence_length)
+    return _shuffled_sequences(num_rows, size, sequence_length)
+
+
+def _shuffled_sequences(num_rows: int, size: int, sequence_length: int) -> Iterator[torch.Tensor]:
     firsts = torch.randperm(num_rows // sequence_length) * sequence_length
     for some in torch.split(firsts, max(size // sequence_length, 1)):
         yield (some.unsqueeze(1) + torch.arange(sequence_length)).reshape(-1)
+
+
+def check_trajectories(batch: TensorDictBase, sequence_length: int = 1) -> None:
+    """Checks that a batch is ``[N, T]``, and that no sequence holds steps of two envs.
+
+    Raises:
+        ValueError: a batch of other dimensions, or whose T is no multiple of ``sequence_length``.
+    """
+    if batch.ndim != 2 or "time" in batch.names[:1]:
+        names = f" with the names {batch.names}" if any(batch.names) else ""
+        raise ValueError(f"batch: expected [N, T], time last, got {list(batch.shape)}{names}")
+    check_int("sequence_length", sequence_length, minimum=1)
+    _check_whole("batch: T", batch.shape[1], sequence_length)
+
+
+def _check_whole(what: str, rows: int, sequence_length: int) -> None:
+    if rows % sequence_length:
+        raise ValueError(f"{what}: expected a multiple of sequence_length ({sequence_length}), got {rows}")

@@ -11,6 +11,7 @@ from torchrl.objectives.value import VTrace
 from torchrl_pool.training.advantages import values_of
 from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.module_calls import Tensors, called_in_pieces, networks_of
+from torchrl_pool.training.sequences import check_trajectories
 
 
 @torch.no_grad()
@@ -92,7 +93,8 @@ def estimate_vtrace(
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is not known.
-        ValueError: an option of ``vtrace`` that is not known here, or a batch of other dimensions.
+        ValueError: an option of ``vtrace`` that is not known here, a batch of other dimensions, or one whose
+            T is no multiple of ``sequence_length``.
 
     Examples:
         >>> from tensordict import TensorDict
@@ -112,8 +114,7 @@ def estimate_vtrace(
         torch.Size([2, 5, 1])
     """
     keys, after = vtrace.tensor_keys, batch.get("next")
-    if batch.ndim != 2:
-        raise ValueError(f"batch: expected [N, T], got {list(batch.shape)}")
+    check_trajectories(batch, sequence_length)
     options = ("shifted", "group_key", "differentiable")
     unknown = [option for option in options if getattr(vtrace, option, None)]
     if unknown:

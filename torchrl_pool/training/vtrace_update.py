@@ -15,6 +15,7 @@ from torchrl_pool.training.densities import density_of
 from torchrl_pool.training.flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training.losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training.module_calls import Tensors, call, networks_of, with_critic
+from torchrl_pool.training.sequences import check_trajectories
 from torchrl_pool.training.vtrace import vtrace_targets
 
 
@@ -98,7 +99,14 @@ class VTraceUpdate(FlatUpdate):
 
         Returns:
             ``"loss_objective"``, ``"loss_critic"`` and ``"loss_entropy"``, detached, the parts' mean.
+
+        Raises:
+            ValueError: no parts, or a part of other dimensions.
         """
+        if not parts:
+            raise ValueError("expected at least one part of a minibatch, got none")
+        for part in parts:
+            check_trajectories(part)
         grad = self._gradient_memory()
         grad.zero_()
         total = torch.zeros(3)

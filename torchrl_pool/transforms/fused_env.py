@@ -315,6 +315,9 @@ class FusedEnv(TracedResets, TransformedEnv):
         part: NativePart = self.__dict__["_part"]
         return part
 
+    def __repr__(self) -> str:
+        return super().__repr__().replace("TransformedEnv", type(self).__name__, 1)
+
     def empty_cache(self) -> None:
         self.__dict__.update(_fusion=None, _traced=Traced())
         super().empty_cache()
@@ -442,22 +445,23 @@ def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
     return FusedEnv(base_env, transform)
 
 
-def fuse(env: EnvBase) -> TransformedEnv:
+def fuse(env: EnvBase) -> EnvBase:
     """Runs an env's transforms where its envs run.
 
     Args:
         env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, or around a
-            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step.
+            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step; or a pool without
+            transforms.
 
     Returns:
         A :class:`FusedEnv` that takes its place: with the same transform objects, which stay the owners of
         their parameters and statistics, the same specs and the same results. Transforms without a native
         form, and all that come after the first of them, are run by TorchRL as before:
         :func:`~torchrl_pool.explain` tells which. Around a MujocoPool these are all, and the env stays as
-        it is.
+        it is; so does a pool without transforms.
 
     Raises:
-        TypeError: the env is no TransformedEnv around a pool.
+        TypeError: the env is neither a pool nor a TransformedEnv around one.
 
     Examples:
         >>> from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
@@ -466,12 +470,12 @@ def fuse(env: EnvBase) -> TransformedEnv:
         >>> fuse(env).rollout(10, break_when_any_done=False)["next", "step_count"].max().item()
         10
     """
-    if isinstance(env, FusedEnv):
+    if isinstance(env, (FusedEnv, PoolEnv, MujocoPool)):
         return env
     if isinstance(env, TransformedEnv) and isinstance(env.base_env, MujocoPool):
         return env
     if not is_fusible(env):
-        raise TypeError(f"expected a TransformedEnv around a PoolEnv, got {env!r}")
+        raise TypeError(f"expected a PoolEnv, or a TransformedEnv around one, got {env!r}")
     transform = env.transform
     transform.reset_parent()
     with warnings.catch_warnings():

@@ -143,7 +143,7 @@ class TracedPart:
             self._order, self.number, given, columns, list(made.values()), list(begun.values())
         )
         after = self._tensordict(made)
-        root = traced_root(tensordict, after.get("done"), begun, self._action_keys, list(self._rows))
+        root = traced_root(tensordict, after.get("done"), begun, list(self._rows))
         if preset is not None:
             after.update(preset.exclude(*self._rows))
         tensordict.set("next", after)

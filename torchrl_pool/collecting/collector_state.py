@@ -8,17 +8,18 @@ from typing import Any
 from tensordict import TensorDict
 from torchrl.envs import TransformedEnv
 
-from torchrl_pool.collecting import PoolCollector
-from torchrl_pool.env import PoolEnv
+from torchrl_pool.collecting.rollout import StoringCollector
+from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.mujoco import MujocoPool
 
 
-def collector_state(collector: PoolCollector) -> dict[str, Any]:
+def collector_state(collector: StoringCollector) -> dict[str, Any]:
     """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
 
-    That are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
-    the root that the next step begins with, the transforms' statistics, and the counts of frames and
-    trajectories. The policy and torch's generators belong to whoever made them.
+    These are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
+    the root that the next step begins with, the transforms' statistics, the counts of frames and
+    trajectories, and the version of the policy's weights. The weights and torch's generators belong to
+    whoever made them.
 
     Returns:
         A dict that ``torch.load(…, weights_only=True)`` reads.
@@ -53,10 +54,11 @@ def collector_state(collector: PoolCollector) -> dict[str, Any]:
         "frames": collector._frames,
         "iteration": collector._iter,
         "trajectories": collector._traj_pool.state_dict(),
+        "policy_version": collector.policy_version,
     }
 
 
-def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> None:
+def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> None:
     """Lets a collector of the same task, transforms and ``num_envs`` go on from another's state.
 
     Its batches are those that the other one would have collected, bit for bit, from the same policy and the
@@ -90,9 +92,11 @@ def load_collector_state(collector: PoolCollector, state: dict[str, Any]) -> Non
     collector._carrier.names = names
     collector._frames, collector._iter = state["frames"], state["iteration"]
     collector._traj_pool.load_state_dict(state["trajectories"])
+    if collector.policy_version_tracker is not None and state.get("policy_version") is not None:
+        collector.policy_version_tracker.version = state["policy_version"]
 
 
-def _pool_of(collector: PoolCollector) -> PoolEnv | MujocoPool:
+def _pool_of(collector: StoringCollector) -> PoolEnv | MujocoPool:
     env = collector.env
     while isinstance(env, TransformedEnv):
         env = env.base_env
