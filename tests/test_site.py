@@ -64,6 +64,8 @@ def test_the_reference_names_what_is_public(module):
     told = re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in PAGES), re.MULTILINE)
     public = importlib.import_module(module)
     assert {f"{module}.{name}" for name in public.__all__} <= set(told)
+    index = (CHECKOUT / "docs" / "reference" / "index.md").read_text()
+    assert {name for name in public.__all__ if f"`{name}`" not in index} == set()
 
 
 @pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.bench import command as bench
-from torchrl_pool.plugins.building import build_plugin, compile_plugin, note_build
+from torchrl_pool.plugins.building import BuildError, build_plugin, compile_plugin, note_build
 from torchrl_pool.plugins.loading import load_plugin
 from torchrl_pool.plugins.options import OptionInfo
 from torchrl_pool.plugins.registry import TaskInfo, list_tasks, open_config, task_info
@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0; 1: a plugin does not build, or a package is missing; 2: a bad name, or a file that cannot be read or
     written; 141: nobody reads the output.
     """
-    parser = argparse.ArgumentParser(prog="python -m torchrl_pool", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m torchrl_pool", description="Lists, shows, measures, builds and starts tasks."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("list", help="list the tasks, by family")
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    except (RuntimeError, ImportError) as error:
+    except (BuildError, ImportError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     return 0

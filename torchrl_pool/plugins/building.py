@@ -37,6 +37,10 @@ _GCC_CHECKS = (
 )
 
 
+class BuildError(RuntimeError):
+    """A plugin does not compile, or there is no compiler."""
+
+
 def build_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool = False) -> list[str]:
     """Compiles C++ files into a plugin, loads it, and registers its tasks for this process.
 
@@ -58,7 +62,7 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool =
 
     Raises:
         FileNotFoundError: a source file does not exist.
-        RuntimeError: there is no C++ compiler, or it finds errors, which the message shows.
+        BuildError: there is no C++ compiler, or it finds errors, which the message shows.
         ValueError: what it built is no plugin, or brings a task id that another plugin has already.
 
     Examples:
@@ -162,13 +166,13 @@ def _compiler() -> list[str]:
     wished = shlex.split(os.environ.get("CXX", ""))
     if wished:
         if not shutil.which(wished[0]):
-            raise RuntimeError(f"building a plugin needs a C++ compiler: $CXX names {wished[0]!r}, not found")
+            raise BuildError(f"building a plugin needs a C++ compiler: $CXX names {wished[0]!r}, not found")
         return wished
     for candidate in (sysconfig.get_config_var("CXX") or "", "c++", "g++", "clang++"):
         command = shlex.split(candidate)
         if command and shutil.which(command[0]):
             return command
-    raise RuntimeError(
+    raise BuildError(
         "building a plugin needs a C++ compiler: found none of c++, g++ and clang++. Install one with C++20 "
         "(gcc 11 or newer, clang 14 or newer), or name it in the environment variable CXX"
     )
@@ -209,7 +213,7 @@ def _included(command: Sequence[str]) -> list[str]:
 def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(
+        raise BuildError(
             f"the plugin does not build: {shlex.join(command)}\nexited with {done.returncode}:\n"
             f"{(done.stderr or done.stdout).strip()}"
         )
