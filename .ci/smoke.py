@@ -9,6 +9,7 @@ Needs no checkout, no compiler and no reference. A build without Atari is checke
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import time
 from pathlib import Path
 
@@ -35,6 +36,17 @@ def check_task(task: str) -> None:
     assert (first == second).all(), f"{task}: another run from the same seed"
 
 
+def check_missing_roms() -> None:
+    """Raises where a game does not say what it needs: its ROM, from a package that is not installed."""
+    try:
+        PoolEnv("ALE/Pong-v5", 1)
+    except FileNotFoundError as error:
+        message = str(error)
+    else:
+        message = "it began without a ROM"
+    assert "pip install ale-py" in message, message
+
+
 def check_licences() -> None:
     """Raises where a text is missing."""
     package = importlib.metadata.distribution("torchrl_pool")
@@ -45,7 +57,6 @@ def check_licences() -> None:
     assert texts >= expected, expected - texts
     with_ale = "atari" in families()
     assert ("LICENSE-ALE.md" in texts) == with_ale == ("GPL-2.0-only" in expression), (texts, expression)
-    assert with_ale == any(r.startswith("ale-py") for r in package.requires or ())
 
 
 def _rollout(task: str) -> torch.Tensor:
@@ -63,6 +74,10 @@ def main() -> None:
     for family in sorted(families()):
         start = time.perf_counter()
         task = TASKS.get(family) or list_tasks(family)[0]
+        if family == "atari" and importlib.util.find_spec("ale_py") is None:
+            check_missing_roms()
+            print("atari: without ROMs, says so")
+            continue
         check_task(task)
         print(f"{family}: {task}, {len(list_tasks(family))} tasks, {time.perf_counter() - start:.1f} s")
     env = PoolEnv("CartPole-v1", 1, seed=0)

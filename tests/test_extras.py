@@ -16,16 +16,51 @@ from markdown import code_blocks
     for program in code_blocks(CHECKOUT / "docs" / "recipes" / "many_processes.md", "python")
     if "RayCollector" in program
 ]
+# One of each family but Atari, whose games lack their ROMs, and a MujocoPool.
 ROLLOUTS = """
-from torchrl_pool import PoolEnv
-for task in ("CartPole-v1", "Taxi-v4", "HalfCheetah-v5", "ALE/Pong-v5"):
+from torchrl_pool import MujocoPool, PoolCollector, PoolEnv
+for task in ("CartPole-v1", "Taxi-v4", "HalfCheetah-v5", "dm_control/cheetah-run-v0"):
     print(PoolEnv(task, 2).rollout(3).shape)
+print(MujocoPool("ant.xml", 2).rollout(3).shape)
+for collected in PoolCollector(PoolEnv("CartPole-v1", 2), None, frames_per_batch=6, total_frames=6):
+    print(collected.shape)
 """
+PONG = "from torchrl_pool import PoolEnv; print(PoolEnv('ALE/Pong-v5', 2).rollout(3).shape)"
 
 
 def use_no_extra(python, folder):
-    assert run(python, "-c", ROLLOUTS, cwd=folder).count("torch.Size([2, 3])") == 4
+    out = run(python, "-c", ROLLOUTS, cwd=folder)
+    assert out.count("torch.Size([2, 3])") == 6
     assert "CartPole-v1" in run(python, "-m", "torchrl_pool", "info", "CartPole-v1", cwd=folder)
+    assert "pip install ale-py" in run(python, "-c", PONG, cwd=folder, status=1)
+    mj_model = "from torchrl_pool import MujocoPool; MujocoPool('ant.xml', 2).mj_model"
+    assert "No module named 'mujoco'" in run(python, "-c", mj_model, cwd=folder, status=1)
+
+
+def use_atari(python, folder):
+    assert "torch.Size([2, 3])" in run(python, "-c", PONG, cwd=folder)
+
+
+def use_gymnasium(python, folder):
+    make = "import gymnasium, torchrl_pool.gymnasium as pool; pool.register_tasks(); "
+    make += "print(gymnasium.make_vec('torchrl_pool/CartPole-v1', num_envs=2).reset()[0].shape)"
+    assert "(2, 4)" in run(python, "-c", make, cwd=folder)
+
+
+def use_mujoco(python, folder):
+    mj_model = "from torchrl_pool import MujocoPool; print(MujocoPool('ant.xml', 2).mj_model.nq)"
+    assert "15" in run(python, "-c", mj_model, cwd=folder)
+
+
+def use_sb3(python, folder):
+    train = "from stable_baselines3 import PPO; from torchrl_pool.stable_baselines3 import PoolVecEnv; "
+    train += "PPO('MlpPolicy', PoolVecEnv('CartPole-v1', 2), n_steps=8, batch_size=8).learn(16)"
+    run(python, "-c", train, cwd=folder)
+
+
+def use_all(python, folder):
+    for use in (use_atari, use_gymnasium, use_mujoco, use_sb3):
+        use(python, folder)
 
 
 def use_bench(python, folder):
@@ -81,11 +116,16 @@ def use_dev(python, folder):
 
 USES = {
     "": use_no_extra,
+    "all": use_all,
+    "atari": use_atari,
     "bench": use_bench,
     "dev": use_dev,
     "docs": use_docs,
     "examples": use_examples,
+    "gymnasium": use_gymnasium,
+    "mujoco": use_mujoco,
     "ray": use_ray,
+    "sb3": use_sb3,
     "test": use_test,
 }
 WITHOUT_CHECKOUT = [extra for extra in USES if extra not in ("dev", "docs", "test")]

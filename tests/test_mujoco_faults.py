@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from torchrl_pool import EnvFailure, PoolEnv
-from torchrl_pool.plugins import loading
 
 MODEL = """
 <mujoco>
@@ -113,24 +112,6 @@ def test_bad_options(task, options, message):
 def test_options_of_another_type(options):
     with pytest.raises(TypeError, match="expected"):
         PoolEnv("Ant-v5", 2, **options)
-
-
-def test_another_version_of_mujoco(monkeypatch):
-    version = loading.importlib.metadata.version
-    monkeypatch.setattr(loading, "_located", set())
-    monkeypatch.setattr(
-        loading.importlib.metadata, "version", lambda name: "3.1.4" if name == "mujoco" else version(name)
-    )
-    with pytest.raises(ImportError, match=f"'mujoco' in version {mujoco.__version__}.*found 3.1.4"):
-        PoolEnv("Hopper-v5", 2)
-    PoolEnv("CartPole-v1", 2)  # the other families work
-
-
-def test_without_mujoco(monkeypatch):
-    monkeypatch.setattr(loading, "_located", set())
-    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="need the Python package 'mujoco', which is not installed"):
-        PoolEnv("Hopper-v5", 2)
 
 
 def zero_but(env, index, value=1.0):

@@ -1,32 +1,29 @@
-"""The package asks for releases of TorchRL that its tests have seen."""
+"""The package asks for what it imports to step native tasks, in releases that its tests have seen."""
 
-import ast
-import re
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text()
-# With MuJoCo 3.17, without Atari, with MuJoCo 4, with MuJoCo 4 and without Atari.
-LISTS = [
-    ast.literal_eval(found) for found in re.findall(r"^(?:.*\.)?result = (\[.*\])", PYPROJECT, re.MULTILINE)
-]
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+REQUIRED = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
 
 
-def test_lists_differ_in_simulators_alone():
-    usual, without_atari, other_mujoco, neither = LISTS
-    assert without_atari == [r for r in usual if not r.startswith("ale-py")]
-    assert neither == [r for r in other_mujoco if not r.startswith("ale-py")]
-    assert other_mujoco == [r.replace("mujoco==3.17.0", "mujoco==4.0.0") for r in usual]
+def test_simulators_are_not_asked_for():
+    assert set(REQUIRED) == {"torch", "tensordict", "torchrl", "numpy"}
 
 
 @pytest.mark.parametrize("name", ["torchrl", "tensordict"])
-@pytest.mark.parametrize("which", range(4))
-def test_a_later_minor_release_is_not_admitted_unseen(which, name):
-    (admitted,) = (r.specifier for r in map(Requirement, LISTS[which]) if r.name == name)
+def test_a_later_minor_release_is_not_admitted_unseen(name):
     tested = version(name)
-    assert tested in admitted
+    assert tested in REQUIRED[name]
     major, minor, *_ = tested.split(".")
-    assert f"{major}.{int(minor) + 1}.0" not in admitted
+    assert f"{major}.{int(minor) + 1}.0" not in REQUIRED[name]
+
+
+def test_all_holds_every_extra_for_users():
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = map(Requirement, extras["all"])
+    assert everything.extras == {*extras} - {"all", "bench", "dev", "docs", "test"}

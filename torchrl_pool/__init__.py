@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         list_tasks,
         load_plugin,
         task_info,
+        versions,
     )
     from torchrl_pool.transforms import FusedEnv, fuse
 
@@ -51,6 +52,7 @@ __all__ = [
     "load_plugin",
     "single_envs",
     "task_info",
+    "versions",
 ]
 
 _PLACES = {
@@ -66,6 +68,7 @@ _PLACES = {
         "list_tasks",
         "load_plugin",
         "task_info",
+        "versions",
     ],
     "transforms": ["FusedEnv", "fuse"],
 }

@@ -19,7 +19,7 @@ from torchrl_pool.bench import command as bench
 from torchrl_pool.plugins.building import BuildError, build_plugin, compile_plugin, note_build
 from torchrl_pool.plugins.loading import load_plugin
 from torchrl_pool.plugins.options import OptionInfo
-from torchrl_pool.plugins.registry import TaskInfo, list_tasks, open_config, task_info
+from torchrl_pool.plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
 from torchrl_pool.plugins.scaffold import new_package
 from torchrl_pool.tables import print_table
 
@@ -146,6 +146,7 @@ def _info(parsed: argparse.Namespace) -> None:
         f"time limit: {_or_dash(task.max_episode_steps)} steps; solved at: {_or_dash(task.reward_threshold)}"
     )
     print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
+    print(f"numbers of: {versions()[task.family]}")
     print("\nEntries of one env")
     rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
     print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)

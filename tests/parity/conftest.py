@@ -1,7 +1,38 @@
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
 import pytest
 from reference import N
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import PoolEnv, list_tasks, task_info, versions
+
+PACKAGES = {"MuJoCo": "mujoco", "ALE": "ale-py"}
+
+
+def other_release(family):
+    """Why there is nothing to compare the family with, if so."""
+    for name, release in (part.rsplit(" ", 1) for part in versions()[family].split(", ")):
+        package = PACKAGES.get(name, name.lower())
+        try:
+            installed = version(package)
+        except PackageNotFoundError:
+            return f"{package} {release} is not installed"
+        if installed != release:
+            return f"numbers are those of {package} {release}, and {installed} is installed"
+    return None
+
+
+def pytest_collection_modifyitems(items):
+    """Leaves out the tasks whose reference is another release here than the one that they follow."""
+    reasons = {family: other_release(family) for family in versions() if family != "torchrl_pool"}
+    family_of = {task: task_info(task).family for task in list_tasks()}
+    for item in items:
+        if item.path.parent != Path(__file__).parent:
+            continue
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        families = {family_of.get(value) for value in values if isinstance(value, str)}
+        for reason in {reasons.get(family) for family in families} - {None}:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture

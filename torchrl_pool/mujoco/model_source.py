@@ -9,8 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import mujoco  # which makes its own plugins known, that models may name
-
 from torchrl_pool import _core
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -104,8 +102,14 @@ def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
     return ModelInFolder(str(xml), assets)
 
 
-def python_model(option: str) -> mujoco.MjModel:
-    """What :func:`model_option` names, as Python's ``mujoco`` has it."""
+def python_model(option: str) -> Any:
+    """What :func:`model_option` names, as Python's ``mujoco`` has it.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    import mujoco  # makes its own plugins known, too, that models may name
+
     if is_text(option):
         return mujoco.MjModel.from_xml_string(option)
     path = Path(option)

@@ -6,7 +6,7 @@ Nothing in this folder knows of torch. An installed package has its own plugins'
 from torchrl_pool.plugins.building import build_plugin
 from torchrl_pool.plugins.loading import get_include, load_plugin
 from torchrl_pool.plugins.options import OptionInfo
-from torchrl_pool.plugins.registry import TaskInfo, list_tasks, task_info
+from torchrl_pool.plugins.registry import TaskInfo, list_tasks, task_info, versions
 
 __all__ = [
     "OptionInfo",
@@ -16,4 +16,5 @@ __all__ = [
     "list_tasks",
     "load_plugin",
     "task_info",
+    "versions",
 ]

@@ -168,24 +168,26 @@ def broken_plugins() -> list[str]:
 
 
 def locate_packages(plugin: _core.Plugin) -> None:
-    """Finds the Python packages that the plugin's tasks need, once, without importing them.
+    """Finds the Python packages whose files the plugin's tasks read, once, without importing them.
+
+    Of one that is missing the task tells where it needs it.
 
     Raises:
-        ImportError: one of them is missing, or its version is not the one that the plugin was built for.
+        ImportError: the version of one is not the only one that will do.
     """
     if plugin.path in _located:
         return
     folders = []
     for name, version in plugin.packages:
-        needs = f"the tasks of the family {plugin.family!r} need the Python package {name!r}"
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.submodule_search_locations:
-            raise ImportError(f"{needs}, which is not installed", name=name)
-        found = importlib.metadata.version(name)
-        if version not in (None, found):
+            folders.append("")
+            continue
+        if version is not None and (found := importlib.metadata.version(name)) != version:
             raise ImportError(
-                f"{needs} in version {version}, for which torchrl_pool was built, found {found}: "
-                "install that version, or build torchrl_pool again",
+                f"the tasks of the family {plugin.family!r} need the Python package {name!r} in version "
+                f"{version}, for which their plugin was built, found {found}: install that version, or build "
+                "the plugin again",
                 name=name,
             )
         folders.append(spec.submodule_search_locations[0])

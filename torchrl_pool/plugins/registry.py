@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,20 @@ def task_info(task: str) -> TaskInfo:
         for kind in ("options", "reset_options")
     }
     return TaskInfo(**{**raw, **options}, family=plugin.family, plugin_path=plugin.path)
+
+
+def versions() -> dict[str, str]:
+    """The releases whose numbers the tasks give, by family, and this package's own.
+
+    They are compiled in or lie in the package: what else is installed makes no difference.
+
+    Examples:
+        >>> from torchrl_pool import versions
+        >>> versions()["toy_text"]
+        'Gymnasium 1.4.0'
+    """
+    own = importlib.metadata.version("torchrl_pool")
+    return {"torchrl_pool": own, **{plugin.family: plugin.version for plugin in plugins()}}
 
 
 def is_task(task: str) -> bool:

@@ -1,3 +1,4 @@
 #include "torchrl_pool/env.h"
 
-TORCHRL_POOL_PLUGIN("atari", "1.0")
+// The releases whose numbers the tasks give.
+TORCHRL_POOL_PLUGIN("atari", "ALE " TRP_ALE_VERSION)

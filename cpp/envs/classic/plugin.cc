@@ -1,3 +1,4 @@
 #include "torchrl_pool/env.h"
 
-TORCHRL_POOL_PLUGIN("classic", "1.0")
+// The releases whose numbers the tasks give.
+TORCHRL_POOL_PLUGIN("classic", "Gymnasium 1.4.0")

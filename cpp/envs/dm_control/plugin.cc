@@ -1,3 +1,4 @@
 #include "torchrl_pool/env.h"
 
-TORCHRL_POOL_PLUGIN("dm_control", "0.1.0")
+// The releases whose numbers the tasks give.
+TORCHRL_POOL_PLUGIN("dm_control", "dm_control " TRP_DM_CONTROL_VERSION ", MuJoCo " TRP_MUJOCO_VERSION)

@@ -15,9 +15,6 @@
 namespace torchrl_pool::mujoco {
 namespace {
 
-// The results are the reference's only when both run the same release.
-const Package package("mujoco", TRP_MUJOCO_VERSION);
-
 // Where an error of this thread lands. Plain data: a jump runs no destructors.
 struct Trap {
   std::jmp_buf frame;

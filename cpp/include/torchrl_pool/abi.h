@@ -175,7 +175,7 @@ typedef struct trp_task {
   int (*reset_with)(trp_env* env, const trp_reset* reset, void* const* outputs, trp_error* error);
 } trp_task;
 
-/* A Python package without which no task opens. The host looks it up, without importing it. */
+/* A Python package whose files tasks read. The host looks it up, without importing it. */
 typedef struct trp_package {
   const char* name;    /* as it is imported */
   const char* version; /* the only one that will do; NULL: any */
@@ -191,7 +191,8 @@ typedef struct trp_plugin {
 
   int64_t num_packages;
   const trp_package* packages;
-  /* Tells the folder of a package, before a task is opened; NULL where there are no packages. */
+  /* Tells the folder of a package before a task is opened, "" where it is not installed; NULL where there
+   * are no packages. */
   void (*locate)(int64_t package, const char* folder);
 } trp_plugin;
 

@@ -329,11 +329,14 @@ class Registry {
     return packages_.size() - 1;
   }
   const std::string& FolderOf(std::size_t package) const {
-    if (package >= folders_.size()) {
-      throw FileNotFound(std::string("the Python package '") + packages_[package].name +
-                         "' has not been located");
+    if (!HasFolder(package)) {
+      throw FileNotFound(std::string("this needs the Python package '") + packages_[package].name +
+                         "', which is not installed");
     }
     return folders_[package];
+  }
+  bool HasFolder(std::size_t package) const {
+    return package < folders_.size() && !folders_[package].empty();
   }
 
   const trp_plugin* Describe(const char* family, const char* version) {
@@ -370,13 +373,15 @@ class Registry {
 
 }  // namespace internal
 
-// A Python package that the tasks of this library need, found before any of them is opened.
+// A Python package whose files the tasks of this library read, looked up before any of them is opened.
 class Package {
  public:
   // name: as it is imported. version: the only one that will do; null: any.
   explicit Package(const char* name, const char* version = nullptr)
       : number_(internal::Registry::Get().AddPackage(name, version)) {}
 
+  bool is_installed() const { return internal::Registry::Get().HasFolder(number_); }
+  // Throws FileNotFound where it is not installed.
   const std::string& folder() const { return internal::Registry::Get().FolderOf(number_); }
 
  private:
