@@ -343,10 +343,11 @@ class ArrayPool:
         if array.shape != shape:
             raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
         if array.dtype != spec.dtype:
-            if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+            if array.dtype.kind not in "biuf":
                 raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
-            given, array = array, array.astype(spec.dtype)
-            # Floats are rounded, but integers would wrap, into those of another action.
+            with np.errstate(invalid="ignore"):  # NaN is no integer, which is told below
+                given, array = array, array.astype(spec.dtype)
+            # Floats are rounded to floats; what is no such integer would become another action.
             if array.dtype.kind != "f" and not np.array_equal(array, given):
                 raise ValueError(
                     f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"

@@ -23,6 +23,7 @@ from torchrl_pool.env.source import TASK_DEFAULT, PluginSource, Source
 from torchrl_pool.env.specs import (
     Key,
     action_shape,
+    actions_of,
     check_dtypes,
     full_action_spec,
     full_output_spec,
@@ -30,6 +31,7 @@ from torchrl_pool.env.specs import (
     sizes_of_groups,
     torch_dtype,
 )
+from torchrl_pool.env.states import StateEntries
 from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import register
@@ -243,9 +245,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._outputs = outputs[self._configs[0]]
         self._action_layout = [
             (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, source.one_hot))))
-            for spec in self._configs[0].specs
-            if spec.role == "action"
+            for spec in actions_of(self._configs[0])
         ]
+        self._states = StateEntries(source.states, num_envs) if source.states else None
+        self._supports_set_state = source.sets_state
         self._plain_actions = PlainEntries(self._action_layout)
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
@@ -274,6 +277,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.observation_spec = observation
         self.reward_spec = reward
         self.done_spec = done
+        if self._source.state_spec is not None:
+            self.state_spec = self._source.state_spec.expand(self.num_envs).to(self.device or "cpu")
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
         check_device(device)
@@ -310,6 +315,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         seed: int | Sequence[int] | None = None,
         options: ResetOptions = None,
         list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        set_state: bool | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
         """What ``reset`` takes beside its tensordict, all of it checked before any env moves.
@@ -320,13 +326,15 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 mapping for all envs, or one mapping or ``None`` for each.
             list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
                 ``"options"``. What is given for all envs comes first.
+            set_state: as in :meth:`~torchrl.envs.EnvBase.reset`, of TorchRL's envs whose state travels in
+                tensordicts.
 
         Raises:
             TypeError: an option that the task does not have, or a value of another type.
             ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
         """
         if torch.compiler.is_compiling():
-            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs)
+            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs, set_state=set_state)
             return self._traced_reset(tensordict, kwargs)
         if kwargs:
             raise TypeError(
@@ -334,6 +342,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 f"got {', '.join(kwargs)}"
             )
         given = self._source.reset_arguments(seed, options, list_of_kwargs)
+        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
+            given.states = self._states.packed(tensordict), set_state
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()

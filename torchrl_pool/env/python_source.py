@@ -18,6 +18,7 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
 from torchrl_pool.env.specs import Groups
+from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
@@ -95,13 +96,18 @@ class PythonSource:
         self.specs: Mapping[str, TensorSpec] = {}
         self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
+        self.states: Sequence[Entry] = description.states
+        self.state_spec: Composite | None = None
+        self.sets_state = description.sets_state
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
-        self.one_hot = one_hot and description.specs is None
+        self.is_torchrl = description.specs is not None
+        self.one_hot = one_hot and not self.is_torchrl
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
             specs: Sequence[Composite] = pickle.loads(description.specs)
+            *specs, self.state_spec = specs
             self.specs = dict(_leaves(specs))
             roles = "action", "observation", "reward", "done"
             self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
@@ -141,8 +147,16 @@ class PythonSource:
         for worker in pool.ended_workers():
             with failures():
                 self.workers.replace(pool, worker)
+        chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
+        if given.states is not None:
+            rows, set_state = given.states[0].numpy(), given.states[1]
+            with failures():
+                self.workers.ask_each(
+                    chosen,
+                    "set_reset_states",
+                    lambda share: [[rows[chosen[position]] for position in share], set_state],
+                )
         if any(option is not None for option in given.options):
-            chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
             envs = [env for env in chosen if given.options[env] is not None]
             with failures():
                 self.workers.ask_each(

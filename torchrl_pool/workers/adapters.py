@@ -21,8 +21,12 @@ class Adapter(Protocol):
         """Actions first; then the outputs: observations, rewards, flags below the root, infos."""
 
     @property
+    def states(self) -> Sequence[Entry]:
+        """What steps read besides actions. Where there is any, the last action holds these, as bytes."""
+
+    @property
     def specs(self) -> bytes | None:
-        """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
+        """A TorchRL env's specs, pickled: full action, observation, reward, done and state spec."""
 
     @property
     def plain_step(self) -> tuple[Any, Any] | None:
@@ -38,6 +42,8 @@ class Adapter(Protocol):
 
     episode: Any
     """What a wrapper has told of the last episode; None: nothing yet, or it has been read."""
+    is_restored: bool
+    """Whether the next step goes on from what was restored, whatever states it is given."""
 
     def state(self) -> tuple[Any, Any]:
         """The env, and what is carried from its last step to the next one."""
@@ -47,6 +53,9 @@ class Adapter(Protocol):
 
     def seed(self, seed: int) -> None:
         """What TorchRL's ``SerialEnv.set_seed`` does with one env."""
+
+    def begin_from(self, states: Any, set_state: bool | None) -> None:
+        """What the next reset is given: bytes of :attr:`states`, and whether they become the env's."""
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
         """Begins an episode.

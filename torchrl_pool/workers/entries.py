@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+STATES = "states of the env"
+"""The name of the action that is none: of what envs read besides, as bytes."""
 DTYPES = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
-ROLES = ("action", "observation", "reward", "done", "info")
+ROLES = ("action", "state", "observation", "reward", "done", "info")
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,7 @@ class Entry:
 
     Attributes:
         name: the tensordict's key; ``/`` separates nested levels.
-        role: ``"action"``, ``"observation"``, ``"reward"``, ``"done"`` or ``"info"``.
+        role: ``"action"``, ``"state"``, ``"observation"``, ``"reward"``, ``"done"`` or ``"info"``.
         dtype: NumPy's name for it, one of :data:`DTYPES`.
         shape: without the batch.
         low: least value of each element, in C order; empty: unbounded.
@@ -33,6 +38,11 @@ class Entry:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     categories: tuple[int, ...] = ()
+
+    @property
+    def num_bytes(self) -> int:
+        """Of one env's."""
+        return int(np.dtype(self.dtype).itemsize * math.prod(self.shape))
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
