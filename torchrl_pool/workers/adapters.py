@@ -81,7 +81,7 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
     """The adapter that speaks this env's language.
 
     Args:
-        env: an env of Gymnasium, an env of TorchRL without batch dimensions, or a parallel env of PettingZoo.
+        env: an env of Gymnasium, an env of TorchRL without batch dimensions, or an env of PettingZoo.
         info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
         told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
             know them.
@@ -96,10 +96,11 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         from torchrl_pool.workers.trial import told_in_steps
 
         return GymnasiumAdapter(env, told_in_steps(env, info_keys) if told is None else told)
-    if is_from("pettingzoo", "ParallelEnv", env):
+    takes_turns = is_from("pettingzoo", "AECEnv", env)
+    if takes_turns or is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 
-        env = PettingZooWrapper(env)
+        env = PettingZooWrapper(env, use_mask=takes_turns)  # which tells whose turn it is
     if is_from("torchrl.envs", "EnvBase", env):
         if info_keys:
             raise TypeError("info_keys: a TorchRL env has no info dicts; its observation_spec holds all")
@@ -114,6 +115,6 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         return (GymEnvAdapter if GymEnvAdapter.takes(env) else TorchRLAdapter)(env)
     many = " of many envs; give what makes one" if hasattr(env, "num_envs") else ""
     raise TypeError(
-        "expected a gymnasium.Env, a torchrl.envs.EnvBase or a pettingzoo.ParallelEnv, "
+        "expected a gymnasium.Env, a torchrl.envs.EnvBase, a pettingzoo.ParallelEnv or a pettingzoo.AECEnv, "
         f"got {type(env).__module__}.{type(env).__qualname__}{many}"
     )
