@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.envs import GymEnv, PendulumEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
-from workers.torchrl_envs import Stateless
+from torchrl_envs import Stateless
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse, single_envs
 

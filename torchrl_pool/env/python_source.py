@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torchrl.data import Composite, TensorSpec
+from torchrl.data import Bounded, Composite, TensorSpec
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int
@@ -93,7 +93,7 @@ class PythonSource:
         }
         self.configs: list[_core.Config] = [configs[id(one)] for one in descriptions]
         description = descriptions[0]
-        self.specs: Mapping[str, TensorSpec] = {}
+        self.specs: Mapping[str, TensorSpec] = _exact(description.entries)
         self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
         self.states: Sequence[Entry] = description.states
@@ -209,6 +209,16 @@ def _groups(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, 
     for key, spec in composite.items(include_nested=True):
         if isinstance(spec, Composite):
             yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
+
+
+def _exact(entries: Sequence[Entry]) -> dict[str, TensorSpec]:
+    """The specs of those whose bounds the executor does not hold."""
+    specs: dict[str, TensorSpec] = {}
+    for entry in entries:
+        if entry.integers is not None:
+            low, high = (torch.tensor(bound, dtype=torch.int64).reshape(entry.shape) for bound in entry.integers)
+            specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=torch.int64)
+    return specs
 
 
 def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:

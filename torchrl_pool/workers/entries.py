@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class Entry:
         low: least value of each element, in C order; empty: unbounded.
         high: greatest value, likewise.
         categories: numbers of choices of a discrete entry, which has no bounds: one per element.
+        integers: the same as ``(low, high)``, exactly, where doubles do not hold them; they hold more then.
 
     Raises:
         TypeError: the dtype is none of those.
@@ -38,6 +40,7 @@ class Entry:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     categories: tuple[int, ...] = ()
+    integers: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -50,6 +53,23 @@ class Entry:
             raise TypeError(
                 f"{self.role} {self.name!r}: expected one of the dtypes {known}, got {self.dtype}"
             )
+
+
+Numbers: TypeAlias = Sequence[float]
+
+
+def bounds_of(low: Numbers, high: Numbers) -> dict[str, Any]:
+    """Bounds in C order, as arguments of an :class:`Entry`."""
+    rounded = {"low": tuple(map(_at_most, low)), "high": tuple(-_at_most(-value) for value in high)}
+    if rounded == {"low": tuple(low), "high": tuple(high)}:
+        return rounded
+    return {**rounded, "integers": (tuple(map(int, low)), tuple(map(int, high)))}
+
+
+def _at_most(value: float) -> float:
+    """The greatest double that is no greater than a number."""
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
 
 
 def joined(keys: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategoric
 from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.common import _EnvWrapper
 
-from torchrl_pool.workers.entries import STATES, Entry, joined
+from torchrl_pool.workers.entries import STATES, Entry, bounds_of, joined
 
 Key: TypeAlias = "str | tuple[str, ...]"
 _FLAGS = ("done", "terminated", "truncated")
@@ -189,18 +189,18 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     name, shape = _name(key), tuple(spec.shape)
     if isinstance(spec, NonTensor) or spec.dtype is None or -1 in shape:
         raise TypeError(f"{role} {name!r}: expected tensors of one shape and dtype, got {spec}")
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    bounds: dict[str, Any] = {}
     categories: tuple[int, ...] = ()
     if isinstance(spec, Bounded):
-        low, high = (tuple(map(float, bound.flatten())) for bound in (spec.space.low, spec.space.high))
+        bounds = bounds_of(*(bound.flatten().tolist() for bound in (spec.space.low, spec.space.high)))
     elif spec.dtype is not torch.int64 or isinstance(spec, Binary):
         pass  # the executor has choices of int64 alone; the env's own spec says what others there are
     elif isinstance(spec, MultiCategorical):
         categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
     elif isinstance(spec, Categorical):
         categories = (int(spec.space.n),) * int(np.prod(shape))
-    return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
+    dtype = str(spec.dtype).removeprefix("torch.")
+    return Entry(name, role, dtype, shape, **bounds, categories=categories)
 
 
 def _name(key: Key) -> str:
