@@ -159,7 +159,7 @@ def test_whole_numbers_among_floats_are_choices(space, action, dtype):
     wrong = given.copy()
     for value in (0.5, np.nan, np.inf):
         wrong.reshape(-1)[0] = value
-        with pytest.raises(ValueError, match="'action'.*expected.*, got"):
+        with pytest.raises(ValueError, match=r"'action'.*expected.*, got"):
             pool.step(wrong)
 
 

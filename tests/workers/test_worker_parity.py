@@ -111,8 +111,8 @@ class Nim(AECEnv):
         self.left = int(self.rng.integers(5, 10))
         self.agents = [*self.possible_agents]
         self.agent_selection = self.agents[0]
-        self.rewards, self._cumulative_rewards = ({agent: 0.0 for agent in self.agents} for _ in range(2))
-        self.terminations, self.truncations = ({agent: False for agent in self.agents} for _ in range(2))
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
         self.infos = {agent: {} for agent in self.agents}
 
     def step(self, action):

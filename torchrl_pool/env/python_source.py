@@ -216,7 +216,7 @@ def _exact(entries: Sequence[Entry]) -> dict[str, TensorSpec]:
     specs: dict[str, TensorSpec] = {}
     for entry in entries:
         if entry.integers is not None:
-            low, high = (torch.tensor(bound, dtype=torch.int64).reshape(entry.shape) for bound in entry.integers)
+            low, high = (torch.tensor(bounds).reshape(entry.shape) for bounds in entry.integers)
             specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=torch.int64)
     return specs
 

@@ -15,6 +15,16 @@ from torchrl_pool.env.python_source import PythonSource, failures
 class SimulatorMethods(LifeMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that look into its simulators, or change them."""
 
+    def start(self) -> None:
+        """Creates the simulators now, as the first reset does where nobody has."""
+        self._start()
+
+    def __getitem__(self, env_index: Any) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} has no views of its envs: single_envs(env)[{env_index!r}]() is one of "
+            f"them, and env.call(…, env_index={env_index!r}) asks it"
+        )
+
     def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
         """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
 

@@ -53,9 +53,7 @@ class SingleEnv(EnvBase):
         return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        given = tensordict.select(*self.action_keys).update(
-            tensordict.select(*self.state_keys, strict=False)
-        )
+        given = tensordict.select(*self.action_keys).update(tensordict.select(*self.state_keys, strict=False))
         self.pool.async_step_send(given, env_index=self.env_index)
         return self.pool.async_step_recv(env_index=self.env_index).get("next")
 

@@ -107,7 +107,7 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         if env.batch_size:
             raise TypeError(
                 f"expected an env without batch dimensions, got {type(env).__name__} "
-                f"with batch_size {tuple(env.batch_size)}"
+                f"with batch_size {tuple(env.batch_size)}: give what makes one of its envs, and num_envs"
             )
         from torchrl_pool.workers.gym_env_adapter import GymEnvAdapter
         from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter

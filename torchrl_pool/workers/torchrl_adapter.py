@@ -163,8 +163,8 @@ class _States:
 
     def read(self, given: Any, root: TensorDictBase) -> None:
         """Writes what is given into a tensordict."""
-        for (key, entry, place), is_there in zip(self._parts, given[: len(self._parts)].tolist(), strict=True):
-            if is_there:
+        for number, (key, entry, place) in enumerate(self._parts):
+            if given[number]:
                 value = given[place].copy().view(entry.dtype).reshape(entry.shape)
                 _set(root, key, torch.from_numpy(value))
 
@@ -188,7 +188,10 @@ def _entries(leaves: Mapping[Key, TensorSpec], role: str) -> list[Entry]:
 def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     name, shape = _name(key), tuple(spec.shape)
     if isinstance(spec, NonTensor) or spec.dtype is None or -1 in shape:
-        raise TypeError(f"{role} {name!r}: expected tensors of one shape and dtype, got {spec}")
+        raise TypeError(
+            f"{role} {name!r}: expected tensors of one shape and dtype, got {type(spec).__name__} of shape "
+            f"{shape} and dtype {spec.dtype}: leave it out with ExcludeTransform, within the env"
+        )
     bounds: dict[str, Any] = {}
     categories: tuple[int, ...] = ()
     if isinstance(spec, Bounded):
