@@ -277,8 +277,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.observation_spec = observation
         self.reward_spec = reward
         self.done_spec = done
-        if self._source.state_spec is not None:
-            self.state_spec = self._source.state_spec.expand(self.num_envs).to(self.device or "cpu")
+        if (states := self._source.state_spec) is not None:
+            states = states.expand(self.num_envs)
+            self.state_spec = states if self.device is None else states.to(self.device)
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
         check_device(device)

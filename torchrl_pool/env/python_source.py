@@ -106,8 +106,9 @@ class PythonSource:
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
-            specs: Sequence[Composite] = pickle.loads(description.specs)
-            *specs, self.state_spec = specs
+            specs: list[Composite] = pickle.loads(description.specs)
+            states = specs.pop()
+            self.state_spec = states if self.states else None
             self.specs = dict(_leaves(specs))
             roles = "action", "observation", "reward", "done"
             self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
@@ -147,6 +148,9 @@ class PythonSource:
         for worker in pool.ended_workers():
             with failures():
                 self.workers.replace(pool, worker)
+        has_options = any(option is not None for option in given.options)
+        if given.states is None and not has_options:
+            return
         chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
         if given.states is not None:
             rows, set_state = given.states[0].numpy(), given.states[1]
@@ -156,7 +160,7 @@ class PythonSource:
                     "set_reset_states",
                     lambda share: [[rows[chosen[position]] for position in share], set_state],
                 )
-        if any(option is not None for option in given.options):
+        if has_options:
             envs = [env for env in chosen if given.options[env] is not None]
             with failures():
                 self.workers.ask_each(

@@ -36,13 +36,13 @@ class TorchRLAdapter:
         if isinstance(env, TransformedEnv):
             env.transform._check_batched_worker_compat()  # as SerialEnv does
         self.env = env
-        specs = (
+        specs = [
             env.full_action_spec,
             env.full_observation_spec,
             env.full_reward_spec,
             env.full_done_spec,
             env.full_state_spec,
-        )
+        ]
         actions, observations, rewards, flags, states = map(_leaves, specs)
         for key in _FLAGS:
             if key in flags and flags[key].shape.numel() != 1:
