@@ -85,8 +85,11 @@ void WriteArray(const Field& field, std::byte* to, const py::array& array) {
     if (const auto cast = Cast(field, array)) return WriteArray(field, to, *cast);
   }
   if (!fits || !is_like) {
+    const char* const hint = field.is_reward && !fits ? " (an env of Gymnasium that pays several tells so "
+                                                        "in its reward_space)"
+                                                      : "";
     throw py::type_error(field.Expected() + ", got " + py::str(dtype).cast<std::string>() + " " +
-                         Field::ShapeOf(shape));
+                         Field::ShapeOf(shape) + hint);
   }
   const bool is_plain = (array.flags() & py::array::c_style) != 0 && dtype.byteorder() != '>';
   const py::array plain =

@@ -219,6 +219,9 @@ std::vector<std::int64_t> Spec::Choices() const {
   const auto is_first = [this](std::int64_t count) { return count == categories.front(); };
   if (categories.empty() || one_hot) return categories;
   if (std::all_of(categories.begin(), categories.end(), is_first)) return {categories.front()};
+  for (std::size_t i = 0, width = static_cast<std::size_t>(shape.back()); i < categories.size(); ++i) {
+    if (categories[i] != categories[i % width]) return categories;
+  }
   return {categories.begin(), categories.begin() + shape.back()};
 }
 
@@ -228,9 +231,11 @@ std::vector<std::int64_t> Spec::OneHotShape() const {
   if (choices.empty() || one_hot) return out;
   if (choices.size() == 1) {
     out.push_back(choices.front());
-  } else {
-    out.back() = std::accumulate(choices.begin(), choices.end(), std::int64_t{0});
+    return out;
   }
+  const bool are_unlike = choices.size() > static_cast<std::size_t>(shape.back());
+  if (are_unlike) out.resize(1);  // rows of different widths stack in no other way
+  out.back() = std::accumulate(choices.begin(), choices.end(), std::int64_t{0});
   return out;
 }
 
@@ -295,13 +300,8 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
     }
     if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size()))
       fail("the discrete entry " + name + "must be int64 with as many numbers of categories as elements");
-    if (!copy.categories.empty()) {
-      const auto choices = copy.Choices();
-      for (std::size_t i = 0; i < copy.categories.size(); ++i) {
-        if (copy.categories[i] < 1) fail(name + "has a choice of nothing");
-        if (copy.categories[i] != choices[i % choices.size()])
-          fail(name + "has numbers of categories that do not repeat along its last dimension");
-      }
+    for (const std::int64_t choices : copy.categories) {
+      if (choices < 1) fail(name + "has a choice of nothing");
     }
     if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32 && copy.dtype != TRP_FLOAT64)
       fail("rewards must be float32 or float64");

@@ -55,11 +55,11 @@ struct Spec {
   bool one_hot = false;  // as a layout gives it: `shape` is the one-hot vectors', `categories` the choices
 
   std::size_t size() const;  // elements
-  // What one choice of a discrete entry is made from: one number where all choices are alike, else one for
-  // each element along the last dimension.
+  // What one choice of a discrete entry is made from: one number where all choices are alike, one for each
+  // element along the last dimension where rows are, else one for each element.
   std::vector<std::int64_t> Choices() const;
-  // The shape of a discrete entry's one-hot vectors: a dimension of their own where all choices are alike,
-  // else one after the other along the last dimension. Either way they lie in memory in the choices' order.
+  // The shape of one-hot vectors: a dimension of their own where all choices are alike, else one after the
+  // other along the last dimension (the only one, of unlike rows). In memory they lie in the choices' order.
   std::vector<std::int64_t> OneHotShape() const;
 };
 

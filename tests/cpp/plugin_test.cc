@@ -343,13 +343,14 @@ TEST(RefusesChoicesWithoutACategory) {
   CheckRefused("NoChoice-v0");
 }
 
-TEST(RefusesChoicesThatDoNotRepeat) {
+TEST(ChoicesThatRepeatStackAndOthersFollowOneAnother) {
   const auto config = MakeConfig("raw_plugin", "RepeatingChoices-v0");
   const Spec& spec = config->specs()[0];
   CHECK_EQ(spec.Choices(), (std::vector<std::int64_t>{2, 3}));
   CHECK_EQ(spec.OneHotShape(), (std::vector<std::int64_t>{2, 5}));
-  CHECK_THROWS(StatusError, "do not repeat along its last dimension",
-               MakeConfig("raw_plugin", "OddChoices-v0"));
+  const auto odd = MakeConfig("raw_plugin", "OddChoices-v0")->specs()[0];
+  CHECK_EQ(odd.Choices(), odd.categories);
+  CHECK_EQ(odd.OneHotShape(), (std::vector<std::int64_t>{10}));
 }
 
 TEST(LikeChoicesStack) {

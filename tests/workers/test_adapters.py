@@ -15,7 +15,7 @@ from torchrl_envs import Stateless, TwoAgents
 
 from torchrl_pool import _core
 from torchrl_pool.workers.adapters import adapt
-from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.entries import STATES, Entry
 from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-1, 1, (2,))
@@ -245,8 +245,8 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         (lambda: Sampled(spaces.Sequence(BOX)), (), TypeError, "observation 'observation'.*Sequence"),
         (lambda: Sampled(spaces.Graph(BOX, None)), (), TypeError, "Graph"),
         (lambda: Sampled(action_space=spaces.Text(3)), (), TypeError, "action 'action'.*Text"),
-        (lambda: Sampled(spaces.Box(0, 9, (2,), np.uint16)), (), TypeError, "uint16"),
-        (lambda: Sampled(spaces.Box(0, 9, (2,), np.float16)), (), TypeError, "float16"),
+        (lambda: Sampled(spaces.Box(0, 2**64 - 1, (2,), np.uint64)), (), TypeError, "uint64"),
+        (lambda: GymWrapper(Sampled(spaces.Box(0, 9, (2,), np.float16))), (), TypeError, "float16"),
         (lambda: Sampled(spaces.Dict({"a/b": BOX})), (), ValueError, "'a/b'"),
         (lambda: Sampled(spaces.Dict(done=BOX)), (), ValueError, "'done'"),
         (lambda: Sampled(spaces.Dict(next=spaces.Dict(a=BOX))), (), ValueError, "'next/a'.*TorchRL's own"),
@@ -271,17 +271,21 @@ def test_what_cannot_be_adapted_is_refused(make, info_keys, error, message):
 def test_entries_of_torchrl_envs_are_the_leaves_of_their_specs(make):
     env = make()
     adapter = adapt(env)
-    action, observation, reward, done = pickle.loads(adapter.specs)
-    assert described(adapter.entries, "action") == as_described(action)
+    action, observation, reward, done, state = pickle.loads(adapter.specs)
+    read = described(adapter.entries, "action")
+    assert (STATES in read) == (not state.is_empty())
+    assert {name: leaf for name, leaf in read.items() if name != STATES} == as_described(action)
+    assert described(adapter.states, "state") == as_described(state)
     assert described(adapter.entries, "observation") == as_described(observation)
     assert described(adapter.entries, "reward") == as_described(reward)
     flags = {name: leaf for name, leaf in as_described(done).items() if "/" in name}
     assert described(adapter.entries, "done") == flags
-    assert (action, observation, reward, done) == (
+    assert (action, observation, reward, done, state) == (
         env.full_action_spec,
         env.full_observation_spec,
         env.full_reward_spec,
         env.full_done_spec,
+        env.full_state_spec,
     )
 
 
@@ -293,7 +297,8 @@ def test_episodes_of_torchrl_envs_are_those_of_the_bare_env(make):
     adapter.seed(4)
     outputs = [entry for entry in adapter.entries if entry.role not in ("action", "reward")]
     rewards = [entry for entry in adapter.entries if entry.role == "reward"]
-    actions = [entry for entry in adapter.entries if entry.role == "action"]
+    actions = [entry for entry in adapter.entries if entry.role == "action" and entry.name != STATES]
+    not_given = [np.zeros(entry.shape, entry.dtype) for entry in adapter.entries if entry.name == STATES]
     roots = [key for key in bare.done_keys if isinstance(key, str)]
     root, ours, episodes = bare.reset(), adapter.reset(None, None), 0
     for _ in range(300):
@@ -302,7 +307,7 @@ def test_episodes_of_torchrl_envs_are_those_of_the_bare_env(make):
         root = bare.rand_action(root)
         after = bare.step(root)["next"]
         ours, reward, terminated, truncated = adapter.step(
-            [leaf_of(root, entry).clone().numpy()[()] for entry in actions]
+            [*(leaf_of(root, entry).clone().numpy()[()] for entry in actions), *not_given]
         )
         for entry, leaf in zip([*outputs, *rewards], [*ours, reward], strict=True):
             assert_same(leaf, after, entry)

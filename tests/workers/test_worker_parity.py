@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
 from python_envs import WHERE, Dictionary, Sampled
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
@@ -90,6 +90,49 @@ def chase():
     return PettingZooWrapper(Chase())
 
 
+class Nim(AECEnv):
+    """Two players take 1 to 3 of what is left, in turn; who takes the last has won."""
+
+    metadata: ClassVar = {"name": "nim"}
+    possible_agents = ("first", "second")
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 10, (1,))
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def observe(self, agent):
+        return np.array([max(self.left, 0)], np.float32)
+
+    def reset(self, seed=None, options=None):
+        if seed is not None or not hasattr(self, "rng"):
+            self.rng = np.random.default_rng(seed)
+        self.left = int(self.rng.integers(5, 10))
+        self.agents = [*self.possible_agents]
+        self.agent_selection = self.agents[0]
+        self.rewards, self._cumulative_rewards = (dict.fromkeys(self.agents, 0.0) for _ in range(2))
+        self.terminations, self.truncations = (dict.fromkeys(self.agents, False) for _ in range(2))
+        self.infos = {agent: {} for agent in self.agents}
+
+    def step(self, action):
+        if self.terminations[self.agent_selection]:
+            return self._was_dead_step(action)
+        agent, other = self.agent_selection, self.possible_agents[self.agent_selection == "first"]
+        self._cumulative_rewards[agent] = 0
+        self.left -= int(action) + 1
+        self._clear_rewards()
+        if self.left <= 0:
+            self.rewards = {agent: 1.0, other: -1.0}
+            self.terminations = dict.fromkeys(self.agents, True)
+        self.agent_selection = other
+        self._accumulate_rewards()
+
+
+def nim():
+    return PettingZooWrapper(Nim(), use_mask=True)
+
+
 def wrapped(make):
     return GymWrapper(make())
 
@@ -107,6 +150,7 @@ ENVS = {
     "agents": (TwoAgents, TwoAgents),
     "state": (Stateless, Stateless),
     "PettingZoo": (Chase, chase),
+    "PettingZoo, in turn": (Nim, nim),
 }
 
 

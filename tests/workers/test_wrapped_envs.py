@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Binary, Bounded, Composite, Unbounded
-from torchrl.envs import EnvBase, GymWrapper, SerialEnv, StepCounter, TransformedEnv
+from torchrl.data import Binary, Bounded, Composite, NonTensor, Unbounded
+from torchrl.envs import EnvBase, ExcludeTransform, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 
-from torchrl_pool import EnvFailure
+from torchrl_pool import EnvFailure, single_envs
 
 
 class Own(EnvBase):
@@ -199,3 +199,56 @@ def test_what_does_not_fit_is_named(make_pool):
     pool = make_pool(lambda: Own(leaves_out=True), 2)
     with pytest.raises(EnvFailure, match="the env returned no 'other'"):
         pool.rollout(2)
+
+
+class Speaking(Own):
+    """An observation of it is no tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spec["said"] = NonTensor(())
+
+    def _reset(self, tensordict=None, **kwargs):
+        return super()._reset(tensordict).set("said", "hello")
+
+    def _step(self, tensordict):
+        return super()._step(tensordict).set("said", "so")
+
+
+def test_what_is_no_tensor_is_left_out_within_the_env(make_pool):
+    with pytest.raises(EnvFailure, match=r"'said': expected tensors .*, got NonTensor .*ExcludeTransform"):
+        make_pool(Speaking, 2)
+    pool = make_pool(lambda: TransformedEnv(Speaking(), ExcludeTransform("said")), 2)
+    assert "said" not in pool.rollout(3).keys(True)
+
+
+def test_batches_of_envs_are_refused_with_what_to_give(make_pool):
+    with pytest.raises(EnvFailure, match=r"batch_size \(2,\): give what makes one of its envs, and num_envs"):
+        make_pool(lambda: SerialEnv(2, Own), 2)
+
+
+def test_what_stands_for_views_and_a_start(make_pool):
+    pool = make_pool(Own, 2)
+    pool.start()
+    pool.start()  # which changes nothing
+    assert pool.get_attr("bonus") == [1.0, 1.0]
+    with pytest.raises(TypeError, match=r"single_envs\(env\)\[1\]\(\) is one of them"):
+        pool[1]
+    assert single_envs(pool)[1]().reset().batch_size == ()
+
+
+def test_several_rewards_are_told_of_by_a_space(make_pool):
+    class Paying(Counting):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, np.array([1.0, 2.0]), *rest
+
+    with pytest.raises(
+        EnvFailure, match=r"'reward': expected float32 \[1\], got float64 \[2\] .*reward_space"
+    ):
+        make_pool(Paying, 2, num_workers=0).rollout(1)
+
+    class Telling(Paying):
+        reward_space = gymnasium.spaces.Box(0, 9, (2,))
+
+    assert (make_pool(Telling, 2).rollout(1)["next", "reward"] == torch.tensor([1.0, 2.0])).all()

@@ -17,6 +17,7 @@ from torchrl_pool.arrays.spaces import Array, Space, gather_of, scatter_of, spac
 from torchrl_pool.env.errors import EnvFailure, env_failure, joined
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.python_source import is_python
+from torchrl_pool.env.specs import actions_of
 from torchrl_pool.plugins import registry
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -126,7 +127,12 @@ class ArrayPool:
         self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
         self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
-        self._actions = [spec for spec in first.specs if spec.role == "action"]
+        self._actions = actions_of(first)
+        # Arrays hold no states of TorchRL's envs, which go on from their own.
+        read = [spec for spec in first.specs if spec.role == "action"]
+        self._states = [
+            np.zeros((self.num_envs, *spec.shape), spec.dtype) for spec in read[len(self._actions) :]
+        ]
         self._spare: tuple[Columns, list[int]] | None = None
         self.single_observation_space, self.single_action_space = self._spaces()
         self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
@@ -336,6 +342,7 @@ class ArrayPool:
     def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
         """The actions as the executor reads them, which checks their values, and their addresses."""
         taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
+        taken += self._states
         return taken, [_address(column) for column in taken]
 
     def _as_column(self, action: Any, spec: _core.Spec) -> Array:
@@ -343,10 +350,13 @@ class ArrayPool:
         if array.shape != shape:
             raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
         if array.dtype != spec.dtype:
-            if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+            # An env of Python may do as it likes with whole numbers that are floats: it gets its space's.
+            takes_floats = array.dtype.kind in "biuf" and is_python(self.env.task)
+            if not takes_floats and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
                 raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
-            given, array = array, array.astype(spec.dtype)
-            # Floats are rounded, but integers would wrap, into those of another action.
+            with np.errstate(invalid="ignore"):  # NaN is no integer, which is told below
+                given, array = array, array.astype(spec.dtype)
+            # Floats are rounded to floats; what is no such integer would become another action.
             if array.dtype.kind != "f" and not np.array_equal(array, given):
                 raise ValueError(
                     f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"

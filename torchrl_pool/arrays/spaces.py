@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from torchrl_pool import _core
-from torchrl_pool.workers.spaces import stacks
+from torchrl_pool.workers.spaces import held_as, stacks
 
 Array: TypeAlias = NDArray[Any]
 Space: TypeAlias = "spaces.Space[Any]"
@@ -83,6 +83,8 @@ def gather_of(space: Space) -> Gather:
                 return tuple(gather(iter([c[:, i] for c in parts])) for i, gather in enumerate(gathers))
 
             return split
+        case spaces.Box() if held_as(space) != space.dtype:
+            return lambda columns: next(columns).reshape(-1, *space.shape).astype(space.dtype)
         case spaces.Box() if not space.shape:
             return lambda columns: next(columns).reshape(-1)
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start) or space.dtype != np.int64:
@@ -90,14 +92,22 @@ def gather_of(space: Space) -> Gather:
     return next
 
 
-def scatter_of(space: Space, scalar: tuple[int, ...]) -> Scatter:
-    """What makes the columns of the leaves from a batch of actions; those of single numbers of this shape."""
+def scatter_of(space: Space, scalar: tuple[int, ...], name: str = "") -> Scatter:
+    """What makes the columns of the leaves from a batch of actions; those of single numbers of this shape.
+
+    The name is what errors say of it.
+    """
     match space:
         case spaces.Dict():
-            parts = {key: scatter_of(child, scalar) for key, child in space.spaces.items()}
+            parts = {
+                key: scatter_of(child, scalar, f"{name}/{key}" if name else str(key))
+                for key, child in space.spaces.items()
+            }
             return lambda batch: [c for key, scatter in parts.items() for c in scatter(batch[key])]
         case spaces.Tuple():
-            scatters = [scatter_of(child, scalar) for child in space.spaces]
+            scatters = [
+                scatter_of(child, scalar, f"{name or 'action'}/{i}") for i, child in enumerate(space.spaces)
+            ]
             if not stacks(space):
                 return lambda batch: [c for part, scatter in _pairs(batch, scatters) for c in scatter(part)]
             return lambda batch: [
@@ -107,8 +117,28 @@ def scatter_of(space: Space, scalar: tuple[int, ...]) -> Scatter:
         case spaces.Box() if not space.shape:
             return lambda batch: [np.reshape(batch, (-1, *scalar))]
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start):
-            return lambda batch: [np.asarray(batch) - space.start]
+            return lambda batch: [_from_zero(np.asarray(batch), space, name or "action")]
     return lambda batch: [batch]
+
+
+def _from_zero(batch: Array, space: spaces.Discrete | spaces.MultiDiscrete, name: str) -> Array:
+    """Choices counted from zero, of a space that starts elsewhere.
+
+    Raises:
+        ValueError: the space has no such choice. What knows only numbers from zero could not say so.
+    """
+    start = np.asarray(space.start)
+    last = start + (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
+    if batch.shape[1:] == start.shape and batch.dtype.kind in "biuf":
+        outside = np.argwhere((batch < start) | (batch > last))
+        for env, *element in outside[:1].tolist():
+            place = f", element {np.ravel_multi_index(element, start.shape)}" if element else ""
+            at = tuple(element)
+            raise ValueError(
+                f"{name!r} of env {env}{place}: expected one of {start[at]} to {last[at]}, "
+                f"got {batch[(env, *at)]}"
+            )
+    return batch - start
 
 
 def _pairs(batch: Sequence[Any], scatters: Sequence[Scatter]) -> Iterator[tuple[Any, Scatter]]:

@@ -126,7 +126,11 @@ def _addresses(values: Tensors) -> list[int]:
 
 def _checked(env: LifeMethods, actions: Tensors) -> tuple[list[torch.Tensor], list[int]]:
     keys = [key for key, _, _ in env._action_layout]
-    return env._check_actions(_tensordict(env, keys, actions))
+    given = _tensordict(env, keys, actions[: len(keys)])
+    if len(actions) == len(keys):
+        return env._check_actions(given)
+    checked, addresses = env._check_closely(given, None)
+    return [*checked, actions[-1]], [*addresses, actions[-1].data_ptr()]  # states, packed in the graph
 
 
 def _partial(env: LifeMethods, name: str, mask: torch.Tensor | None) -> torch.Tensor | None:

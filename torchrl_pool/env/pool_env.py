@@ -23,6 +23,7 @@ from torchrl_pool.env.source import TASK_DEFAULT, PluginSource, Source
 from torchrl_pool.env.specs import (
     Key,
     action_shape,
+    actions_of,
     check_dtypes,
     full_action_spec,
     full_output_spec,
@@ -30,6 +31,7 @@ from torchrl_pool.env.specs import (
     sizes_of_groups,
     torch_dtype,
 )
+from torchrl_pool.env.states import StateEntries
 from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import register
@@ -243,9 +245,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._outputs = outputs[self._configs[0]]
         self._action_layout = [
             (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, source.one_hot))))
-            for spec in self._configs[0].specs
-            if spec.role == "action"
+            for spec in actions_of(self._configs[0])
         ]
+        self._states = StateEntries(source.states, num_envs) if source.states else None
+        self._supports_set_state = source.sets_state
         self._plain_actions = PlainEntries(self._action_layout)
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
@@ -274,6 +277,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.observation_spec = observation
         self.reward_spec = reward
         self.done_spec = done
+        if (states := self._source.state_spec) is not None:
+            states = states.expand(self.num_envs)
+            self.state_spec = states if self.device is None else states.to(self.device)
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
         check_device(device)
@@ -324,7 +330,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 mapping for all envs, or one mapping or ``None`` for each.
             list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
                 ``"options"``. What is given for all envs comes first.
-            **kwargs: those of :meth:`torchrl.envs.EnvBase.reset`.
+            **kwargs: those of :meth:`torchrl.envs.EnvBase.reset`, ``set_state`` among them, for envs of
+                TorchRL whose state travels in tensordicts.
 
         Returns:
             The root of the next step: observations and flags, ``[N]``.
@@ -352,10 +359,11 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         seed: int | Sequence[int] | None = None,
         options: ResetOptions = None,
         list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        set_state: bool | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
         if torch.compiler.is_compiling():
-            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs)
+            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs, set_state=set_state)
             return self._traced_reset(tensordict, kwargs)
         if kwargs:
             raise TypeError(
@@ -363,6 +371,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 f"got {', '.join(kwargs)}"
             )
         given = self._source.reset_arguments(seed, options, list_of_kwargs)
+        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
+            given.states = self._states.packed(tensordict), set_state
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()

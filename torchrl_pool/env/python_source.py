@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torchrl.data import Composite, TensorSpec
+from torchrl.data import Bounded, Composite, TensorSpec
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int
@@ -18,6 +18,7 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
 from torchrl_pool.env.specs import Groups
+from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
@@ -93,16 +94,22 @@ class PythonSource:
         }
         self.configs: list[_core.Config] = [configs[id(one)] for one in descriptions]
         description = descriptions[0]
-        self.specs: Mapping[str, TensorSpec] = {}
+        self.specs: Mapping[str, TensorSpec] = _exact(description.entries)
         self.groups: Mapping[str, Groups] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
+        self.states: Sequence[Entry] = description.states
+        self.state_spec: Composite | None = None
+        self.sets_state = description.sets_state
         self.info_keys = [LOST.name] if self.workers.respawns else []
         # TorchRL's envs give their entries the form that they want them in.
-        self.one_hot = one_hot and description.specs is None
+        self.is_torchrl = description.specs is not None
+        self.one_hot = one_hot and not self.is_torchrl
         if description.specs is not None:
             if obs_dtype is not None:
                 raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
-            specs: Sequence[Composite] = pickle.loads(description.specs)
+            specs: list[Composite] = pickle.loads(description.specs)
+            states = specs.pop()
+            self.state_spec = states if self.states else None
             self.specs = dict(_leaves(specs))
             roles = "action", "observation", "reward", "done"
             self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
@@ -142,8 +149,19 @@ class PythonSource:
         for worker in pool.ended_workers():
             with failures():
                 self.workers.replace(pool, worker)
-        if any(option is not None for option in given.options):
-            chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
+        has_options = any(option is not None for option in given.options)
+        if given.states is None and not has_options:
+            return
+        chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
+        if given.states is not None:
+            rows, set_state = given.states[0].numpy(), given.states[1]
+            with failures():
+                self.workers.ask_each(
+                    chosen,
+                    "set_reset_states",
+                    lambda share: [[rows[chosen[position]] for position in share], set_state],
+                )
+        if has_options:
             envs = [env for env in chosen if given.options[env] is not None]
             with failures():
                 self.workers.ask_each(
@@ -196,6 +214,16 @@ def _groups(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, 
     for key, spec in composite.items(include_nested=True):
         if isinstance(spec, Composite):
             yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
+
+
+def _exact(entries: Sequence[Entry]) -> dict[str, TensorSpec]:
+    """The specs of those whose bounds the executor does not hold."""
+    specs: dict[str, TensorSpec] = {}
+    for entry in entries:
+        if entry.integers is not None:
+            low, high = (torch.tensor(bounds).reshape(entry.shape) for bounds in entry.integers)
+            specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=torch.int64)
+    return specs
 
 
 def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:

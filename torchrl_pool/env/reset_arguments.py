@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import torch
+
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int, entropy_per_env, seed_words
 from torchrl_pool.plugins.registry import checked_reset_options
@@ -21,11 +23,14 @@ class ResetArguments:
         entropy: words of the seeds, empty where there is none; or nothing at all.
         options: as they were given.
         executor_options: in the form that the executor takes; or nothing at all.
+        states: those of envs whose state travels in tensordicts, as bytes of each env, and whether the envs
+            are to begin from them; or nothing.
     """
 
     entropy: list[list[int]]
     options: list[Mapping[str, Any] | None]
     executor_options: list[_core.ResetOptions | None] = field(default_factory=list)
+    states: tuple[torch.Tensor, bool | None] | None = None
 
 
 def reset_arguments(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,16 @@ from torchrl_pool.env.python_source import PythonSource, failures
 
 class SimulatorMethods(LifeMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that look into its simulators, or change them."""
+
+    def start(self) -> None:
+        """Creates the simulators now, as the first reset does where nobody has."""
+        self._start()
+
+    def __getitem__(self, env_index: Any) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} has no views of its envs: single_envs(env)[{env_index!r}]() is one of "
+            f"them, and env.call(…, env_index={env_index!r}) asks it"
+        )
 
     def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
         """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
@@ -47,6 +57,41 @@ class SimulatorMethods(LifeMethods):
                 raise TypeError(f"state: expected bytes, got {type(one).__name__}")
             pool.load(i, one)
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What TorchRL's envs of Python hold beside their simulators: statistics of transforms within them.
+
+        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Other envs have none of their
+        own, and their states are :meth:`get_state`'s.
+        """
+        state: dict[str, Any] = super().state_dict(*args, **kwargs)
+        if self._has_state_dicts and kwargs.get("destination") is None:
+            state.update((f"worker{i}", own) for i, own in enumerate(self.call("state_dict")))
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Loads what :meth:`state_dict` returned, or what one env's ``state_dict`` did into all of them.
+
+        Args:
+            state_dict: the one or the other.
+            *args: given to the envs' ``load_state_dict``.
+            **kwargs: the same.
+
+        Raises:
+            EnvFailure: it is not of such envs.
+            KeyError: it is of fewer envs.
+        """
+        if not self._has_state_dicts:
+            return super().load_state_dict(state_dict, *args, **kwargs)
+        is_of_one = "worker0" not in state_dict
+        own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
+        for i, one in enumerate(own):
+            self.call("load_state_dict", one, *args, env_index=i, **kwargs)
+        return None
+
+    @property
+    def _has_state_dicts(self) -> bool:
+        return isinstance(self._source, PythonSource) and self._source.is_torchrl
+
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
         """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
 
@@ -69,7 +114,8 @@ class SimulatorMethods(LifeMethods):
     def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
         """Calls a method of envs of Python, wherever they run: one result for each env.
 
-        Of Gymnasium's wrappers the outermost one that has the method is asked.
+        Of what an env is wrapped in, TorchRL's wrappers and Gymnasium's, the outermost that has the method is
+        asked.
 
         Args:
             name: the method.
@@ -93,8 +139,15 @@ class SimulatorMethods(LifeMethods):
         """An attribute of envs of Python: one value for each env. Otherwise as :meth:`call`."""
         return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
 
+    def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
+        """Whether envs of Python have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
+
     def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
-        """Sets an attribute of envs of Python. Otherwise as :meth:`call`.
+        """Sets an attribute of envs of Python, where it is. Otherwise as :meth:`call`.
+
+        One that there is not yet is set where Gymnasium's ``set_wrapper_attr`` sets it, in its outermost
+        wrapper; of what has none of Gymnasium's, in the outermost of all.
 
         Args:
             name: the attribute.

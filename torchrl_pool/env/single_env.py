@@ -48,6 +48,7 @@ class SingleEnv(EnvBase):
         self.observation_spec = pool.full_observation_spec[env_index].clone()
         self.reward_spec = pool.full_reward_spec[env_index].clone()
         self.done_spec = pool.full_done_spec[env_index].clone()
+        self.state_spec = pool.full_state_spec[env_index].clone()
 
     def _reset(
         self,
@@ -70,7 +71,8 @@ class SingleEnv(EnvBase):
         return self.pool.async_reset_recv(env_index=self.env_index).exclude("env_index")
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.pool.async_step_send(tensordict.select(*self.action_keys), env_index=self.env_index)
+        given = tensordict.select(*self.action_keys).update(tensordict.select(*self.state_keys, strict=False))
+        self.pool.async_step_send(given, env_index=self.env_index)
         return self.pool.async_step_recv(env_index=self.env_index).get("next")
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:

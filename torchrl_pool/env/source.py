@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from torchrl.data import TensorSpec
+from torchrl.data import Composite, TensorSpec
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_affinity, check_int, open_configs, task_per_env
@@ -14,6 +14,7 @@ from torchrl_pool.env.reset_arguments import Options, ResetArguments, open_optio
 from torchrl_pool.env.specs import Groups
 from torchrl_pool.plugins import registry
 from torchrl_pool.plugins.loading import is_builtin
+from torchrl_pool.workers.entries import Entry
 
 
 class TaskDefault:
@@ -39,6 +40,9 @@ class Source(Protocol):
         num_workers: worker processes that step envs.
         has_helpers: whether envs are stepped by others than the calling thread.
         info_keys: which infos are written besides those that were asked for.
+        states: what steps read besides actions, of one env.
+        state_spec: TorchRL's spec of these.
+        sets_state: whether a reset can begin from them.
     """
 
     configs: list[_core.Config]
@@ -50,6 +54,9 @@ class Source(Protocol):
     num_workers: int
     has_helpers: bool
     info_keys: list[str]
+    states: Sequence[Entry]
+    state_spec: Composite | None
+    sets_state: bool
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         """An executor with all envs made."""
@@ -79,6 +86,9 @@ class PluginSource:
     groups: Mapping[str, Groups] = {}
     group_map: Mapping[str, list[str]] | None = None
     num_workers = 0
+    states: Sequence[Entry] = ()
+    state_spec: Composite | None = None
+    sets_state = False
 
     def __init__(
         self,

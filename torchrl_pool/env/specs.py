@@ -21,6 +21,7 @@ from torchrl.data import (
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
+from torchrl_pool.workers.entries import STATES
 
 Key: TypeAlias = "str | tuple[str, ...]"
 
@@ -49,6 +50,11 @@ def key_of(spec: _core.Spec) -> Key:
     return parts[0] if len(parts) == 1 else parts
 
 
+def actions_of(config: _core.Config) -> list[_core.Spec]:
+    """What one env's steps read, but for states."""
+    return [spec for spec in config.specs if spec.role == "action" and spec.name != STATES]
+
+
 def action_shape(spec: _core.Spec, one_hot: bool) -> tuple[int, ...]:
     """Shape of one env's action as the user gives it."""
     return tuple(spec.one_hot_shape if one_hot else spec.shape)
@@ -71,7 +77,7 @@ def full_action_spec(
             return _discrete(specs, one_hot, device)
         return _box(specs, device)
 
-    columns = [[s for s in config.specs if s.role == "action"] for config in configs]
+    columns = [actions_of(config) for config in configs]
     return _composite(columns, convert, device, given, groups.get("action", {}))
 
 
@@ -106,7 +112,11 @@ def _discrete(specs: Sequence[_core.Spec], one_hot: bool, device: torch.device |
     like: dict[str, Any] = {"shape": shape, "dtype": torch.int64, "device": device}
     if len(spec.choices) == 1:
         return (OneHot if one_hot else Categorical)(spec.choices[0], **like)
-    return (MultiOneHot if one_hot else MultiCategorical)(spec.choices, **like)
+    if one_hot:
+        return MultiOneHot(spec.choices, **like)
+    is_of_unlike_rows = len(spec.choices) > spec.shape[-1]
+    choices = torch.tensor(spec.choices, device=device)
+    return MultiCategorical(choices.reshape(spec.shape) if is_of_unlike_rows else choices, **like)
 
 
 def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec:

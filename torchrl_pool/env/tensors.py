@@ -14,6 +14,7 @@ from torchrl_pool.env.buffers import BatchAllocator
 from torchrl_pool.env.next_root import NextRoot
 from torchrl_pool.env.source import Source
 from torchrl_pool.env.specs import Groups, Key
+from torchrl_pool.env.states import StateEntries
 from torchrl_pool.env.transfers import down, up
 
 _NO_GROUPS: Groups = {}
@@ -56,6 +57,7 @@ class TensorMethods(EnvBase):
     _action_layout: Sequence[tuple[Key, torch.dtype, torch.Size]]
     _nested: bool  # whether an output or action lies in a tensordict of its own
     _plain_actions: PlainEntries
+    _states: StateEntries | None  # what envs read besides actions
     _groups: Groups
     _next_root: NextRoot
     _pin_memory_wish: bool | None
@@ -76,10 +78,20 @@ class TensorMethods(EnvBase):
     def _check_actions(
         self, tensordict: TensorDictBase, num_rows: int | None = None
     ) -> tuple[list[torch.Tensor], list[int]]:
-        """The actions as contiguous CPU tensors, and their addresses. Values are checked in C++."""
+        """What a step reads, as contiguous CPU tensors, and their addresses. Values are checked in C++."""
         found = self._plain_actions.find(tensordict, num_rows)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._check_closely(tensordict, num_rows)
+        if self._states is not None:
+            states = self._states.packed(tensordict, num_rows)
+            found[0].append(states)
+            found[1].append(states.data_ptr())
+        return found
+
+    def _check_closely(
+        self, tensordict: TensorDictBase, num_rows: int | None
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        """The same for actions that are not just as the executor reads them."""
         actions, addresses = [], []
         for key, dtype, shape in self._action_layout:
             action = tensordict._get_str(key, None) if type(key) is str else tensordict.get(key, None)

@@ -79,7 +79,7 @@ class TracedMethods(TracedResets, LifeMethods):
         return self._traced_values(self.step_keys, written)
 
     def _traced_reset(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        if any(value is not None for value in kwargs.values()):
+        if self._states is not None or any(value is not None for value in kwargs.values()):
             return self._reset_with(tensordict, kwargs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         kept, columns = entries_of(None if mask is None else tensordict, self.root_keys)
@@ -99,7 +99,7 @@ class TracedMethods(TracedResets, LifeMethods):
             if action is None:
                 raise KeyError(f"expected an entry {key!r} in the tensordict")
             actions.append(action)
-        return actions
+        return actions if self._states is None else [*actions, self._states.packed(tensordict)]
 
     def _traced_values(self, keys: Sequence[Key], values: Sequence[torch.Tensor]) -> TensorDict:
         entries = dict(zip(keys, values, strict=True))

@@ -47,7 +47,7 @@ class Chain:
         self.core = _core.Chain(
             pool_columns=num_pool,
             columns=[value.row_bytes for value in columns],
-            pool_actions=len(env._action_layout),
+            pool_actions=len(env._action_layout) + (env._states is not None),
             carried=[value.row_bytes for value in carried],
             temps=[value.row_bytes for value in temps],
         )
@@ -274,7 +274,8 @@ class Inputs:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
         """
-        is_plain = not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
+        is_plain = self._env._states is None
+        is_plain = is_plain and not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
         found = self._plain.find(root, num_rows) if is_plain else None
         if found is None:
             return self._look_closer(root, num_rows)
@@ -319,7 +320,9 @@ class Inputs:
 
     def _down(self, root: TensorDictBase, carried: list[Any]) -> tuple[TensorDictBase, list[Any]]:
         """The root's actions and what is carried, from a device, in one go."""
-        actions = {key: root.get(key, None) for key, _, _ in self._env._action_layout}
+        states = [] if self._env._states is None else self._env._states.keys
+        keys = [*(key for key, _, _ in self._env._action_layout), *states]
+        actions = {key: root.get(key, None) for key in keys}
         given = [value for value in (*actions.values(), *carried) if isinstance(value, torch.Tensor)]
         there = dict(zip(map(id, given), down(given), strict=True))
         actions = {key: there.get(id(value), value) for key, value in actions.items()}

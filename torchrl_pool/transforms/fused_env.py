@@ -81,7 +81,8 @@ class NativePart:
             mask = check_mask("_reset", mask, env.num_envs)
             mask = None if mask.all() else mask
         takes = {"seed", "options", "list_of_kwargs"}
-        if not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
+        reads = env._states is not None and source is not None and env._states.are_in(source)
+        if reads or not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
             return self._torchrl_reset(source, kwargs)
         given = env._source.reset_arguments(
             kwargs.get("seed"), kwargs.get("options"), kwargs.get("list_of_kwargs")

@@ -75,7 +75,8 @@ class TracedPart:
         # Where inverse transforms read actions, the root holds what they make actions of.
         read = dict.fromkeys(key for one in part.chain.inverse for key in one.out_keys_inv)
         carried = (one.key for one in part.inputs.carried)
-        self.input_keys = list(dict.fromkeys((*carried, *self._action_keys, *read)))
+        states = [] if pool._states is None else pool._states.keys
+        self.input_keys = list(dict.fromkeys((*carried, *self._action_keys, *states, *read)))
         self._batch_size, self._device, self._groups = pool.batch_size, pool.device, pool._groups
         self._has_hook = pool._post_step_mdp_hooks is not None
         for kind in ("action", "state", "reward", "done", "reset"):

@@ -21,8 +21,12 @@ class Adapter(Protocol):
         """Actions first; then the outputs: observations, rewards, flags below the root, infos."""
 
     @property
+    def states(self) -> Sequence[Entry]:
+        """What steps read besides actions. Where there is any, the last action holds these, as bytes."""
+
+    @property
     def specs(self) -> bytes | None:
-        """A TorchRL env's specs, pickled: full action, observation, reward and done spec."""
+        """A TorchRL env's specs, pickled: full action, observation, reward, done and state spec."""
 
     @property
     def plain_step(self) -> tuple[Any, Any] | None:
@@ -38,6 +42,8 @@ class Adapter(Protocol):
 
     episode: Any
     """What a wrapper has told of the last episode; None: nothing yet, or it has been read."""
+    is_restored: bool
+    """Whether the next step goes on from what was restored, whatever states it is given."""
 
     def state(self) -> tuple[Any, Any]:
         """The env, and what is carried from its last step to the next one."""
@@ -47,6 +53,9 @@ class Adapter(Protocol):
 
     def seed(self, seed: int) -> None:
         """What TorchRL's ``SerialEnv.set_seed`` does with one env."""
+
+    def begin_from(self, states: Any, set_state: bool | None) -> None:
+        """What the next reset is given: bytes of :attr:`states`, and whether they become the env's."""
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
         """Begins an episode.
@@ -72,7 +81,7 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
     """The adapter that speaks this env's language.
 
     Args:
-        env: an env of Gymnasium, an env of TorchRL without batch dimensions, or a parallel env of PettingZoo.
+        env: an env of Gymnasium, an env of TorchRL without batch dimensions, or an env of PettingZoo.
         info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
         told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
             know them.
@@ -87,17 +96,18 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         from torchrl_pool.workers.trial import told_in_steps
 
         return GymnasiumAdapter(env, told_in_steps(env, info_keys) if told is None else told)
-    if is_from("pettingzoo", "ParallelEnv", env):
+    takes_turns = is_from("pettingzoo", "AECEnv", env)
+    if takes_turns or is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper
 
-        env = PettingZooWrapper(env)
+        env = PettingZooWrapper(env, use_mask=takes_turns)  # which tells whose turn it is
     if is_from("torchrl.envs", "EnvBase", env):
         if info_keys:
             raise TypeError("info_keys: a TorchRL env has no info dicts; its observation_spec holds all")
         if env.batch_size:
             raise TypeError(
                 f"expected an env without batch dimensions, got {type(env).__name__} "
-                f"with batch_size {tuple(env.batch_size)}"
+                f"with batch_size {tuple(env.batch_size)}: give what makes one of its envs, and num_envs"
             )
         from torchrl_pool.workers.gym_env_adapter import GymEnvAdapter
         from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
@@ -105,6 +115,6 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         return (GymEnvAdapter if GymEnvAdapter.takes(env) else TorchRLAdapter)(env)
     many = " of many envs; give what makes one" if hasattr(env, "num_envs") else ""
     raise TypeError(
-        "expected a gymnasium.Env, a torchrl.envs.EnvBase or a pettingzoo.ParallelEnv, "
+        "expected a gymnasium.Env, a torchrl.envs.EnvBase, a pettingzoo.ParallelEnv or a pettingzoo.AECEnv, "
         f"got {type(env).__module__}.{type(env).__qualname__}{many}"
     )

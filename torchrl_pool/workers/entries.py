@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
+
+STATES = "states of the env"
+"""The name of the action that is none: of what envs read besides, as bytes."""
 DTYPES = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
-ROLES = ("action", "observation", "reward", "done", "info")
+ROLES = ("action", "state", "observation", "reward", "done", "info")
 
 
 @dataclass(frozen=True)
@@ -15,12 +21,13 @@ class Entry:
 
     Attributes:
         name: the tensordict's key; ``/`` separates nested levels.
-        role: ``"action"``, ``"observation"``, ``"reward"``, ``"done"`` or ``"info"``.
+        role: ``"action"``, ``"state"``, ``"observation"``, ``"reward"``, ``"done"`` or ``"info"``.
         dtype: NumPy's name for it, one of :data:`DTYPES`.
         shape: without the batch.
         low: least value of each element, in C order; empty: unbounded.
         high: greatest value, likewise.
         categories: numbers of choices of a discrete entry, which has no bounds: one per element.
+        integers: the same as ``(low, high)``, exactly, where doubles do not hold them; they hold more then.
 
     Raises:
         TypeError: the dtype is none of those.
@@ -33,6 +40,12 @@ class Entry:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     categories: tuple[int, ...] = ()
+    integers: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Of one env's."""
+        return int(np.dtype(self.dtype).itemsize * math.prod(self.shape))
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -40,6 +53,23 @@ class Entry:
             raise TypeError(
                 f"{self.role} {self.name!r}: expected one of the dtypes {known}, got {self.dtype}"
             )
+
+
+Numbers: TypeAlias = Sequence[float]
+
+
+def bounds_of(low: Numbers, high: Numbers) -> dict[str, Any]:
+    """Bounds in C order, as arguments of an :class:`Entry`."""
+    rounded = {"low": tuple(map(_at_most, low)), "high": tuple(-_at_most(-value) for value in high)}
+    if rounded == {"low": tuple(low), "high": tuple(high)}:
+        return rounded
+    return {**rounded, "integers": (tuple(map(int, low)), tuple(map(int, high)))}
+
+
+def _at_most(value: float) -> float:
+    """The greatest double that is no greater than a number."""
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
 
 
 def joined(keys: Sequence[str]) -> str:

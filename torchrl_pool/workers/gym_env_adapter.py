@@ -45,11 +45,13 @@ class GymEnvAdapter(TorchRLAdapter):
         self._readers = [
             (_path(key, space), _reader(spec)) for key, spec in env.full_observation_spec.items(True, True)
         ]
-        self._short = ShortStep(env._env)
+        self._short: ShortStep | None = ShortStep(env._env)
 
     def restore(self, state: tuple[Any, Any]) -> None:
         super().restore(state)
-        self._short = ShortStep(self.env._env)
+        self._short = ShortStep(self.env._env) if self.takes(self.env) else None
+        if self._short is None and self._root is None:  # it may be in the midst of an episode
+            self._root = TensorDict()
 
     @staticmethod
     def takes(env: EnvBase) -> bool:
@@ -70,6 +72,8 @@ class GymEnvAdapter(TorchRLAdapter):
         )
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        if self._short is None:
+            return super().reset(seed, options)
         if seed is not None:
             self.env.set_seed(seed)
         env = self.env._env
@@ -79,6 +83,8 @@ class GymEnvAdapter(TorchRLAdapter):
         return self._read(observation)
 
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
+        if self._short is None:
+            return super().step(actions)
         (action,) = actions
         if self._is_one_hot:
             hot = action.tolist()

@@ -31,7 +31,9 @@ class GymnasiumAdapter:
     """
 
     specs = None
+    states = ()
     episode: Any = None
+    is_restored = False
 
     def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry]) -> None:
         self.env = env
@@ -72,6 +74,9 @@ class GymnasiumAdapter:
             own.bit_generator.state = random.bit_generator.state  # others may hold it, too
         else:
             env._np_random = random
+
+    def begin_from(self, states: Any, set_state: bool | None) -> None:
+        raise TypeError("an env of Gymnasium reads no states")
 
     def seed(self, seed: int) -> None:
         self.env.reset(seed=seed)

@@ -42,9 +42,15 @@ def is_watched(env: Any) -> bool:
 
 
 def attribute(env: Any, name: str) -> Any:
-    """Of the outermost wrapper that has it."""
-    get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
-    return getattr(env, name) if get is None else get(name)
+    """Of the outermost layer that has it."""
+    layer = _layer_with(env, name)
+    return layer.get_wrapper_attr(name) if is_from("gymnasium", "Env", layer) else getattr(layer, name)
+
+
+def has_attribute(env: Any, name: str) -> bool:
+    """Whether a layer has it."""
+    layer = _layer_with(env, name)
+    return layer.has_wrapper_attr(name) if is_from("gymnasium", "Env", layer) else hasattr(layer, name)
 
 
 def called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -53,18 +59,25 @@ def called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
 
 
 def set_attribute(env: Any, name: str, value: Any) -> None:
-    """Where it is; or of the outermost wrapper."""
-    put = getattr(env, "set_wrapper_attr", None)
-    if put is None:
-        setattr(_owner(env, name), name, value)
+    """Of the outermost layer that has it; where none has, of the outermost that is Gymnasium's, or of all."""
+    layer = _layer_with(env, name)
+    if is_from("gymnasium", "Env", layer):
+        layer.set_wrapper_attr(name, value)
     else:
-        put(name, value)
+        setattr(layer, name, value)
 
 
-def _owner(env: Any, name: str) -> Any:
-    """The outermost of TorchRL's and PettingZoo's wrappers that has this attribute, or else of all."""
+def _layer_with(env: Any, name: str) -> Any:
+    """The outermost layer that has this attribute, or that looks for it in what it wraps, as Gymnasium's do.
+
+    Where there is none, the outermost of all. What a layer passes on from within is not its own.
+    """
     for layer in _layers(env):
-        if name in _parts(layer) or inspect.getattr_static(layer, name, _MISSING) is not _MISSING:
+        if (
+            is_from("gymnasium", "Env", layer)
+            or name in _parts(layer)
+            or inspect.getattr_static(layer, name, _MISSING) is not _MISSING
+        ):
             return layer
     return env
 
@@ -80,8 +93,13 @@ def _layers(env: Any) -> Iterator[Any]:
 
 
 def _parts(env: Any) -> dict[str, Any]:
+    """What an object has itself, of torch's modules their parts and numbers too."""
     own = getattr(env, "__dict__", {})
-    return {**own, **own.get("_modules", {})}
+    parts = dict(own)
+    for kind in ("_modules", "_buffers", "_parameters"):
+        if isinstance(own.get(kind), dict):
+            parts.update(own[kind])
+    return parts
 
 
 def kind_of_env(env: Any) -> str:

@@ -2,8 +2,9 @@
 
 A Dict's keys nest; at the root they stand for themselves. A Tuple of like spaces becomes one entry for each
 of their leaves, stacked; of unlike ones, for which TorchRL has no tensor, entries named for their places. A
-Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors: where a
-space has another dtype or starts elsewhere the env still gets, and gives, values of its space.
+Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors, and a Box
+of a dtype that tensors hardly have is one of the next that holds its numbers: the env still gets, and gives,
+values of its space.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from torchrl_pool.workers.entries import Entry, joined
+from torchrl_pool.workers.entries import Entry, bounds_of, joined
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Iterator[Any]], Any]
@@ -49,9 +50,8 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
     dtype, shape = str(space.dtype), space.shape or ()
     match space:
         case spaces.Box():
-            low, high = _bounds(space)
             read = None if shape else _as_vector
-            return [Leaf(Entry(name, role, dtype, shape or (1,), low, high), read)]
+            return [Leaf(Entry(name, role, held_as(space), shape or (1,), **_bounds(space)), read)]
         case spaces.Discrete():
             entry = Entry(name, role, "int64", (), categories=(int(space.n),))
             return [Leaf(entry, _minus(int(space.start)) if space.start else None)]
@@ -72,6 +72,9 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
             return lambda leaves: {key: write(leaves) for key, write in writers.items()}
         case spaces.Tuple():
             return _writer_of_tuple(space)
+        case spaces.Box() if held_as(space) != space.dtype:
+            shape, held = space.shape, space.dtype
+            return lambda leaves: next(leaves).reshape(shape).astype(held)
         case spaces.Box() if not space.shape:
             return lambda leaves: next(leaves).reshape(())
         case spaces.Discrete() if space.start or space.dtype != np.int64:
@@ -81,6 +84,14 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
             starts = space.start.astype(np.int64)
             return lambda leaves: (next(leaves) + starts).astype(space.dtype)
     return None
+
+
+def held_as(space: spaces.Box) -> str:
+    """The dtype of the tensors that hold values of a Box, by its name."""
+    dtype = str(space.dtype)
+    if dtype == "uint64" and (space.high <= np.iinfo(np.int64).max).all():
+        return "int64"
+    return {"uint16": "int32", "uint32": "int64", "float16": "float32"}.get(dtype, dtype)
 
 
 def stacks(space: spaces.Tuple[Any]) -> int:
@@ -126,29 +137,35 @@ def _kind(entry: Entry) -> tuple[Any, ...]:
 
 def _stacked(leaves: Sequence[Leaf]) -> Leaf:
     entries = [leaf.entry for leaf in leaves]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    bounds: dict[str, Any] = {}
     if any(entry.low for entry in entries):
-        count = int(np.prod(entries[0].shape))
-        low = sum((entry.low or (-np.inf,) * count for entry in entries), ())
-        high = sum((entry.high or (np.inf,) * count for entry in entries), ())
+        lows, highs = zip(*map(_exactly, entries), strict=True)
+        bounds = bounds_of(sum(lows, ()), sum(highs, ()))
     categories = sum((entry.categories for entry in entries), ())
     reads = [leaf.read or (lambda value: value) for leaf in leaves]
     return Leaf(
-        replace(
-            entries[0], shape=(len(leaves), *entries[0].shape), low=low, high=high, categories=categories
-        ),
+        replace(entries[0], shape=(len(leaves), *entries[0].shape), categories=categories, **bounds),
         lambda value: np.stack([read(part) for read, part in zip(reads, value, strict=True)]),
     )
 
 
-def _bounds(space: spaces.Box) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Empty where no element has a bound that its dtype has not."""
+def _exactly(entry: Entry) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Its bounds, of each element."""
+    if entry.low:
+        return entry.integers or (entry.low, entry.high)
+    is_float, count = entry.dtype.startswith("float"), int(np.prod(entry.shape))
+    least, most = (-np.inf, np.inf) if is_float else (np.iinfo(entry.dtype).min, np.iinfo(entry.dtype).max)
+    return (least,) * count, (most,) * count
+
+
+def _bounds(space: spaces.Box) -> dict[str, Any]:
+    """None where no element has a bound that the dtype of tensors has not."""
     if space.dtype != bool:
-        limits: Any = (np.finfo if np.issubdtype(space.dtype, np.floating) else np.iinfo)(space.dtype)
+        is_float = np.issubdtype(space.dtype, np.floating)
+        limits: Any = np.finfo(space.dtype) if is_float else np.iinfo(held_as(space))
         if (space.low <= limits.min).all() and (space.high >= limits.max).all():
-            return (), ()
-    return tuple(map(float, space.low.ravel())), tuple(map(float, space.high.ravel()))
+            return {}
+    return bounds_of(space.low.ravel().tolist(), space.high.ravel().tolist())
 
 
 def _then(first: Read, second: Read | None) -> Read:

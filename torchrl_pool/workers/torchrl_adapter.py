@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
 from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.common import _EnvWrapper
 
-from torchrl_pool.workers.entries import Entry, joined
+from torchrl_pool.workers.entries import STATES, Entry, bounds_of, joined
 
 Key: TypeAlias = "str | tuple[str, ...]"
 _FLAGS = ("done", "terminated", "truncated")
@@ -23,32 +23,38 @@ class TorchRLAdapter:
     """An :class:`~torchrl_pool.workers.adapters.Adapter` of an env of TorchRL without batch dimensions.
 
     What the env returns is carried on to its next step as ``step_mdp`` does, so that an env may keep its
-    state in the tensordict. The flags of the env are those at the root; where all are nested, it is done as
-    soon as a part of it is. A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
+    state in the tensordict; entries of its ``state_spec`` that a step is given come in the place of those.
+    The flags of the env are those at the root; where all are nested, it is done as soon as a part of it is.
+    A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
     """
 
     plain_step = None
     episode = None
+    is_restored = False
 
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):
             env.transform._check_batched_worker_compat()  # as SerialEnv does
         self.env = env
-        specs = (
+        specs = [
             env.full_action_spec,
             env.full_observation_spec,
             env.full_reward_spec,
             env.full_done_spec,
-        )
-        actions, observations, rewards, flags = map(_leaves, specs)
+            env.full_state_spec,
+        ]
+        actions, observations, rewards, flags, states = map(_leaves, specs)
         for key in _FLAGS:
             if key in flags and flags[key].shape.numel() != 1:
                 raise TypeError(
                     f"{key!r}: expected one flag for the env, got shape {tuple(flags[key].shape)}"
                 )
         nested_flags = {key: spec for key, spec in flags.items() if key not in _FLAGS}
+        self.states = _entries(states, "state")
+        self._states = _States(states, self.states)
         self.entries = [
             *_entries(actions, "action"),
+            *([Entry(STATES, "action", "uint8", (self._states.size,))] if states else []),
             *_entries(observations, "observation"),
             *_entries(rewards, "reward"),
             *_entries(nested_flags, "done"),
@@ -63,10 +69,10 @@ class TorchRLAdapter:
         self._done, self._terminated, self._truncated = (
             [key for key in deciding if (key if isinstance(key, str) else key[-1]) == name] for name in _FLAGS
         )
-        states = _leaves(env.full_state_spec)
         self._carried = [*observations, *flags, *(key for key in rewards if key in states)]
         self._keys = list(dict.fromkeys([*self._carried, *rewards]))
         self._root: TensorDictBase | None = None
+        self._beginning: tuple[TensorDictBase, bool | None] | None = None
 
     @property
     def has_own_state(self) -> bool:
@@ -82,11 +88,22 @@ class TorchRLAdapter:
     def seed(self, seed: int) -> None:
         self.env.set_seed(seed)
 
+    def begin_from(self, states: Any, set_state: bool | None) -> None:
+        root = TensorDict()
+        self._states.read(states, root)
+        self._beginning = root, set_state
+
     @torch.no_grad()
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
         if seed is not None:
             self.env.set_seed(seed)
-        self._root = self.env.reset(**({} if options is None else {"options": options})).copy()
+        given = {} if options is None else {"options": options}
+        beginning, self._beginning, self.is_restored = self._beginning, None, False
+        if beginning is None:
+            root = self.env.reset(**given)
+        else:
+            root = self.env.reset(beginning[0], set_state=beginning[1], **given)
+        self._root = root.copy()
         values = _values(self._root, self._carried)
         for key in self._nested_flags:  # TorchRL completes those of a step, of a reset only those at the root
             if values[key] is None:
@@ -98,6 +115,11 @@ class TorchRLAdapter:
         root = self._root
         if root is None:
             raise RuntimeError("step: the env has not been reset yet")
+        if self.states:
+            *actions, given = actions
+            if not self.is_restored:
+                self._states.read(given, root)
+            self.is_restored = False
         for key, action in zip(self._actions, actions, strict=True):
             _set(root, key, torch.from_numpy(np.asarray(action)))
         after = self.env._step(root)
@@ -129,6 +151,24 @@ class TorchRLAdapter:
         return outputs
 
 
+class _States:
+    """The entries of a state spec among bytes: whether each is given, then the bytes of each."""
+
+    def __init__(self, keys: Iterable[Key], entries: Sequence[Entry]) -> None:
+        self._parts: list[tuple[Key, Entry, slice]] = []
+        self.size = len(entries)
+        for key, entry in zip(keys, entries, strict=True):
+            begin, self.size = self.size, self.size + entry.num_bytes
+            self._parts.append((key, entry, slice(begin, self.size)))
+
+    def read(self, given: Any, root: TensorDictBase) -> None:
+        """Writes what is given into a tensordict."""
+        for number, (key, entry, place) in enumerate(self._parts):
+            if given[number]:
+                value = given[place].copy().view(entry.dtype).reshape(entry.shape)
+                _set(root, key, torch.from_numpy(value))
+
+
 def _has_own(env: EnvBase, method: str) -> bool:
     is_wrapper = isinstance(env, TransformedEnv | _EnvWrapper)
     if is_wrapper and method not in vars(env) and not hasattr(type(env), method):
@@ -148,19 +188,22 @@ def _entries(leaves: Mapping[Key, TensorSpec], role: str) -> list[Entry]:
 def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
     name, shape = _name(key), tuple(spec.shape)
     if isinstance(spec, NonTensor) or spec.dtype is None or -1 in shape:
-        raise TypeError(f"{role} {name!r}: expected tensors of one shape and dtype, got {spec}")
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+        raise TypeError(
+            f"{role} {name!r}: expected tensors of one shape and dtype, got {type(spec).__name__} of shape "
+            f"{shape} and dtype {spec.dtype}: leave it out with ExcludeTransform, within the env"
+        )
+    bounds: dict[str, Any] = {}
     categories: tuple[int, ...] = ()
     if isinstance(spec, Bounded):
-        low, high = (tuple(map(float, bound.flatten())) for bound in (spec.space.low, spec.space.high))
+        bounds = bounds_of(*(bound.flatten().tolist() for bound in (spec.space.low, spec.space.high)))
     elif spec.dtype is not torch.int64 or isinstance(spec, Binary):
         pass  # the executor has choices of int64 alone; the env's own spec says what others there are
     elif isinstance(spec, MultiCategorical):
         categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
     elif isinstance(spec, Categorical):
         categories = (int(spec.space.n),) * int(np.prod(shape))
-    return Entry(name, role, str(spec.dtype).removeprefix("torch."), shape, low, high, categories)
+    dtype = str(spec.dtype).removeprefix("torch.")
+    return Entry(name, role, dtype, shape, **bounds, categories=categories)
 
 
 def _name(key: Key) -> str:

@@ -21,6 +21,7 @@ from torchrl_pool.workers.layers import (
     attribute,
     called,
     group_map,
+    has_attribute,
     is_watched,
     is_wrapped,
     kind_of_env,
@@ -44,12 +45,16 @@ class Description:
     Attributes:
         name: of the env, for messages.
         entries: what it reads and writes.
+        states: see :class:`~torchrl_pool.workers.adapters.Adapter`.
+        sets_state: whether its ``reset(set_state=True)`` begins from these.
         specs: a TorchRL env's, pickled; ``None`` for other envs.
         group_map: a multi-agent env's, if it has one.
     """
 
     name: str
     entries: tuple[Entry, ...]
+    states: tuple[Entry, ...]
+    sets_state: bool
     specs: bytes | None
     group_map: dict[str, list[str]] | None
 
@@ -117,7 +122,15 @@ class Worker:
         adapter = self._made(env)
         spec = getattr(adapter.env, "spec", None)
         name = getattr(spec, "id", None) or type(adapter.env).__name__
-        return Description(name, tuple(adapter.entries), adapter.specs, group_map(adapter.env))
+        sets_state = bool(adapter.states) and adapter.env._supports_set_state
+        return Description(
+            name,
+            tuple(adapter.entries),
+            tuple(adapter.states),
+            sets_state,
+            adapter.specs,
+            group_map(adapter.env),
+        )
 
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.
@@ -264,11 +277,15 @@ class Worker:
         return self._for_each(envs, lambda i, env: called(attribute(env, name), arguments, named))
 
     def get_attr(self, envs: Sequence[int], name: str) -> list[Any]:
-        """An attribute of these envs, of the outermost wrapper that has it."""
+        """An attribute of these envs, of the outermost layer that has it."""
         return self._for_each(envs, lambda i, env: attribute(env, name))
 
+    def has_attr(self, envs: Sequence[int], name: str) -> list[bool]:
+        """Whether these envs have such an attribute, which stays where it is."""
+        return self._for_each(envs, lambda i, env: has_attribute(env, name))
+
     def set_attr(self, envs: Sequence[int], name: str, values: Sequence[Any]) -> list[Any]:
-        """Sets an attribute of these envs, where it is; or of the outermost wrapper."""
+        """Sets an attribute of these envs, where it is; or of an outermost layer."""
         return self._for_each(envs, lambda i, env: set_attribute(env, name, values[i]))
 
     def is_wrapped(self, envs: Sequence[int], module: str, name: str) -> list[bool]:
@@ -296,6 +313,11 @@ class Worker:
         """For the reset of each of them that follows."""
         self._reset_options.update(zip(envs, options, strict=True))
 
+    def set_reset_states(self, envs: Sequence[int], states: Sequence[Any], set_state: bool | None) -> None:
+        """The same: bytes of the states that each of them is given."""
+        for env, own in zip(envs, states, strict=True):
+            self._made(env).begin_from(own, set_state)
+
     def save(self, env: int) -> bytes:
         """An env's state: its own ``get_state()`` and what is carried beside it, or all of it, pickled."""
         adapter = self._made(env)
@@ -320,6 +342,7 @@ class Worker:
         elif (theirs := kind_of_env(value[0])) != (ours := kind_of_env(adapter.env)):
             raise RequestFailure(env, f"this state is of {theirs}, and this env is {ours}")
         adapter.restore(value)
+        adapter.is_restored = True
         self._unset.discard(env)
 
     def close(self) -> None:
