@@ -18,6 +18,7 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
 from torchrl_pool.env.specs import Groups
+from torchrl_pool.plugins.options import UnknownOption
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
@@ -73,7 +74,7 @@ class PythonSource:
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
-        with failures():
+        with _options_known(task_options), failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
@@ -166,6 +167,18 @@ def failures() -> Iterator[None]:
         raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
 
 
+@contextlib.contextmanager
+def _options_known(options: Mapping[str, Any]) -> Iterator[None]:
+    """The failure of an env that does not take one of these as an error of its own."""
+    try:
+        yield
+    except EnvFailure as failure:
+        for name in options:
+            if f"unexpected keyword argument {name!r}" in str(failure):
+                raise UnknownOption(name, f"{name}: the env does not take it", str(failure)) from None
+        raise
+
+
 def _factories(task: Any, num_envs: int, options: Mapping[str, Any], limit: Mapping[str, int]) -> Any:
     """What makes any env, or one callable for each."""
     if isinstance(task, str) or callable(task):
@@ -183,9 +196,8 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
     if not callable(task):
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:
-        raise TypeError(
-            f"{', '.join(options)}: unknown; what an env is made with goes into functools.partial"
-        )
+        name = next(iter(options))
+        raise UnknownOption(name, f"{name}: unknown", "what an env is made with goes into functools.partial")
     make: Callable[[], Any] = task
     return make
 
