@@ -132,11 +132,21 @@ class Lights(Echo):
         self.action_space = spaces.MultiBinary(3)
 
 
+class Slider(MujocoTask):
+    XML_PATH = "hopper.xml"
+
+    def _compute_reward(self, state, action, next_state):
+        return next_state["qpos"][..., 0]
+
+    def _compute_done(self, state, next_state):
+        return next_state["qpos"][..., 2].abs() > 9
+
+
 STRICT = {
     "MultiThreadedEnv": partial(MultiThreadedEnv, N, "Pendulum-v1"),
     "a dict of arguments": lambda **strict: MultiThreadedEnv(N, "Pendulum-v1", create_env_kwargs=strict),
     "MujocoPool": partial(MujocoPool, "inverted_pendulum.xml", N),
-    "MujocoTask": partial(MujocoTask, xml_path="inverted_pendulum.xml", num_envs=N),
+    "MujocoTask": partial(Slider, num_envs=N),
     "an env of Python": partial(PoolEnv, Echo, N, num_workers=0),
     "fuse": lambda **strict: fuse(TransformedEnv(PoolEnv("Pendulum-v1", N, **strict))),
 }

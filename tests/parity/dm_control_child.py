@@ -79,7 +79,7 @@ def ulps(actual, expected):
 
 def beyond(action, high, factors):
     """About half of the elements outside of their bounds, just so or by one of these factors."""
-    factor = torch.tensor(factors).double()[torch.randint(len(factors), action.shape)]
+    factor = torch.tensor(factors, dtype=torch.float64)[torch.randint(len(factors), action.shape)]
     far = torch.nextafter(high, high + 1) * factor
     return torch.where(torch.rand(action.shape) < 0.5, far * action.sign(), action)
 
