@@ -114,8 +114,8 @@ def test_action_outside_the_set_is_refused_before_anything_moves(action):
     assert env.get_state() == before
 
 
-def test_radius_outside_the_joysticks_reach_is_refused():
-    env = PoolEnv("ALE/Pong-v5", 1, continuous=True)
+def test_radius_outside_the_joysticks_reach_is_refused_where_actions_are_checked_strictly():
+    env = PoolEnv("ALE/Pong-v5", 1, continuous=True, check_actions="strict")
     root = env.reset()
     for bad in ([1.1, 0, 0], [0, 4, 0], [0, 0, float("nan")]):
         with pytest.raises(ValueError, match="action"):

@@ -177,9 +177,8 @@ def test_choices_of_another_dtype(dtype):
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (torch.tensor([[0.0], [torch.nan], [0]]), ValueError, r"'action' of env 1: .* \[-2, 2\], got nan"),
+        (torch.tensor([[0.0], [torch.nan], [0]]), ValueError, "'action' of env 1: .* finite number, got nan"),
         (torch.tensor([[0.0], [0], [torch.inf]]), ValueError, r"'action' of env 2: .* got inf"),
-        (torch.tensor([[0.0], [0], [-2.5]]), ValueError, r"env 2: expected a number in \[-2, 2\], got -2.5"),
         (
             torch.zeros(N, 1, dtype=torch.float64),
             TypeError,
@@ -202,7 +201,7 @@ def test_category_out_of_range():
 
 
 def test_bound_is_the_envs_own():
-    env = PoolEnv("Fault-v0", 2, env_options=[{"gain": 0.4}, {"gain": 2.0}])
+    env = PoolEnv("Fault-v0", 2, env_options=[{"gain": 0.4}, {"gain": 2.0}], check_actions="strict")
     root = env.reset()
     env.step(root.set("action", torch.tensor([[0.4, -0.4], [2.0, -2.0]])))  # float32 0.4 exceeds the double
     with pytest.raises(ValueError, match=r"'action' of env 0, element 1: expected a number in \[-0.4, 0.4\]"):

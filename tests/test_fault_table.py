@@ -77,22 +77,42 @@ except EnvFailure as failure:  # on a slow machine it comes first
     assert failure.hung == [1]
     assert env.async_step_recv(1)["env_index"].tolist() == [0]
 """,
-    "NaN action": PENDULUM
+    "NaN or infinite action": PENDULUM
     + """
-bad = root["action"].clone()
-bad[2] = torch.nan
-for step in (env.step, env.step_and_maybe_reset):
-    refused(ValueError, "'action' of env 2", step, root.clone().set("action", bad))
-root["action"] = bad
-refused(ValueError, "'action' of env 2", env.async_step_send, root[1:3], [1, 2])
+for value in (torch.nan, torch.inf, -torch.inf):
+    bad = root["action"].clone()
+    bad[2] = value
+    message = f"'action' of env 2: expected a finite number, got {value}"
+    for step in (env.step, env.step_and_maybe_reset):
+        refused(ValueError, message, step, root.clone().set("action", bad))
+    refused(ValueError, message, env.async_step_send, root[1:3].clone().set("action", bad[1:3]), [1, 2])
 assert env.get_state() == before
 """
     + USABLE,
-    "action out of range": PENDULUM
+    "a choice that there is not": CARTPOLE
     + """
-for value in (2.5, -2.5, torch.inf):
-    refused(ValueError, "'action' of env 0", env.step, root.clone().set("action", torch.full((4, 1), value)))
+before = env.get_state()
+message = "'action' of env 2: expected one of 0 to 1"
+for choice in (2, -1, 2**62):
+    bad = root.clone().set("action", torch.tensor([0, 1, choice, 0]))
+    for step in (env.step, env.step_and_maybe_reset):
+        refused(ValueError, message, step, bad.clone())
+    refused(ValueError, message, env.async_step_send, bad[1:3], [1, 2])
 assert env.get_state() == before
+"""
+    + USABLE,
+    "a number outside of its bounds": PENDULUM
+    + """
+strict = PoolEnv("Pendulum-v1", 4, num_threads=2, check_actions="strict")
+strict_root = strict.reset()
+for value in (2.5, -2.5, 1e30):
+    outside = torch.full((4, 1), value)
+    clipped = env.step(root.clone().set("action", outside.clamp(-2, 2)))
+    env.set_state(before)
+    assert (env.step(root.clone().set("action", outside))["next"] == clipped["next"]).all()
+    env.set_state(before)
+    message = "'action' of env 0: expected a number in [-2, 2]"
+    refused(ValueError, message, strict.step, strict_root.clone().set("action", outside))
 """
     + USABLE,
     "action of another shape, dtype or device": PENDULUM

@@ -1,11 +1,18 @@
-"""What the answer to an unknown task suggests."""
+"""What the answer to an unknown task, or to an unknown argument, suggests."""
 
 import ast
+import pickle
 import re
+from functools import partial
 
+import gymnasium
+import numpy as np
 import pytest
+import torch
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import MujocoPool, MujocoTask, MultiThreadedEnv, PoolCollector, PoolEnv
+from torchrl_pool.gymnasium import PoolVectorEnv
+from torchrl_pool.stable_baselines3 import PoolVecEnv
 
 
 def answer(task):
@@ -64,3 +71,71 @@ def test_a_suggestion_with_options_is_one_that_works(suffix):
     given = dict(option.split("=") for option in options.rstrip("?").split(" and "))
     env = PoolEnv(task, 1, **{name: ast.literal_eval(value) for name, value in given.items()})
     assert env.rollout(2)["observation"].shape[2:] == ((128,) if suffix.startswith("-ram") else (4, 84, 84))
+
+
+class Slider(MujocoTask):
+    XML_PATH = "hopper.xml"
+
+    def _compute_reward(self, state, action, next_state):
+        return next_state["qpos"][..., 0]
+
+    def _compute_done(self, state, next_state):
+        return next_state["qpos"][..., 2].abs() > 9
+
+
+def cartpole():
+    return gymnasium.make("CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("make", "slip", "suggested"),
+    [
+        (partial(PoolEnv, "CartPole-v1", 2), "num_thread", "num_threads"),
+        (partial(PoolEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
+        (partial(PoolEnv, cartpole, 2), "num_worker", "num_workers"),
+        (partial(PoolEnv, [cartpole, cartpole], 2), "info_key", "info_keys"),
+        (partial(PoolEnv, "gymnasium:CartPole-v1", 2), "num_worker", "num_workers"),
+        (partial(MultiThreadedEnv, 2, "CartPole-v1"), "frame_skp", "frame_skip"),
+        (partial(MultiThreadedEnv, 2, "CartPole-v1"), "num_thread", "num_threads"),
+        (partial(PoolVectorEnv, "CartPole-v1", 2), "autoreset_mod", "autoreset_mode"),
+        (partial(PoolVectorEnv, "CartPole-v1", 2), "num_thread", "num_threads"),
+        (partial(PoolVectorEnv, cartpole, 2), "num_worker", "num_workers"),
+        (partial(gymnasium.make_vec, "torchrl_pool/CartPole-v1", 2), "autoreset", "autoreset_mode"),
+        (partial(PoolVecEnv, "Pendulum-v1", 2), "render_mod", "render_mode"),
+        (partial(PoolVecEnv, cartpole, 2), "infos_keys", "info_keys"),
+        (partial(MujocoPool, "ant.xml", 2), "terminate", "terminated"),
+        (partial(MujocoPool, "ant.xml", 2), "target_scales", "target_scale"),
+        (Slider, "frame_skips", "frame_skip"),
+        (Slider, "check_action", "check_actions"),
+        (partial(PoolCollector, cartpole, frames_per_batch=8), "total_frame", "total_frames"),
+        (partial(PoolCollector, cartpole, frames_per_batch=8), "storing_devices", "storing_device"),
+    ],
+)
+def test_mistyped_arguments(make, slip, suggested):
+    with pytest.raises(TypeError, match=rf"{slip}\b.* \(did you mean '{suggested}'\?\);"):
+        make(**{slip: 1})
+
+
+def test_where_no_argument_is_similar_none_is_suggested():
+    with pytest.raises(TypeError, match=r"task 'CartPole-v1' has no option 'qqq'; it has: ") as info:
+        PoolEnv("CartPole-v1", 2, qqq=1)
+    assert "did you mean" not in str(info.value)
+    assert str(pickle.loads(pickle.dumps(info.value))) == str(info.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.float32, torch.float32])
+def test_dtypes_by_any_name(dtype):
+    assert PoolEnv("Hopper-v5", 1, obs_dtype=dtype).rollout(1)["observation"].dtype is torch.float32
+    env = MujocoPool("hopper.xml", 1, dtype=dtype)
+    assert env.rollout(1)["next", "reward"].dtype is torch.float32
+
+
+@pytest.mark.parametrize("dtype", ["float16", "double-barrelled", np.int64, 3])
+def test_dtypes_that_are_none(dtype):
+    for make in (partial(PoolEnv, "Pendulum-v1", 1), partial(PoolVecEnv, "Pendulum-v1", 1)):
+        with pytest.raises(
+            ValueError, match=r"obs_dtype: expected torch.float32, torch.float64 or None, got"
+        ):
+            make(obs_dtype=dtype)
+    with pytest.raises(ValueError, match=r"dtype: expected torch.float32, torch.float64 or None, got"):
+        MujocoPool("hopper.xml", 1, dtype=dtype)

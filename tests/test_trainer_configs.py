@@ -4,8 +4,6 @@ import pytest
 import torch
 from processes import printed
 
-from torchrl_pool.configs import make_pool_env
-
 hydra = pytest.importorskip("hydra", reason="hydra-core is not installed")
 pytest.importorskip("torchrl.trainers.algorithms.configs")
 
@@ -119,8 +117,8 @@ def test_the_choice_alone():
 
 
 def test_dtypes_by_their_names():
-    assert (
-        make_pool_env("Pendulum-v1", 1, obs_dtype="float64").rollout(1)["observation"].dtype is torch.float64
-    )
-    with pytest.raises(ValueError, match="expected 'float32', 'float64' or null, got 'float16'"):
-        make_pool_env("Pendulum-v1", 1, obs_dtype="float16")
+    with hydra.initialize_config_module("torchrl_pool.configs", version_base="1.3"):
+        cfg = hydra.compose(
+            overrides=["+env=pool", "env.task=Pendulum-v1", "env.num_envs=1", "env.obs_dtype=float64"]
+        )
+    assert hydra.utils.instantiate(cfg.env).rollout(1)["observation"].dtype is torch.float64

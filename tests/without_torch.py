@@ -24,7 +24,13 @@ from torchrl_pool.plugins import registry  # noqa: E402
 
 NUM_ENVS, NUM_STEPS = 3, 300
 LAYOUT = _core.LayoutOptions(
-    info_keys=[], one_hot=False, float_dtype=-1, from_pixels=False, pixels_only=True, refuse_nan=False
+    info_keys=[],
+    one_hot=False,
+    float_dtype=-1,
+    from_pixels=False,
+    pixels_only=True,
+    refuse_nan=False,
+    strict_actions=False,
 )
 
 

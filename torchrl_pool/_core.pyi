@@ -57,6 +57,7 @@ class LayoutOptions:
         from_pixels: bool,
         pixels_only: bool,
         refuse_nan: bool,
+        strict_actions: bool,
     ) -> None: ...
 
 class Config:

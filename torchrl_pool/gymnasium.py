@@ -18,6 +18,7 @@ except ImportError as error:
 from torchrl_pool.arrays import ArrayPool
 from torchrl_pool.arrays.array_pool import Columns, Mask
 from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.plugins.options import suggesting
 from torchrl_pool.plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -29,8 +30,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     Gives what ``gymnasium.make_vec(task, num_envs, vectorization_mode="sync")`` gives, bit for bit, from the
     same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
 
-    Differences: actions outside of the action space are refused with a :class:`ValueError`; the infos of a
-    reset have all keys that those of a step have, with zeros where the env has nothing to tell.
+    Differences: choices that there are not, and numbers that are not finite, are refused with a
+    :class:`ValueError`; the infos of a reset have all keys that those of a step have, with zeros where the
+    env has nothing to tell.
 
     Args:
         task: the id of a task, a list with one per env, or what makes envs of Python, which must be
@@ -60,6 +62,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         array([1., 1., 1.])
     """
 
+    @suggesting
     def __init__(
         self,
         task: Any,

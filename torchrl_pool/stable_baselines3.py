@@ -17,6 +17,7 @@ except ImportError as error:
 from torchrl_pool.arrays import ArrayPool
 from torchrl_pool.arrays.array_pool import Columns
 from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.plugins.options import suggesting
 
 __all__ = ["PoolVecEnv"]
 
@@ -50,6 +51,7 @@ class PoolVecEnv(VecEnv):
         (8, 4)
     """
 
+    @suggesting
     def __init__(
         self,
         task: Any,

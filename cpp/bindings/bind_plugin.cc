@@ -170,16 +170,17 @@ void InitPlugin(py::module_& m) {
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
       .def(py::init([](std::vector<std::string> info_keys, bool one_hot, int float_dtype, bool from_pixels,
-                       bool pixels_only, bool refuse_nan) {
+                       bool pixels_only, bool refuse_nan, bool strict_actions) {
              return core::LayoutOptions{.info_keys = std::move(info_keys),
                                         .one_hot = one_hot,
                                         .float_dtype = float_dtype,
                                         .from_pixels = from_pixels,
                                         .pixels_only = pixels_only,
-                                        .refuse_nan = refuse_nan};
+                                        .refuse_nan = refuse_nan,
+                                        .strict_actions = strict_actions};
            }),
            py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"),
-           py::arg("from_pixels"), py::arg("pixels_only"), py::arg("refuse_nan"));
+           py::arg("from_pixels"), py::arg("pixels_only"), py::arg("refuse_nan"), py::arg("strict_actions"));
 
   py::class_<Config, std::shared_ptr<Config>>(m, "Config", "One configuration of a task.")
       .def(py::init([](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {

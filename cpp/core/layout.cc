@@ -38,6 +38,16 @@ std::size_t Reserve(std::size_t* total, std::size_t bytes, std::size_t alignment
   return offset;
 }
 
+// Discrete entries, and the yes or no of a MultiBinary: what is none of the choices means nothing to an env,
+// where a number beyond its bounds is one that the env may clip.
+bool HoldsChoices(const Spec& spec) {
+  const auto are_all = [](const std::vector<double>& bounds, double value) {
+    return !bounds.empty() && std::all_of(bounds.begin(), bounds.end(), [=](double b) { return b == value; });
+  };
+  return !spec.categories.empty() || spec.dtype == TRP_BOOL ||
+         (spec.dtype == TRP_INT8 && are_all(spec.low, 0) && are_all(spec.high, 1));
+}
+
 // One number for the whole env, as Gymnasium has it.
 bool HasOneReward(const Config& config) {
   std::size_t rewards = 0, numbers = 0;
@@ -85,8 +95,9 @@ void Layout::AddStage(Stage stage) {
   stages.push_back(std::move(stage));
 }
 
-void Layout::AddAction(const Spec& spec, bool one_hot) {
-  ActionColumn column{spec, one_hot && !spec.categories.empty(), spec.size() * ItemSize(spec.dtype)};
+void Layout::AddAction(const Spec& spec, const LayoutOptions& options) {
+  ActionColumn column{spec, options.one_hot && !spec.categories.empty(),
+                      options.strict_actions || HoldsChoices(spec), spec.size() * ItemSize(spec.dtype)};
   column.scratch = Reserve(&scratch_bytes, column.row_bytes, kCacheLine);
   if (column.one_hot) {
     const auto width = std::accumulate(spec.categories.begin(), spec.categories.end(), std::int64_t{0});
@@ -145,7 +156,7 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
 
   for (const Spec& spec : config.specs()) {
     if (spec.role == TRP_ACTION) {
-      AddAction(spec, options.one_hot);
+      AddAction(spec, options);
     } else {
       AddOutput(spec, options, spec.role == TRP_INFO && wanted(spec.name));
     }

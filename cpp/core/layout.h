@@ -41,6 +41,7 @@ struct Target {
 struct ActionColumn {
   Spec spec;
   bool one_hot;  // the caller's rows are one-hot: int64 [sum of categories]
+  bool bounded;  // numbers outside of its bounds are refused, and not only NaN and infinities
   std::size_t row_bytes;
   std::size_t scratch = 0;  // of the decoded categories
 };
@@ -52,6 +53,7 @@ struct LayoutOptions {
   bool from_pixels = false;  // add a picture of the env to its observations
   bool pixels_only = false;  // and leave out the env's own
   bool refuse_nan = false;   // an env that writes NaN has failed
+  bool strict_actions = false;  // numbers outside of their bounds are refused too
 };
 
 // The columns of a pool's batches, and the program that turns what an env writes into them. An output that no
@@ -71,7 +73,7 @@ struct Layout {
 
  private:
   std::size_t AddColumn(Spec spec);
-  void AddAction(const Spec& spec, bool one_hot);
+  void AddAction(const Spec& spec, const LayoutOptions& options);
   void AddOutput(const Spec& spec, const LayoutOptions& options, bool is_wanted);
   void AddStage(Stage stage);
 };

@@ -57,14 +57,17 @@ bool AllAdmitted(const Range<T>& range, std::span<const T> values) {
 }
 
 template <class T>
+constexpr Range<T> kFinite{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+
+template <class T>
 Range<T> RangeOf(const Spec& spec, std::size_t element) {
-  constexpr T kLowest = std::numeric_limits<T>::lowest(), kMax = std::numeric_limits<T>::max();
+  constexpr T kLowest = kFinite<T>.least, kMax = kFinite<T>.most;
   if (spec.dtype == TRP_BOOL) return {T{0}, T{1}};
   if (!spec.categories.empty()) return {T{0}, static_cast<T>(spec.categories[element] - 1)};
   const double low = spec.low.empty() ? -INFINITY : spec.low[element];
   const double high = spec.high.empty() ? INFINITY : spec.high[element];
   // Bounds are compared as doubles, values as what they are: doubles do not tell large integers apart.
-  Range<T> range{kLowest, kMax};
+  Range<T> range = kFinite<T>;
   if (low > static_cast<double>(kLowest)) {
     range.least = static_cast<T>(std::is_integral_v<T> ? std::ceil(low) : low);
   }
@@ -75,7 +78,8 @@ Range<T> RangeOf(const Spec& spec, std::size_t element) {
 }
 
 template <class T>
-[[noreturn]] void RefuseNumber(const Spec& spec, std::uint32_t env, std::size_t element, T value) {
+[[noreturn]] void RefuseNumber(const ActionColumn& column, const Spec& spec, std::uint32_t env,
+                               std::size_t element, T value) {
   if (spec.dtype == TRP_BOOL) Refuse(spec, env, element, static_cast<int>(value), "a bool");
   if (!spec.categories.empty()) {
     Refuse(spec, env, element, value, "one of 0 to " + std::to_string(spec.categories[element] - 1));
@@ -83,7 +87,9 @@ template <class T>
   const auto show = [&](T number) {
     return std::is_integral_v<T> ? std::to_string(number) : Shortest(static_cast<double>(number), spec.dtype);
   };
-  if (spec.low.empty() && spec.high.empty()) Refuse(spec, env, element, show(value), "a finite number");
+  if (!column.bounded || (spec.low.empty() && spec.high.empty())) {
+    Refuse(spec, env, element, show(value), "a finite number");
+  }
   // The bounds as they were given, a missing one as the largest number there is.
   const auto bound = [&](const std::vector<double>& bounds, T missing) {
     return Shortest(
@@ -108,10 +114,13 @@ struct RowBlock {
 };
 
 template <class T>
-void CheckNumbers(const Spec& spec, std::size_t size, const RowBlock& rows) {
+void CheckNumbers(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
+  const std::size_t size = spec.size();
+  const auto range_of = [&](std::size_t i) { return column.bounded ? RangeOf<T>(spec, i) : kFinite<T>; };
   bool is_one_range = true;
-  const Range<T> range = RangeOf<T>(spec, 0);
-  for (std::size_t i = 1; i < size; ++i) is_one_range = is_one_range && RangeOf<T>(spec, i) == range;
+  const Range<T> range = range_of(0);
+  for (std::size_t i = 1; column.bounded && i < size; ++i)
+    is_one_range = is_one_range && range_of(i) == range;
   if (is_one_range && rows.stride == size * sizeof(T) &&
       AllAdmitted(range, std::span(rows.Row<T>(0), rows.count * size))) {
     return;
@@ -119,8 +128,8 @@ void CheckNumbers(const Spec& spec, std::size_t size, const RowBlock& rows) {
   for (std::uint32_t row = 0; row < rows.count; ++row) {
     for (std::size_t i = 0; i < size; ++i) {
       const T value = rows.Row<T>(row)[i];
-      if (!(is_one_range ? range : RangeOf<T>(spec, i)).Admits(value)) {
-        RefuseNumber(spec, rows.first_env + row, i, value);
+      if (!(is_one_range ? range : range_of(i)).Admits(value)) {
+        RefuseNumber(column, spec, rows.first_env + row, i, value);
       }
     }
   }
@@ -165,25 +174,24 @@ void CheckOneHot(const Spec& spec, const RowBlock& rows) {
 }
 
 void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
-  const std::size_t size = spec.size();
-  if (size == 0) return;
+  if (spec.size() == 0) return;
   if (column.one_hot) return CheckOneHot(spec, rows);
   switch (spec.dtype) {
     case TRP_BOOL:
     case TRP_UINT8:
-      return CheckNumbers<std::uint8_t>(spec, size, rows);
+      return CheckNumbers<std::uint8_t>(column, spec, rows);
     case TRP_INT8:
-      return CheckNumbers<std::int8_t>(spec, size, rows);
+      return CheckNumbers<std::int8_t>(column, spec, rows);
     case TRP_INT16:
-      return CheckNumbers<std::int16_t>(spec, size, rows);
+      return CheckNumbers<std::int16_t>(column, spec, rows);
     case TRP_INT32:
-      return CheckNumbers<std::int32_t>(spec, size, rows);
+      return CheckNumbers<std::int32_t>(column, spec, rows);
     case TRP_INT64:
-      return CheckNumbers<std::int64_t>(spec, size, rows);
+      return CheckNumbers<std::int64_t>(column, spec, rows);
     case TRP_FLOAT32:
-      return CheckNumbers<float>(spec, size, rows);
+      return CheckNumbers<float>(column, spec, rows);
     case TRP_FLOAT64:
-      return CheckNumbers<double>(spec, size, rows);
+      return CheckNumbers<double>(column, spec, rows);
   }
 }
 

@@ -28,7 +28,8 @@ float Trigonometric(float x, int quadrant_shift) {
 
 }  // namespace
 
-float CosFloat32(float x) { return Trigonometric(x, 1); }
-float SinFloat32(float x) { return Trigonometric(x, 0); }
+// Beyond these numbers, where the reduction loses digits, NumPy calls the C library.
+float CosFloat32(float x) { return std::abs(x) > 71476.0625f ? std::cos(x) : Trigonometric(x, 1); }
+float SinFloat32(float x) { return std::abs(x) > 117435.992f ? std::sin(x) : Trigonometric(x, 0); }
 
 }  // namespace torchrl_pool

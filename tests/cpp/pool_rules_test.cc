@@ -25,6 +25,7 @@ std::unique_ptr<Pool> MakePool(const std::vector<std::shared_ptr<const Config>>&
   for (const auto& config : configs) envs.push_back({config, 0});
   PoolOptions options;
   options.threads.num_threads = num_threads;
+  options.layout.strict_actions = true;
   return Pool::Open(std::move(envs), options, test::NeverInterrupted);
 }
 

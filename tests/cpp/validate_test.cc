@@ -22,9 +22,9 @@ constexpr std::uint32_t kRows = 3;
 // Three rows of valid actions for "Kinds-v0", to spoil one at a time.
 class Actions {
  public:
-  explicit Actions(bool one_hot = false, const test::Options& options = {})
+  explicit Actions(bool one_hot = false, const test::Options& options = {}, bool strict = true)
       : config(KindsConfig(options)),
-        layout(*config, {.info_keys = {}, .one_hot = one_hot, .float_dtype = -1}),
+        layout(*config, {.info_keys = {}, .one_hot = one_hot, .float_dtype = -1, .strict_actions = strict}),
         tensors(layout.actions, kRows, 8),
         batch_(test::MakeBatch(layout.actions.size())) {
     tensors.BindTo(batch_);
@@ -150,6 +150,33 @@ TEST(RefusesInfinitiesAndNanWithoutBoundsToo) {
     actions.Refuses<float>("unbounded32", 0, bad, "expected a finite number, got");
     actions.Refuses<double>("unbounded64", 0, bad, "expected a finite number, got");
   }
+}
+
+TEST(TakesFiniteNumbersOutsideOfTheirBoundsUnlessStrict) {
+  Actions actions(false, {}, false);
+  const auto takes = [&]<class T>(const std::string& name, T) {
+    for (const T far : {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()}) {
+      actions.Accepts<T>(name, 0, far);
+    }
+  };
+  takes("uint8", std::uint8_t{});
+  takes("int8", std::int8_t{});
+  takes("int16", std::int16_t{});
+  takes("int32", std::int32_t{});
+  takes("int64", std::int64_t{});
+  takes("float32", float{});
+  takes("float64", double{});
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    actions.Refuses<float>("float32", 1, bad, "element 1: expected a finite number, got");
+    actions.Refuses<double>("float64", 0, bad, "expected a finite number, got");
+  }
+}
+
+TEST(ChoicesThatAreNoneAreRefusedStrictOrNot) {
+  Actions actions(false, {}, false), one_hot(true, {}, false);
+  actions.Refuses<std::uint8_t>("bool", 0, 2);
+  for (const std::int64_t bad : {-1, 3}) actions.Refuses("choice", 0, bad, "expected one of 0 to 2");
+  one_hot.Refuses<std::int64_t>("choice", 0, 0, "expected a one-hot vector of 3 entries, got [0, 0, 0]");
 }
 
 TEST(ABoundOfInfinityRefusesInfinities) {

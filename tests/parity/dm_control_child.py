@@ -77,8 +77,18 @@ def ulps(actual, expected):
     return int(np.abs(a - b).max())
 
 
-def distances(task, num_envs, seeds, episodes, steps):
-    """How far apart the two are in each entry, over all seeds; their specs and flags must be equal."""
+def beyond(action, high, factors):
+    """About half of the elements outside of their bounds, just so or by one of these factors."""
+    factor = torch.tensor(factors, dtype=torch.float64)[torch.randint(len(factors), action.shape)]
+    far = torch.nextafter(high, high + 1) * factor
+    return torch.where(torch.rand(action.shape) < 0.5, far * action.sign(), action)
+
+
+def distances(task, num_envs, seeds, episodes, steps, factors=()):
+    """How far apart the two are in each entry, over all seeds; their specs and flags must be equal.
+
+    With factors, about half of an action is outside of its bounds; those of lqr are taken for [-10, 10].
+    """
     far = {}
     pool = PoolEnv(task, num_envs, device="cpu")
     twins = None
@@ -96,6 +106,8 @@ def distances(task, num_envs, seeds, episodes, steps):
                 if step == steps:
                     break
                 action = pool.rand_action()["action"].clamp(-10, 10)  # lqr's are unbounded
+                if factors:
+                    action = beyond(action, pool.action_spec.space.high.clamp(max=10), factors)
                 ours = pool.step(ours.set("action", action))["next"]
                 theirs = twins.step(theirs.set("action", action.clone()))["next"]
     pool.close()

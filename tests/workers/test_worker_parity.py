@@ -226,7 +226,7 @@ def bounded_of_torchrl(high):
 def test_envs_of_a_list_have_bounds_of_their_own(make, where):
     """Each its own, in specs, in random actions and where actions are checked; like ones share them."""
     highs = [1.0, 0.5, 1.0]
-    pool = PoolEnv([partial(make, high) for high in highs], 3, **where)
+    pool = PoolEnv([partial(make, high) for high in highs], 3, check_actions="strict", **where)
     serial = SerialEnv(3, [partial(bounded_of_torchrl, high) for high in highs])
     for name, key in (("full_action_spec", "action"), ("full_observation_spec", "observation")):
         ours, theirs = getattr(pool, name)[key].space, getattr(serial, name)[key]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 import torch
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from torchrl_pool import _core
 from torchrl_pool.arrays.spaces import Array, Space, gather_of, scatter_of, space_of
@@ -19,6 +19,7 @@ from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.env.python_source import is_python
 from torchrl_pool.env.specs import actions_of
 from torchrl_pool.plugins import registry
+from torchrl_pool.plugins.options import suggesting
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
@@ -38,7 +39,6 @@ class ArrayPool:
         info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: ``"rgb_array"`` or ``None``.
-        obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
         **options: what else ``PoolEnv`` takes, the task's options among it.
 
     Attributes:
@@ -54,6 +54,7 @@ class ArrayPool:
             give one reward each.
     """
 
+    @suggesting
     def __init__(
         self,
         task: Any,
@@ -62,16 +63,12 @@ class ArrayPool:
         info_keys: Sequence[str] | None = None,
         exact_reward: bool = False,
         render_mode: str | None = None,
-        obs_dtype: DTypeLike | torch.dtype | None = None,
         **options: Any,
     ) -> None:
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
             raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
-        dtype = obs_dtype
-        if dtype is not None and not isinstance(dtype, torch.dtype):
-            dtype = getattr(torch, np.dtype(dtype).name)
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._options = options
@@ -92,7 +89,6 @@ class ArrayPool:
                 num_envs,
                 categorical_action_encoding=True,
                 info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
-                obs_dtype=dtype,
                 **options,
             )
         except ValueError as error:  # of envs of Python it is known once they are made

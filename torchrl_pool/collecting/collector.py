@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 import warnings
 from collections import OrderedDict
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
+from torchrl.collectors import Collector
 from torchrl.data import NonTensor
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
@@ -46,6 +48,7 @@ from torchrl_pool.env.arguments import check_int
 from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.specs import Key, check_dtypes
 from torchrl_pool.env.transfers import Uploads
+from torchrl_pool.plugins.options import UnknownOption, suggesting
 from torchrl_pool.transforms.collected import FusedPool
 from torchrl_pool.transforms.fused_env import FusedEnv
 
@@ -129,6 +132,7 @@ class PoolCollector(StoringCollector):
     _final_rollout: TensorDictBase
     _wrapped_policy_maybe_compiled: Any
 
+    @suggesting
     def __init__(
         self,
         create_env_fn: EnvBase | Callable[[], EnvBase] | Sequence[Callable[[], EnvBase]],
@@ -145,6 +149,10 @@ class PoolCollector(StoringCollector):
         **kwargs: Any,
     ) -> None:
         del return_same_td
+        known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
+        for name in kwargs.keys() - known:
+            what = f"{type(self).__name__} has no argument {name!r}"
+            raise UnknownOption(name, what, "beside its own it takes those of TorchRL's Collector", known)
         self._groups = Groups(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)

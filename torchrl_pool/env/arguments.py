@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,12 +31,30 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     return number
 
 
+def check_float_dtype(name: str, value: Any) -> torch.dtype | None:
+    """``torch.float32`` or ``torch.float64``, from torch's, NumPy's or the name of either; or None."""
+    dtype: torch.dtype | None = value
+    if value is not None and not isinstance(value, torch.dtype):
+        with contextlib.suppress(TypeError):
+            dtype = getattr(torch, np.dtype(value).name, value)
+    if dtype is not None and dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name}: expected torch.float32, torch.float64 or None, got {value!r}")
+    return dtype
+
+
 def check_names(argument: str, names: Any) -> list[str]:
     """A sequence of strings as a list; a string is none, though it holds strings."""
     is_sequence = isinstance(names, Sequence) and not isinstance(names, str)
     if not is_sequence or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{argument}: expected a sequence of strings, got {names!r}")
     return list(names)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """A string that is one of these."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}")
+    return value
 
 
 def check_seconds(name: str, value: Any) -> float | None:

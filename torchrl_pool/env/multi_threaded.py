@@ -10,6 +10,7 @@ import torch
 from torchrl_pool import _core
 from torchrl_pool.env.pool_env import PoolEnv
 from torchrl_pool.plugins.names import id_of_envpools
+from torchrl_pool.plugins.options import suggesting
 
 
 class MultiThreadedEnv(PoolEnv):
@@ -42,6 +43,7 @@ class MultiThreadedEnv(PoolEnv):
         torch.Size([4, 3])
     """
 
+    @suggesting
     def __init__(
         self,
         num_workers: int,

@@ -6,13 +6,22 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
+from numpy.typing import DTypeLike
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool.env.arguments import check_device, check_int, check_mask, check_names, check_seconds
+from torchrl_pool.env.arguments import (
+    check_choice,
+    check_device,
+    check_float_dtype,
+    check_int,
+    check_mask,
+    check_names,
+    check_seconds,
+)
 from torchrl_pool.env.async_env import AsyncMethods
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.next_root import NextRoot
@@ -36,6 +45,7 @@ from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
 from torchrl_pool.plugins.loading import register
 from torchrl_pool.plugins.names import task_ids
+from torchrl_pool.plugins.options import suggesting
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
@@ -83,8 +93,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             What a function makes keeps a limit of its own besides.
         categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
             ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
-        obs_dtype: ``torch.float32`` or ``torch.float64`` for all floating-point observations. Default: the
-            task's own.
+        obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
+            observations. Default: the task's own.
         info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
             or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there
             the first env takes a step as it is made, or more), and for every task ``step_count``
@@ -110,6 +120,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             ``"respawned"`` (bool ``[N, 1]``) tells these rows.
         refuse_nan: whether an env that writes NaN to an observation or a reward fails with
             :class:`EnvFailure`. Default: what the simulator gives is passed on as it is.
+        check_actions: what an action must be for any env to move. ``"finite"``: choices that there are, and
+            numbers that are finite. Those of a Box reach the env as they are, also outside of its bounds, as
+            in Gymnasium's envs, each of which clips them or does not. ``"strict"``: within their bounds, too.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
         **task_options: the task's own options, under the names of its reference implementation.
 
@@ -125,6 +138,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         torch.Size([4, 10])
     """
 
+    @suggesting
     def __init__(
         self,
         task: Task | Sequence[Task],
@@ -138,7 +152,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         seed: int | None = None,
         max_episode_steps: int | None = TASK_DEFAULT,
         categorical_action_encoding: bool = False,
-        obs_dtype: torch.dtype | None = None,
+        obs_dtype: torch.dtype | DTypeLike | None = None,
         info_keys: Sequence[str] = (),
         from_pixels: bool = False,
         pixels_only: bool = True,
@@ -147,6 +161,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         step_timeout: float | None = None,
         respawn: bool = False,
         refuse_nan: bool = False,
+        check_actions: Literal["finite", "strict"] = "finite",
         run_type_checks: bool = False,
         **task_options: Any,
     ) -> None:
@@ -162,9 +177,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         num_envs = check_int("num_envs", num_envs, minimum=1)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
-        if obs_dtype not in _FLOAT_DTYPES:
-            raise ValueError(f"obs_dtype: expected torch.float32, torch.float64 or None, got {obs_dtype}")
+        float_dtype = check_float_dtype("obs_dtype", obs_dtype)
         info_keys = check_names("info_keys", info_keys)
+        is_strict = check_choice("check_actions", check_actions, ("finite", "strict")) == "strict"
         check_device(device)
         super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
 
@@ -194,7 +209,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 info_keys=info_keys,
                 max_episode_steps=max_episode_steps,
                 one_hot=one_hot,
-                obs_dtype=obs_dtype,
+                obs_dtype=float_dtype,
             )
         else:
             if num_workers is not None or respawn or caller_steps:
@@ -213,7 +228,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 one_hot=one_hot,
             )
         try:
-            self._describe(info_keys, obs_dtype, from_pixels, pixels_only, refuse_nan)
+            self._describe(info_keys, float_dtype, from_pixels, pixels_only, refuse_nan, is_strict)
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
@@ -227,6 +242,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         from_pixels: bool,
         pixels_only: bool,
         refuse_nan: bool,
+        strict_actions: bool,
     ) -> None:
         """Layout, specs, and what follows from them."""
         source, num_envs = self._source, self.num_envs
@@ -239,6 +255,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             from_pixels=from_pixels,
             pixels_only=pixels_only,
             refuse_nan=refuse_nan,
+            strict_actions=strict_actions,
         )
         distinct = list(dict.fromkeys(self._configs))
         outputs = {c: c.outputs(self._layout) for c in distinct}

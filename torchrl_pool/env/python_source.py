@@ -18,6 +18,7 @@ from torchrl_pool.env.errors import EnvFailure
 from torchrl_pool.env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool.env.source import TASK_DEFAULT
 from torchrl_pool.env.specs import Groups
+from torchrl_pool.plugins.options import UnknownOption
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
 from torchrl_pool.workers.worker import LOST, RequestFailure
@@ -77,7 +78,7 @@ class PythonSource:
         self.num_threads = 1  # the calling one, which collects what workers have written
         self.num_workers = min(num_workers, num_envs - has_local)
         self.has_helpers = self.num_workers > 0
-        with failures():
+        with _options_known(task_options), failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
@@ -185,6 +186,18 @@ def failures() -> Iterator[None]:
         raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
 
 
+@contextlib.contextmanager
+def _options_known(options: Mapping[str, Any]) -> Iterator[None]:
+    """The failure of an env that does not take one of these as an error of its own."""
+    try:
+        yield
+    except EnvFailure as failure:
+        for name in options:
+            if f"unexpected keyword argument {name!r}" in str(failure):
+                raise UnknownOption(name, f"{name}: the env does not take it", str(failure)) from None
+        raise
+
+
 def _factories(task: Any, num_envs: int, options: Mapping[str, Any], limit: Mapping[str, int]) -> Any:
     """What makes any env, or one callable for each."""
     if isinstance(task, str) or callable(task):
@@ -202,9 +215,8 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
     if not callable(task):
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:
-        raise TypeError(
-            f"{', '.join(options)}: unknown; what an env is made with goes into functools.partial"
-        )
+        name = next(iter(options))
+        raise UnknownOption(name, f"{name}: unknown", "what an env is made with goes into functools.partial")
     make: Callable[[], Any] = task
     return make
 

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import torch
+from numpy.typing import DTypeLike
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
 from torchrl_pool.env.arguments import (
+    check_float_dtype,
     check_int,
     check_mask,
     check_names,
@@ -41,6 +43,7 @@ from torchrl_pool.mujoco.hooks import TaskHooks
 from torchrl_pool.mujoco.model_source import python_model, with_assets
 from torchrl_pool.mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool.mujoco.single_simulations import SingleSimulations, action_of
+from torchrl_pool.plugins.options import suggesting
 
 
 class MujocoPool(TaskHooks, SingleSimulations):
@@ -85,7 +88,8 @@ class MujocoPool(TaskHooks, SingleSimulations):
         gains: numbers by name for these expressions: a float; a list, one for each actuator; or each env's
             own, a tensor ``[N]`` or ``[N, actuators]``. Of the model they are ``"numeric_data:NAME"``, which
             ``randomize`` and ``model_fields`` may name.
-        dtype: of rewards and of floating-point observations.
+        dtype: of rewards and of floating-point observations, ``torch.float32`` or ``torch.float64``, or the
+            name of one.
         max_episode_steps: steps after which an episode is truncated; ``None``: never.
         assets: files that the XML text names: their contents, by name (with the model's ``meshdir``).
         seed: as ``set_seed(seed)`` right after construction.
@@ -96,7 +100,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             ``target_scale``, ``unlimited_range``, ``action_delay``, ``push_body``, ``push_force``,
             ``push_every``, ``push_steps``, ``fresh``, ``camera_name``, …, and the arguments of
             :class:`~torchrl_pool.PoolEnv`: ``num_threads``, ``step_timeout``, ``env_options``,
-            ``refuse_nan``, ``thread_affinity``.
+            ``refuse_nan``, ``check_actions``, ``thread_affinity``.
 
     Raises:
         FileNotFoundError: there is no such model.
@@ -114,6 +118,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     _supports_set_state = True
     _has_frame_skip = True  # or TorchRL would add a transform for it
 
+    @suggesting
     def __init__(
         self,
         xml: str | os.PathLike[str],
@@ -132,7 +137,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
         model_fields: Mapping[str, torch.Tensor] | Sequence[str] = (),
         control: str | Mapping[str, str] | Sequence[str] = (),
         gains: Mapping[str, float | Sequence[float] | torch.Tensor] | None = None,
-        dtype: torch.dtype = torch.float32,
+        dtype: torch.dtype | DTypeLike = torch.float32,
         max_episode_steps: int | None = 1000,
         assets: Mapping[str, bytes] | None = None,
         seed: int | None = None,
@@ -141,8 +146,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
         pixels_only: bool = True,
         **options: Any,
     ) -> None:
-        if dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
+        own_dtype = check_float_dtype("dtype", dtype) or torch.float32
         if refused := [name for name in ("obs_dtype", "xml_file") if name in options]:
             raise TypeError(f"{', '.join(refused)}: not for {type(self).__name__}; see dtype, fields and xml")
         observe = observation if callable(observation) else None
@@ -178,7 +182,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
         super().__init__(device=device, batch_size=[num_envs])
         self.num_envs = num_envs
         self.frame_skip = frame_skip
-        self.dtype = dtype
+        self.dtype = own_dtype
         self.rng = torch.Generator()
         self._physics = physics
         self._functions = functions

@@ -19,6 +19,7 @@ from torchrl.data import Composite, Unbounded
 from torchrl_pool.env.arguments import check_names
 from torchrl_pool.mujoco.model_source import is_text, text_of
 from torchrl_pool.mujoco.mujoco_pool import MujocoPool
+from torchrl_pool.plugins.options import suggesting
 
 # Arguments of TorchRL's class that mean nothing here: their defaults, and why.
 _NOT_HERE: Mapping[str, tuple[Any, str]] = {
@@ -38,8 +39,7 @@ class MujocoTask(MujocoPool):
     ``_prepare_ctrl``, ``_patch_xml``, ``_on_reset_all`` and ``_on_reset_mask`` are called as there, all envs
     at once, and ``self._backend`` has the model's sizes, bounds and ``timestep``.
 
-    Its state holds ``FIELDS``: what they read of ``mjData``, in double precision. Actions must lie within
-    their bounds.
+    Its state holds ``FIELDS``: what they read of ``mjData``, in double precision.
 
     Keyword Args:
         xml_path: the model: a path, a URL or XML text. Default: the class's ``XML_PATH`` (beside the file of
@@ -82,6 +82,7 @@ class MujocoTask(MujocoPool):
     FIELDS: ClassVar[tuple[str, ...]] = ("qpos", "qvel", "time")
     _HOOKS: ClassVar[Mapping[str, str]] = {**MujocoPool._HOOKS, "reset": "_sample_initial_state"}
 
+    @suggesting
     def __init__(
         self,
         *,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 _TYPE_NAMES = {
     "int_list": "list of int",
     "str_list": "list of str",
@@ -93,6 +97,41 @@ class OptionInfo:
         return converted
 
 
+class UnknownOption(TypeError):
+    """A keyword that nobody takes, with the nearest of those that somebody does.
+
+    Args:
+        name: the keyword.
+        what: what is said of it.
+        instead: what is said then.
+        known: those that there are.
+    """
+
+    def __init__(self, name: str, what: str, instead: str, known: Sequence[str] = ()) -> None:
+        super().__init__(name, what, instead, known)
+        self.known = [*known]
+
+    def __str__(self) -> str:
+        name, what, instead, _ = self.args
+        near = difflib.get_close_matches(name, self.known, n=1)
+        return f"{what}{f' (did you mean {near[0]!r}?)' if near else ''}; {instead}"
+
+
+def suggesting(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """The same function, whose arguments are suggested, too, where an option that it passes on is unknown."""
+
+    @functools.wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except UnknownOption as error:
+            own = inspect.signature(function).parameters.values()
+            error.known += [p.name for p in own if p.kind is not p.VAR_KEYWORD]
+            raise
+
+    return call
+
+
 def check_options(
     task: str, kind: str, known: Sequence[OptionInfo], given: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -111,11 +150,8 @@ def check_options(
     options = {option.name: option for option in known}
     for name in given:
         if name not in options:
-            near = difflib.get_close_matches(str(name), options, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise TypeError(
-                f"task {task!r} has no {kind} {name!r}{hint}; it has: {', '.join(options) or 'none'}"
-            )
+            has = f"it has: {', '.join(options) or 'none'}"
+            raise UnknownOption(str(name), f"task {task!r} has no {kind} {name!r}", has, [*options])
     return {name: options[name].check(value) for name, value in given.items()}
 
 

@@ -63,7 +63,11 @@ class MountainCarContinuous {
     auto position = static_cast<Real>(position_);
     auto velocity = static_cast<Real>(velocity_);
     const double slope = 0.0025 * std::cos(static_cast<double>(Real{3} * position));
-    velocity += static_cast<Real>(action * static_cast<float>(kPower) - static_cast<float>(slope));
+    // Python's min and max keep a float32 within the bounds, and outside give the bound, a Python float.
+    const double push = std::abs(action) <= 1
+                            ? action * static_cast<float>(kPower) - static_cast<float>(slope)
+                            : std::copysign(kPower, static_cast<double>(action)) - slope;
+    velocity += static_cast<Real>(push);
     if (velocity > static_cast<Real>(kMaxSpeed)) velocity = static_cast<Real>(kMaxSpeed);
     if (velocity < static_cast<Real>(-kMaxSpeed)) velocity = static_cast<Real>(-kMaxSpeed);
     position += velocity;

@@ -1,4 +1,5 @@
 // Docking: bring a spacecraft to a halt at the origin of a line. Twin: src/my_envs/docking.py.
+#include <algorithm>
 #include <cmath>
 
 #include "torchrl_pool/env.h"
@@ -38,7 +39,7 @@ class Docking {
 
   pool::Outcome Step(pool::Row& row) {
     constexpr double kTimeStep = 0.1;
-    const double thrust = row.Action<float>()[0];
+    const double thrust = std::clamp(row.Action<float>()[0], -1.0f, 1.0f);  // it may lie outside
     velocity_ += thrust / options_.mass * kTimeStep;
     position_ += velocity_ * kTimeStep;
     fuel_ += std::abs(thrust) * kTimeStep;

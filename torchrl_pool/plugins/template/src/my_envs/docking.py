@@ -22,7 +22,7 @@ class Docking(gymnasium.Env[Any, Any]):
         return self._observe(), {"fuel": self.fuel}
 
     def step(self, action: Any) -> Any:
-        thrust = float(action[0])
+        thrust = float(np.clip(action[0], -1, 1))  # it may lie outside
         self.velocity += thrust / self.mass * 0.1
         self.position += self.velocity * 0.1
         self.fuel += abs(thrust) * 0.1

@@ -1,0 +1,124 @@
+"""Actions outside of their spaces: each task does with them what its reference does, to the last bit.
+
+Gymnasium's envs take them. Some clip, MuJoCo clamps its controls and charges the action as it is.
+"""
+
+import ale_py
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from reference import gymnasium_env, gymnasium_tasks
+from torchrl.envs import GymEnv, SerialEnv
+
+from torchrl_pool import PoolEnv, list_tasks
+from torchrl_pool.plugins.registry import open_config
+
+gymnasium.register_envs(ale_py)
+ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+
+N = 2
+CONTINUOUS = [
+    task
+    for task in gymnasium_tasks()
+    if any(spec.role == "action" and not spec.categories for spec in open_config(task, {}).specs)
+]
+GAMES = list_tasks("atari")
+# Times a bound, and one rounding more: TorchRL's noise, far outside, and where float32 squares overflow.
+FACTORS = (1.0, 1.0055562, 3.0, 1e3, 1e6, 1e12, 1e20)
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*:DeprecationWarning:gymnasium",
+    "ignore:.*:UserWarning:gymnasium",
+    "ignore:overflow encountered:RuntimeWarning",
+)
+
+
+def outside(space, steps, seed=0):
+    """[steps, N, *shape]: about half of the elements outside, above and below, at every distance."""
+    rng = np.random.default_rng(seed)
+    size = (steps, N, *space.shape)
+    reach = rng.choice(FACTORS, size) * np.maximum(np.abs(space.low), np.abs(space.high))
+    beyond = np.where(rng.random(size) < 0.5, -reach, reach).astype(space.dtype)
+    beyond = np.nextafter(beyond, np.sign(beyond) * space.dtype.type(np.inf))
+    inside = rng.uniform(space.low, space.high, size).astype(space.dtype)
+    return torch.from_numpy(np.where(rng.random(size) < 0.5, beyond, inside))
+
+
+def assert_equal(actual, expected, what):
+    assert np.array_equal(np.asarray(actual), np.asarray(expected), equal_nan=True), (
+        f"{what}: {actual} != {expected}"
+    )
+
+
+def play(pool, envs, actions):
+    """Compares observations, flags, and rewards before they are rounded."""
+    root = pool.reset(seed=5)
+    for i, env in enumerate(envs):
+        assert_equal(root["observation"][i], env.reset(seed=5 + i)[0], f"env {i}, first observation")
+    for t, action in enumerate(actions):
+        data, root = pool.step_and_maybe_reset(root.set("action", action))
+        after = data["next"]
+        for i, env in enumerate(envs):
+            observation, reward, terminated, truncated, _ = env.step(action[i].numpy())
+            what = f"env {i} after step {t}, action {action[i].tolist()}"
+            assert_equal(after["observation"][i], observation, what)
+            assert_equal(after["exact_reward"][i].item(), float(reward), f"{what}: reward")
+            assert_equal(after["terminated"][i].item(), terminated, what)
+            assert_equal(after["truncated"][i].item(), truncated, what)
+            if terminated or truncated:
+                assert_equal(root["observation"][i], env.reset()[0], f"{what}: next episode")
+
+
+@pytest.mark.parametrize("task", CONTINUOUS)
+def test_equals_gymnasium(task, make_pool):
+    envs = [gymnasium_env(task, max_episode_steps=40) for _ in range(N)]
+    pool = make_pool(task, N, info_keys=["exact_reward"], max_episode_steps=40)
+    play(pool, envs, outside(envs[0].action_space, 100))
+
+
+@pytest.mark.parametrize("task", CONTINUOUS)
+def test_equals_serial_env_of_gym_envs(task, make_pool):
+    """One float32 rounding outside, where saturated policies and scalings to [-1, 1] end up."""
+    pool, reference = make_pool(task, N), SerialEnv(N, lambda: GymEnv(task))
+    assert pool.set_seed(1) == reference.set_seed(1)
+    space = pool.action_spec.space
+    ours, theirs = pool.reset(), reference.reset()
+    for bound, far in ((space.high, torch.inf), (space.low, -torch.inf), (space.high, torch.inf)):
+        action = torch.nextafter(bound, torch.full_like(bound, far))
+        ours = pool.step(ours.set("action", action.clone()))["next"]
+        theirs = reference.step(theirs.set("action", action.clone()))["next"]
+        for key in ("observation", "reward", "done"):
+            assert torch.equal(ours[key], theirs[key]), key
+    reference.close()
+
+
+@pytest.mark.parametrize("task", GAMES)
+def test_joysticks_equal_ales(task, make_pool):
+    """Radii and angles beyond the joystick's, and NumPy's cosines of large angles."""
+    options = {"continuous": True, "obs_type": "ram", "repeat_action_probability": 0.25}
+    env = gymnasium.make(task, disable_env_checker=True, **options)
+    pool = make_pool(task, 1, info_keys=["exact_reward"], **options)
+    play(pool, [env], outside(env.action_space, 25))
+
+
+@pytest.mark.parametrize("task", [*CONTINUOUS, "ALE/Pong-v5", "dm_control/cheetah-run-v0"])
+def test_strict_actions_are_refused_before_anything_moves(task, make_pool):
+    options = {"continuous": True} if task.startswith("ALE/") else {}
+    pool = make_pool(task, N, check_actions="strict", **options)
+    root = pool.reset(seed=0)
+    before = pool.get_state()
+    high = pool.action_spec.space.high
+    bad = high.clone()
+    bad[1, 0] = torch.nextafter(bad[1, 0], torch.full_like(bad[1, 0], torch.inf))
+    for step in (pool.step, pool.step_and_maybe_reset, lambda td: pool.async_step_send(td, range(N))):
+        with pytest.raises(ValueError, match=r"'action' of env 1.*: expected a number in \["):
+            step(root.clone().set("action", bad))
+    assert pool.get_state() == before
+    pool.async_step_send(root.set("action", high.clone()), range(N))
+    assert pool.async_step_recv(N).shape == (N,)
+
+
+def test_a_check_that_is_none():
+    with pytest.raises(ValueError, match="check_actions: expected 'finite' or 'strict', got 'none'"):
+        PoolEnv("Pendulum-v1", N, check_actions="none")
