@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy as np
 try:
     import gymnasium
     from gymnasium.vector import AutoresetMode, VectorEnv
-    from gymnasium.vector.utils import batch_space
+    from gymnasium.vector.utils import batch_differing_spaces, batch_space
 except ImportError as error:
     raise ImportError("torchrl_pool.gymnasium needs Gymnasium: pip install gymnasium") from error
 
 from torchrl_pool.arrays import ArrayPool
-from torchrl_pool.arrays.array_pool import Columns, Mask
-from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.arrays.array_pool import Columns, Infos, Mask
+from torchrl_pool.arrays.copies import remake
+from torchrl_pool.arrays.spaces import Array, Space, row_of
 from torchrl_pool.plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -30,7 +32,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
 
     Differences: actions outside of the action space are refused with a :class:`ValueError`; the infos of a
-    reset have all keys that those of a step have, with zeros where the env has nothing to tell.
+    task's reset have all keys that those of a step have, with zeros where the env has nothing to tell.
 
     Args:
         task: the id of a task, a list with one per env, or what makes envs of Python, which must be
@@ -40,9 +42,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     Keyword Args:
         autoreset_mode: what becomes of an env whose episode has ended: ``AutoresetMode.NEXT_STEP``,
             ``SAME_STEP`` or ``DISABLED``, or their values.
-        render_mode: ``"rgb_array"`` or ``None``.
-        info_keys: what the infos hold: names of the task's infos, or of those that every task has
-            (``step_count``, ``episode_reward``, …). Default: all of the task's own; none of envs of Python.
+        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
+        observation_mode: ``"same"``: envs of Python have one observation space; ``"different"``: its bounds
+            may differ; or the batched space and that of one env, as in ``SyncVectorEnv``.
+        info_keys: what the infos hold: names of the envs' own (``/`` separates nested levels), or of those
+            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
+            none, which is the quickest where envs of Python have some in each step.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
@@ -67,11 +72,20 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        observation_mode: str | tuple[Space, Space] = "same",
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         if "seed" in options:
             raise TypeError("seed: given to reset(), as everywhere in Gymnasium")
+        self._arguments = {
+            "autoreset_mode": autoreset_mode,
+            "render_mode": render_mode,
+            "observation_mode": observation_mode,
+            "info_keys": info_keys,
+            **options,
+        }
+        self._task = task
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self._pool = ArrayPool(
             task,
@@ -82,16 +96,57 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             **options,
         )
         self.num_envs = num_envs
-        self.render_mode = render_mode
+        self.render_mode = self._pool.render_mode
         self.metadata = {**self._pool.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = self._pool.single_observation_space
-        self.single_action_space = self._pool.single_action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_mode = observation_mode
+        try:
+            self._choose_spaces(observation_mode)
+        except BaseException:
+            self._pool.close()
+            raise
         self._ended: Mask = np.zeros(num_envs, np.bool_)
         self._seeded = [-1] * num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
+
+    def _choose_spaces(self, observation_mode: str | tuple[Space, Space]) -> None:
+        """As ``SyncVectorEnv`` has them.
+
+        Raises:
+            RuntimeError: those of the envs do not fit together.
+            ValueError: an unknown mode.
+        """
+        observations, actions = self._pool.spaces()
+        first: Space = observations[0]
+        self.single_observation_space, self.single_action_space = first, actions[0]
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        if isinstance(observation_mode, tuple) and len(observation_mode) == 2:
+            self.observation_space, self.single_observation_space = observation_mode
+        elif observation_mode == "same":
+            self.observation_space = batch_space(first, self.num_envs)
+        elif observation_mode == "different":
+            self.observation_space = batch_differing_spaces(observations)
+        else:
+            raise ValueError(
+                "observation_mode: expected 'same', 'different', or a tuple of the batched space and that of "
+                f"one env, got {observation_mode!r}"
+            )
+        for env, (observation, action) in enumerate(zip(observations, actions, strict=True)):
+            if observation_mode == "same" and observation != first:
+                raise RuntimeError(
+                    f"observation_mode='same': expected {first}, the space of env 0, from all envs, got "
+                    f"{observation} from env {env}; 'different' allows other bounds"
+                )
+            if action != actions[0]:
+                raise RuntimeError(f"expected the action space {actions[0]} of all envs, got {action} of env {env}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew from its arguments.
+
+        Raises:
+            TypeError: its envs have begun.
+        """
+        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
 
     def reset(
         self,
@@ -121,7 +176,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             if self._latest is not None:
                 for column, latest in zip(self._pool.observed, self._latest, strict=True):
                     columns[column][~mask] = latest[~mask]
-        infos = self._infos(columns, mask)
+        infos = self._with_told(self._infos(columns, mask), self._pool.take_infos()[1])
         self._keep(columns)
         return self._pool.observations(columns), infos
 
@@ -148,9 +203,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._keep(seen)
         if failure is not None:
             raise failure
+        steps, resets = pool.take_infos()
         infos = self._infos(seen, None)
         if root is not None:
-            infos.update(self._final(columns))
+            infos.update(self._final(columns, steps))
+            steps = {i: info for i, info in steps.items() if not columns[pool.done][i]}
+        self._with_told(infos, {**steps, **resets})
         return (
             pool.observations(seen),
             columns[pool.exact_reward],
@@ -174,12 +232,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of each env, where ``render_mode`` is ``"rgb_array"``."""
+        """What each env shows: a picture where ``render_mode`` is ``"rgb_array"``."""
         self._check_open()
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: no render_mode was given, such as 'rgb_array'")
             return None
-        return tuple(self._pool.picture(i) for i in range(self.num_envs))
+        return tuple(self._pool.pictures())
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each env, or gets an attribute that cannot be called.
@@ -237,7 +295,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             np.copyto(latest, column)
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
-        """Infos as VectorEnv has them: each with a mask of the envs of this call, zero for the others.
+        """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
 
         What an env has not told is zero, too: columns do not say what was there.
         """
@@ -256,19 +314,40 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             level[last], level[f"_{last}"] = value, everyone.copy()
         return infos
 
-    def _final(self, columns: Columns) -> dict[str, Any]:
+    def _with_told(self, infos: dict[str, Any], told: Infos) -> dict[str, Any]:
+        """The same, and what envs of Python have told, with masks that say which."""
+        for i, info in sorted(told.items()):
+            infos = self._add_info(infos, info, i)
+        return infos
+
+    def _final(self, columns: Columns, told: Infos) -> dict[str, Any]:
         """What the ended episodes saw last."""
         ended = columns[self._pool.done]
         observations = self._pool.observations(columns)
         final = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(ended):
-            final[i] = row_of(observations, int(i))
+        last: Infos = {}
+        for i in np.flatnonzero(ended).tolist():
+            final[i] = row_of(observations, i, self.single_observation_space)
+            last[i] = told.get(i, {})
         return {
             "final_obs": final,
             "_final_obs": ended.copy(),
-            "final_info": self._infos(columns, ended),
+            "final_info": self._with_told(self._infos(columns, ended), last),
             "_final_info": ended.copy(),
         }
+
+
+def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    """What ``gymnasium.make`` calls for one env.
+
+    Raises:
+        gymnasium.error.Error: always.
+    """
+    name = f"torchrl_pool/{task.split('/')[-1]}"
+    raise gymnasium.error.Error(
+        f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), or without torchrl_pool "
+        f"gymnasium.make({task!r})"
+    )
 
 
 def register_tasks() -> None:
@@ -285,6 +364,7 @@ def register_tasks() -> None:
         try:
             gymnasium.register(
                 name,
+                entry_point=_only_many,
                 vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
                 max_episode_steps=info.max_episode_steps,
                 reward_threshold=info.reward_threshold,

@@ -93,6 +93,10 @@ class SimulatorMethods(LifeMethods):
         """An attribute of envs of Python: one value for each env. Otherwise as :meth:`call`."""
         return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
 
+    def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
+        """Whether envs of Python have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
+
     def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
         """Sets an attribute of envs of Python. Otherwise as :meth:`call`.
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 _MISSING = object()
-_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
 
 
 def is_from(module: str, name: str, env: Any) -> bool:
@@ -32,19 +31,16 @@ def is_wrapped(env: Any, module: str, name: str) -> bool:
     return any((kind.__module__, kind.__qualname__) == (module, name) for kind in kinds)
 
 
-def is_watched(env: Any) -> bool:
-    """Whether one of them tells of the env's episodes, in ``info["episode"]``."""
-    return any(
-        any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
-        and getattr(wrapper, "_stats_key", "episode") == "episode"
-        for wrapper in wrappers(env)
-    )
-
-
 def attribute(env: Any, name: str) -> Any:
     """Of the outermost wrapper that has it."""
     get = getattr(env, "get_wrapper_attr", None)  # Gymnasium's wrappers hide what is within
     return getattr(env, name) if get is None else get(name)
+
+
+def has_attribute(env: Any, name: str) -> bool:
+    """Whether a layer has it."""
+    has = getattr(env, "has_wrapper_attr", None)
+    return hasattr(env, name) if has is None else bool(has(name))
 
 
 def called(value: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:

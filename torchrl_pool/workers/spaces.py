@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from torchrl_pool.workers.entries import Entry, joined
+from torchrl_pool.workers.entries import Entry
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Iterator[Any]], Any]
@@ -45,7 +45,7 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
             ]
         case spaces.Tuple():
             return _leaves_of_tuple(space, role, path)
-    name = joined(path or (role,))
+    name = "/".join(map(str, path or (role,)))
     dtype, shape = str(space.dtype), space.shape or ()
     match space:
         case spaces.Box():

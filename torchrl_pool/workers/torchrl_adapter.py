@@ -28,7 +28,7 @@ class TorchRLAdapter:
     """
 
     plain_step = None
-    episode = None
+    tell_info = None
 
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):
