@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 try:
     import gymnasium
+    from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_differing_spaces, batch_space
 except ImportError as error:
@@ -108,6 +109,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._seeded = [-1] * num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
+        self._said: tuple[str, Callable[[], tuple[Any, ...]]] | None = None
 
     def _choose_spaces(self, observation_mode: str | tuple[Space, Space]) -> None:
         """As ``SyncVectorEnv`` has them.
@@ -161,7 +163,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             options: what the envs' resets take. ``"reset_mask"``, an array of ``num_envs`` bools, limits the
                 reset to these envs; the others' observations are the latest ones.
         """
-        self._check_open()
+        self._check_idle()
         own = dict(options or {})
         mask = self._check_mask(own.pop("reset_mask")) if "reset_mask" in own else None
         seeds = self._seeds(seed)
@@ -188,7 +190,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
-        self._check_open()
+        self._check_idle()
         pool, root = self._pool, None
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
@@ -217,6 +219,39 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             infos,
         )
 
+    # ---- the same in two calls, as AsyncVectorEnv has it ---------------------------------------------------
+
+    def reset_async(
+        self, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Says what :meth:`reset_wait` shall do; the envs do it there, and nothing in between."""
+        self._say("reset", partial(self.reset, seed=seed, options=options))
+
+    def reset_wait(self) -> tuple[Any, dict[str, Any]]:
+        """Does what :meth:`reset_async` has said."""
+        observations, infos = self._do("reset")
+        return observations, infos
+
+    def step_async(self, actions: Any) -> None:
+        """Says what :meth:`step_wait` shall do; the envs do it there, and nothing in between."""
+        self._say("step", partial(self.step, actions))
+
+    def step_wait(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Does what :meth:`step_async` has said."""
+        observations, rewards, terminations, truncations, infos = self._do("step")
+        return observations, rewards, terminations, truncations, infos
+
+    def _say(self, name: str, call: Callable[[], tuple[Any, ...]]) -> None:
+        self._check_idle()
+        self._said = name, call
+
+    def _do(self, name: str) -> tuple[Any, ...]:
+        self._check_open()
+        if self._said is None or self._said[0] != name:
+            raise NoAsyncCallError(f"{name}_wait(): expected a call of {name}_async() before it", name)
+        (_, call), self._said = self._said, None
+        return call()
+
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed that each env was given last; -1: none, it began with one of the system's."""
@@ -244,17 +279,17 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 
         Envs of tasks have their options as attributes, and the method ``render``.
         """
-        self._check_open()
+        self._check_idle()
         return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each env: of tasks' envs an option."""
-        self._check_open()
+        self._check_idle()
         return tuple(self._pool.get_attr(name, range(self.num_envs)))
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of envs of Python: for each its own if ``values`` is a list or a tuple."""
-        self._check_open()
+        self._check_idle()
         self._pool.set_attr(name, values, range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -262,6 +297,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._pool.close()
 
     # ---- what the parts of a call need -----------------------------------------------------------------
+
+    def _check_idle(self) -> None:
+        self._check_open()
+        if self._said is not None:
+            name = self._said[0]
+            raise AlreadyPendingCallError(f"expected {name}_wait() first: {name}_async() was called", name)
 
     def _check_open(self) -> None:
         if self.closed:
