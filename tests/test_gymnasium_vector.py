@@ -54,8 +54,8 @@ def make():
 
 @pytest.fixture
 def make_counters(make):
-    def make_counters(mode=AutoresetMode.NEXT_STEP, **kwargs):
-        envs = make(Counter, num_workers=0, autoreset_mode=mode, **kwargs)
+    def make_counters(mode=AutoresetMode.NEXT_STEP, info_keys=(), **kwargs):
+        envs = make(Counter, num_workers=0, autoreset_mode=mode, info_keys=info_keys, **kwargs)
         envs.set_attr("limit", [2, 3, 3])
         return envs
 

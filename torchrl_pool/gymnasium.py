@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 try:
     import gymnasium
+    from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
     from gymnasium.vector import AutoresetMode, VectorEnv
-    from gymnasium.vector.utils import batch_space
+    from gymnasium.vector.utils import batch_differing_spaces, batch_space
 except ImportError as error:
     raise ImportError("torchrl_pool.gymnasium needs Gymnasium: pip install gymnasium") from error
 
 from torchrl_pool.arrays import ArrayPool
-from torchrl_pool.arrays.array_pool import Columns, Mask
-from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.arrays.array_pool import Columns, Infos, Mask
+from torchrl_pool.arrays.copies import remake
+from torchrl_pool.arrays.spaces import Array, Space, row_of
+from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins.options import suggesting
 from torchrl_pool.plugins.registry import list_tasks, task_info
 
@@ -31,8 +35,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
 
     Differences: choices that there are not, and numbers that are not finite, are refused with a
-    :class:`ValueError`; the infos of a reset have all keys that those of a step have, with zeros where the
-    env has nothing to tell.
+    :class:`ValueError`; the infos of a task's reset have all keys that those of a step have, with zeros where
+    the env has nothing to tell.
 
     Args:
         task: the id of a task, a list with one per env, or what makes envs of Python, which must be
@@ -42,9 +46,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     Keyword Args:
         autoreset_mode: what becomes of an env whose episode has ended: ``AutoresetMode.NEXT_STEP``,
             ``SAME_STEP`` or ``DISABLED``, or their values.
-        render_mode: ``"rgb_array"`` or ``None``.
-        info_keys: what the infos hold: names of the task's infos, or of those that every task has
-            (``step_count``, ``episode_reward``, …). Default: all of the task's own; none of envs of Python.
+        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
+        observation_mode: ``"same"``: envs of Python have one observation space; ``"different"``: its bounds
+            may differ; or the batched space and that of one env, as in ``SyncVectorEnv``.
+        info_keys: what the infos hold: names of the envs' own (``/`` separates nested levels), or of those
+            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
+            none, which is the quickest where envs of Python have some in each step.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
@@ -70,11 +77,20 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
+        observation_mode: str | tuple[Space, Space] = "same",
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         if "seed" in options:
             raise TypeError("seed: given to reset(), as everywhere in Gymnasium")
+        self._arguments = {
+            "autoreset_mode": autoreset_mode,
+            "render_mode": render_mode,
+            "observation_mode": observation_mode,
+            "info_keys": info_keys,
+            **options,
+        }
+        self._task = task
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self._pool = ArrayPool(
             task,
@@ -85,16 +101,60 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             **options,
         )
         self.num_envs = num_envs
-        self.render_mode = render_mode
+        self.render_mode = self._pool.render_mode
         self.metadata = {**self._pool.metadata, "autoreset_mode": self.autoreset_mode}
-        self.single_observation_space = self._pool.single_observation_space
-        self.single_action_space = self._pool.single_action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_mode = observation_mode
+        try:
+            self._choose_spaces(observation_mode)
+        except BaseException:
+            self._pool.close()
+            raise
         self._ended: Mask = np.zeros(num_envs, np.bool_)
         self._seeded = [-1] * num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
+        self._said: tuple[str, Callable[[], tuple[Any, ...]]] | None = None
+
+    def _choose_spaces(self, observation_mode: str | tuple[Space, Space]) -> None:
+        """As ``SyncVectorEnv`` has them.
+
+        Raises:
+            RuntimeError: those of the envs do not fit together.
+            ValueError: an unknown mode.
+        """
+        observations, actions = self._pool.spaces()
+        first: Space = observations[0]
+        self.single_observation_space, self.single_action_space = first, actions[0]
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        if isinstance(observation_mode, tuple) and len(observation_mode) == 2:
+            self.observation_space, self.single_observation_space = observation_mode
+        elif observation_mode == "same":
+            self.observation_space = batch_space(first, self.num_envs)
+        elif observation_mode == "different":
+            self.observation_space = batch_differing_spaces(observations)
+        else:
+            raise ValueError(
+                "observation_mode: expected 'same', 'different', or a tuple of the batched space and that of "
+                f"one env, got {observation_mode!r}"
+            )
+        for env, (observation, action) in enumerate(zip(observations, actions, strict=True)):
+            if observation_mode == "same" and observation != first:
+                raise RuntimeError(
+                    f"observation_mode='same': expected {first}, the space of env 0, from all envs, got "
+                    f"{observation} from env {env}; 'different' allows other bounds"
+                )
+            if action != actions[0]:
+                raise RuntimeError(
+                    f"expected the action space {actions[0]} of all envs, got {action} of env {env}"
+                )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew from its arguments.
+
+        Raises:
+            TypeError: its envs have begun.
+        """
+        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
 
     def reset(
         self,
@@ -109,7 +169,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             options: what the envs' resets take. ``"reset_mask"``, an array of ``num_envs`` bools, limits the
                 reset to these envs; the others' observations are the latest ones.
         """
-        self._check_open()
+        self._check_idle()
         own = dict(options or {})
         mask = self._check_mask(own.pop("reset_mask")) if "reset_mask" in own else None
         seeds = self._seeds(seed)
@@ -124,7 +184,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             if self._latest is not None:
                 for column, latest in zip(self._pool.observed, self._latest, strict=True):
                     columns[column][~mask] = latest[~mask]
-        infos = self._infos(columns, mask)
+        infos = self._with_told(self._infos(columns, mask), self._pool.take_infos()[1])
         self._keep(columns)
         return self._pool.observations(columns), infos
 
@@ -136,7 +196,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
-        self._check_open()
+        self._check_idle()
         pool, root = self._pool, None
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
@@ -151,9 +211,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._keep(seen)
         if failure is not None:
             raise failure
+        steps, resets = pool.take_infos()
         infos = self._infos(seen, None)
         if root is not None:
-            infos.update(self._final(columns))
+            infos.update(self._final(columns, steps))
+            steps = {i: info for i, info in steps.items() if not columns[pool.done][i]}
+        self._with_told(infos, {**steps, **resets})
         return (
             pool.observations(seen),
             columns[pool.exact_reward],
@@ -162,10 +225,46 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             infos,
         )
 
+    # ---- the same in two calls, as AsyncVectorEnv has it ---------------------------------------------------
+
+    def reset_async(
+        self, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Says what :meth:`reset_wait` shall do; the envs do it there, and nothing in between."""
+        self._say("reset", partial(self.reset, seed=seed, options=options))
+
+    def reset_wait(self) -> tuple[Any, dict[str, Any]]:
+        """Does what :meth:`reset_async` has said."""
+        observations, infos = self._do("reset")
+        return observations, infos
+
+    def step_async(self, actions: Any) -> None:
+        """Says what :meth:`step_wait` shall do; the envs do it there, and nothing in between."""
+        self._say("step", partial(self.step, actions))
+
+    def step_wait(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Does what :meth:`step_async` has said."""
+        observations, rewards, terminations, truncations, infos = self._do("step")
+        return observations, rewards, terminations, truncations, infos
+
+    def _say(self, name: str, call: Callable[[], tuple[Any, ...]]) -> None:
+        self._check_idle()
+        self._said = name, call
+
+    def _do(self, name: str) -> tuple[Any, ...]:
+        self._check_open()
+        if self._said is None or self._said[0] != name:
+            raise NoAsyncCallError(f"{name}_wait(): expected a call of {name}_async() before it", name)
+        (_, call), self._said = self._said, None
+        return call()
+
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed that each env was given last; -1: none, it began with one of the system's."""
-        return tuple(self._seeded)
+        """The seed that each env was given last; -1: none, it began with one of the system's.
+
+        Envs of Python say it themselves.
+        """
+        return self.get_attr("np_random_seed") if is_python(self._task) else tuple(self._seeded)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
@@ -177,29 +276,29 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of each env, where ``render_mode`` is ``"rgb_array"``."""
+        """What each env shows: a picture where ``render_mode`` is ``"rgb_array"``."""
         self._check_open()
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: no render_mode was given, such as 'rgb_array'")
             return None
-        return tuple(self._pool.picture(i) for i in range(self.num_envs))
+        return tuple(self._pool.pictures())
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each env, or gets an attribute that cannot be called.
 
         Envs of tasks have their options as attributes, and the method ``render``.
         """
-        self._check_open()
+        self._check_idle()
         return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each env: of tasks' envs an option."""
-        self._check_open()
+        self._check_idle()
         return tuple(self._pool.get_attr(name, range(self.num_envs)))
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of envs of Python: for each its own if ``values`` is a list or a tuple."""
-        self._check_open()
+        self._check_idle()
         self._pool.set_attr(name, values, range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -207,6 +306,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._pool.close()
 
     # ---- what the parts of a call need -----------------------------------------------------------------
+
+    def _check_idle(self) -> None:
+        self._check_open()
+        if self._said is not None:
+            name = self._said[0]
+            raise AlreadyPendingCallError(f"expected {name}_wait() first: {name}_async() was called", name)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -240,7 +345,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             np.copyto(latest, column)
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
-        """Infos as VectorEnv has them: each with a mask of the envs of this call, zero for the others.
+        """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
 
         What an env has not told is zero, too: columns do not say what was there.
         """
@@ -259,19 +364,40 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             level[last], level[f"_{last}"] = value, everyone.copy()
         return infos
 
-    def _final(self, columns: Columns) -> dict[str, Any]:
+    def _with_told(self, infos: dict[str, Any], told: Infos) -> dict[str, Any]:
+        """The same, and what envs of Python have told, with masks that say which."""
+        for i, info in sorted(told.items()):
+            infos = self._add_info(infos, info, i)
+        return infos
+
+    def _final(self, columns: Columns, told: Infos) -> dict[str, Any]:
         """What the ended episodes saw last."""
         ended = columns[self._pool.done]
         observations = self._pool.observations(columns)
         final = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(ended):
-            final[i] = row_of(observations, int(i))
+        last: Infos = {}
+        for i in np.flatnonzero(ended).tolist():
+            final[i] = row_of(observations, i, self.single_observation_space)
+            last[i] = told.get(i, {})
         return {
             "final_obs": final,
             "_final_obs": ended.copy(),
-            "final_info": self._infos(columns, ended),
+            "final_info": self._with_told(self._infos(columns, ended), last),
             "_final_info": ended.copy(),
         }
+
+
+def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
+    """What ``gymnasium.make`` calls for one env.
+
+    Raises:
+        gymnasium.error.Error: always.
+    """
+    name = f"torchrl_pool/{task.split('/')[-1]}"
+    raise gymnasium.error.Error(
+        f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), or without torchrl_pool "
+        f"gymnasium.make({task!r})"
+    )
 
 
 def register_tasks() -> None:
@@ -288,6 +414,7 @@ def register_tasks() -> None:
         try:
             gymnasium.register(
                 name,
+                entry_point="torchrl_pool.gymnasium:_only_many",
                 vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
                 max_episode_steps=info.max_episode_steps,
                 reward_threshold=info.reward_threshold,

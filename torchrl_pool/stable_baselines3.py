@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ except ImportError as error:
     ) from error
 
 from torchrl_pool.arrays import ArrayPool
-from torchrl_pool.arrays.array_pool import Columns
+from torchrl_pool.arrays.array_pool import Columns, Infos
+from torchrl_pool.arrays.copies import remake
 from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins.options import suggesting
 
 __all__ = ["PoolVecEnv"]
@@ -27,7 +30,8 @@ class PoolVecEnv(VecEnv):
 
     Gives what ``DummyVecEnv([lambda: gymnasium.make(task)] * num_envs)`` gives, bit for bit, from the same
     seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. What a ``Monitor`` or
-    ``RecordEpisodeStatistics`` around an env of Python tells of an episode that has ended is passed on.
+    ``RecordEpisodeStatistics`` around an env of Python tells of an episode that has ended is passed on
+    whatever infos are wanted.
 
     Args:
         task: the id of a task, a list with one per env, or what makes envs of Python, which must be
@@ -35,9 +39,11 @@ class PoolVecEnv(VecEnv):
         num_envs: number of simulators.
 
     Keyword Args:
-        render_mode: ``"rgb_array"`` or ``None``.
+        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
         info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
-            ``"terminal_observation"``; ``None``: all infos of the task. Default: nothing.
+            ``"terminal_observation"``: names of the envs' own (``/`` separates nested levels), or of those
+            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
+            none, which is the quickest.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
@@ -58,24 +64,44 @@ class PoolVecEnv(VecEnv):
         num_envs: int,
         *,
         render_mode: str | None = None,
-        info_keys: Sequence[str] | None = (),
+        info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         if "seed" in options:
             raise TypeError("seed: given to seed(), as everywhere in Stable-Baselines3")
-        self._pool = ArrayPool(task, num_envs, info_keys=info_keys, render_mode=render_mode, **options)
-        self._watched = self._pool.watched()
+        self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
+        self._task = task
+        if render_mode is None and not is_python(task):
+            render_mode = "rgb_array"  # which costs nothing until somebody asks for a picture
+        self._pool = ArrayPool(
+            task, num_envs, info_keys=info_keys, passed_infos=["episode"], render_mode=render_mode, **options
+        )
         self._actions: Any = None
-        pool = self._pool
-        super().__init__(num_envs, pool.single_observation_space, pool.single_action_space)
-        self.metadata = pool.metadata  # which VecVideoRecorder asks for its frames per second
+        super().__init__(num_envs, self._pool.single_observation_space, self._pool.single_action_space)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Of one env; recorders ask it for the frames per second."""
+        return self._pool.metadata
+
+    @metadata.setter
+    def metadata(self, less: dict[str, Any]) -> None:
+        """Nothing: what a VecEnv sets knows the render modes alone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew from its arguments.
+
+        Raises:
+            TypeError: its envs have begun.
+        """
+        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
 
     def reset(self) -> Any:
         """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`."""
         columns = self._pool.reset(self._seeds, [options or None for options in self._options])
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = self._infos(columns)
+        self.reset_infos = self._infos(columns, self._pool.take_infos()[1])
         return self._pool.observations(columns)
 
     def step_async(self, actions: Array) -> None:
@@ -87,52 +113,63 @@ class PoolVecEnv(VecEnv):
         columns, root, failure = pool.step_and_reset(self._actions)
         if failure is not None:
             raise failure
-        infos, dones = self._infos(columns), columns[pool.done]
+        steps, resets = pool.take_infos()
+        infos, dones = self._infos(columns, steps), columns[pool.done]
         for info in infos:
             info["TimeLimit.truncated"] = False
         if root is not None:
-            last, first = pool.observations(columns), self._infos(root)
+            last, first = pool.observations(columns), self._infos(root, resets)
             timed_out = columns[pool.truncated] & ~columns[pool.terminated]
             for i in np.flatnonzero(dones).tolist():
                 infos[i]["TimeLimit.truncated"] = bool(timed_out[i])
-                infos[i]["terminal_observation"] = row_of(last, i)
+                infos[i]["terminal_observation"] = row_of(last, i, self.observation_space)
                 self.reset_infos[i] = first[i]
-            told = np.flatnonzero(dones & self._watched).tolist()
-            for i, episode in zip(told, pool.episodes(told) if told else [], strict=True):
-                if episode is not None:  # else it goes on for who watches it, such as after a lost life
-                    infos[i]["episode"] = episode
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
-    def _infos(self, columns: Columns) -> list[dict[str, Any]]:
+    def _infos(self, columns: Columns, told: Infos) -> list[dict[str, Any]]:
+        """A dict for each env: what columns hold, and what envs of Python have told."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, column in self._pool.infos.items():
+            *above, last = name.split("/")
             for info, value in zip(infos, columns[column], strict=True):
-                info[name] = value.copy() if isinstance(value, np.ndarray) else value
+                for key in above:
+                    info = info.setdefault(key, {})
+                info[last] = value.copy() if isinstance(value, np.ndarray) else value
+        for i, info in told.items():
+            infos[i].update(info)
         return infos
 
     def close(self) -> None:
         self._pool.close()
 
-    def get_images(self) -> list[Array | None]:
-        """A picture of each env: uint8 ``[H, W, 3]``."""
-        return [self._pool.picture(i) for i in range(self.num_envs)]
+    def get_images(self) -> list[Any]:
+        """A picture of each env: uint8 ``[H, W, 3]``, or what the ``render`` of an env of Python gives."""
+        return self._pool.pictures()
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether all envs have such an attribute or method, which stays where it is."""
+        return self._pool.has_attr(attr_name, range(self.num_envs))
+
+    def _get_indices(self, indices: VecEnvIndices) -> list[int]:
+        """As those of a list: -1 is the last env."""
+        return [range(self.num_envs)[i] for i in super()._get_indices(indices)]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """An attribute of each env: of tasks' envs an option."""
-        return self._pool.get_attr(attr_name, list(self._get_indices(indices)))
+        return self._pool.get_attr(attr_name, self._get_indices(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Sets an attribute of envs of Python to this value."""
-        chosen = list(self._get_indices(indices))
+        chosen = self._get_indices(indices)
         self._pool.set_attr(attr_name, [value] * len(chosen), chosen)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         """Calls a method of each env: of tasks' envs ``render``."""
-        chosen = list(self._get_indices(indices))
+        chosen = self._get_indices(indices)
         return self._pool.call(method_name, chosen, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
         """Whether envs have such a wrapper; a task's have none: ``VecMonitor`` goes around the pool."""
-        return self._pool.is_wrapped(wrapper_class, list(self._get_indices(indices)))
+        return self._pool.is_wrapped(wrapper_class, self._get_indices(indices))

@@ -278,18 +278,17 @@ class Port {
         PyObject_CallMethodOneArg(env_and_limit[0].ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
     if (!returned) throw py::error_already_set();
     const Items results(returned, 5, "results of a step");
-    KeepEpisode(adapter, results[4]);
+    TellInfo(adapter, results[4]);
     const bool is_last = !env_and_limit[1].is_none() && CountStep(env_and_limit[1]);
     return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]),
                       is_last || ToFlag(results[3]), may_reset);
   }
 
-  // What a wrapper tells of an episode that has ended, for who asks for it.
-  void KeepEpisode(py::handle adapter, py::handle info) const {
-    if (!PyDict_CheckExact(info.ptr()) || PyDict_GET_SIZE(info.ptr()) == 0) return;
-    PyObject* episode = PyDict_GetItemWithError(info.ptr(), episode_.ptr());
-    if (episode) py::setattr(adapter, episode_, episode);
-    if (PyErr_Occurred()) throw py::error_already_set();
+  // Passes on an info dict that is not empty, where somebody is told of it.
+  void TellInfo(py::handle adapter, py::handle info) const {
+    if (PyDict_CheckExact(info.ptr()) && PyDict_GET_SIZE(info.ptr()) == 0) return;
+    const py::object tell = py::getattr(adapter, tell_info_);
+    if (!tell.is_none()) tell(info, false);
   }
 
   // What Gymnasium's TimeLimit does in a step: whether it was the episode's last one.
@@ -327,7 +326,8 @@ class Port {
     bool& flag_;
   };
 
-  const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"}, plain_step_{"plain_step"}, episode_{"episode"};
+  const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"}, plain_step_{"plain_step"};
+  const py::str tell_info_{"tell_info"};
   const py::str elapsed_steps_{"_elapsed_steps"}, max_episode_steps_{"_max_episode_steps"};
   const py::int_ one_{1};
   core::WorkerPort port_;

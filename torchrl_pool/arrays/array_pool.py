@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -16,13 +16,15 @@ from torchrl_pool import _core
 from torchrl_pool.arrays.spaces import Array, Space, gather_of, scatter_of, space_of
 from torchrl_pool.env.errors import EnvFailure, env_failure, joined
 from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.env.python_source import is_python
+from torchrl_pool.env.python_source import NATIVE_KEYS, PythonSource, is_python
 from torchrl_pool.env.specs import actions_of
 from torchrl_pool.plugins import registry
 from torchrl_pool.plugins.options import suggesting
+from torchrl_pool.workers.info_channel import Told
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
+Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
 _EXACT_REWARD = "exact_reward"
 _NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
 
@@ -36,16 +38,20 @@ class ArrayPool:
         task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
 
     Keyword Args:
-        info_keys: which infos are written; ``None``: all that the task has, none of envs of Python.
+        info_keys: which infos are wanted; ``None``: all that the task, or the envs of Python, have. Those of
+            envs of Python come as they are, by :meth:`take_infos`.
+        passed_infos: infos of envs of Python that are wanted in any case.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
-        render_mode: ``"rgb_array"`` or ``None``.
+        render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they
+            are made with; of those that a callable makes what it gives them, or ``None``.
         **options: what else ``PoolEnv`` takes, the task's options among it.
 
     Attributes:
         single_observation_space, single_action_space: of one env.
         observed: the columns of the observations.
-        infos: the columns of the infos that were asked for, by name.
-        metadata: of one env, as Gymnasium has it, with the frames per second of its tasks as registered.
+        infos: the columns of infos, by name.
+        render_mode: of the first env.
+        is_fresh: whether no env has been reset or changed since it was made.
         reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
             the reward's where nobody has asked for it, and where rewards are not rounded.
 
@@ -61,32 +67,41 @@ class ArrayPool:
         num_envs: int,
         *,
         info_keys: Sequence[str] | None = None,
+        passed_infos: Sequence[str] = (),
         exact_reward: bool = False,
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
             raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._options = options
-        if is_python(task):
-            if isinstance(task, str) and render_mode is not None:
+        self._is_python, self.is_fresh = is_python(task), True
+        wanted: tuple[str, ...] | None = ()
+        if self._is_python:
+            if render_mode is not None and _are_ids(task):
                 options = {**options, "render_mode": render_mode}
-            keys = info_keys or ()
+            if info_keys is None:
+                wanted, keys = None, []
+            else:
+                keys = [key for key in info_keys if key in NATIVE_KEYS]
+                wanted = tuple(dict.fromkeys([key for key in info_keys if key not in keys] + [*passed_infos]))
         else:
+            if render_mode not in (None, "rgb_array"):
+                raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
             config = _config_of(task, options)
             specs = config.specs
             _check_rewards(task, specs)
             # Tasks that give doubles have none: nothing is rounded.
             exact_reward = exact_reward and _EXACT_REWARD in config.native_keys
-            keys = [s.name for s in specs if s.role == "info"] if info_keys is None else info_keys
+            keys = [s.name for s in specs if s.role == "info"] if info_keys is None else [*info_keys]
+        self._passes_infos, self._has_unread_infos = wanted != (), False
         try:
-            self.env = PoolEnv(
+            self.env = _Envs(
                 task,
                 num_envs,
+                passed_infos=wanted,
                 categorical_action_encoding=True,
                 info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
                 **options,
@@ -97,6 +112,8 @@ class ArrayPool:
             raise
         try:
             self._describe(keys)
+            if self._is_python:
+                self.render_mode = self._own_render_mode(render_mode)
         except BaseException:
             self.close()
             raise
@@ -104,14 +121,10 @@ class ArrayPool:
     def _describe(self, info_keys: Sequence[str]) -> None:
         env, outputs = self.env, self.env._outputs
         first = env._configs[0]
-        own = {*first.native_keys, *env._source.info_keys}
-        is_task = not is_python(env.task)
 
         def is_number(spec: _core.Spec) -> bool:
             """Whether it is one number for an env, where a tensordict needs a dimension for it."""
-            if list(spec.shape) != [1] or spec.role == "observation":
-                return False
-            return is_task or spec.role != "info" or spec.name in own
+            return list(spec.shape) == [1] and spec.role != "observation"
 
         names = [spec.name for spec in outputs]
         _check_rewards(env.task, outputs)
@@ -131,25 +144,39 @@ class ArrayPool:
         ]
         self._spare: tuple[Columns, list[int]] | None = None
         self.single_observation_space, self.single_action_space = self._spaces()
-        self.metadata = {**self._own_metadata(), "render_modes": ["rgb_array"]}
         self._gather = gather_of(self.single_observation_space)
         # Tensordicts have a dimension for the single numbers of Gymnasium's envs; tasks choose theirs.
-        self._scatter = scatter_of(self.single_action_space, () if is_task else (1,))
+        self._scatter = scatter_of(self.single_action_space, (1,) if self._is_python else ())
 
-    def _own_metadata(self) -> Mapping[str, Any]:
-        """That of one env, such as the frames per second of videos; a task's where pictures are asked for."""
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Of one env, as Gymnasium has it: a task's with the frames per second that Gymnasium's env has."""
         task = self.env.task
-        if is_python(task):
-            own: Mapping[str, Any] = self.env.get_attr("metadata", 0)[0]
-            return own
-        if self.render_mode is None or not isinstance(task, str) or task not in gymnasium.registry:
-            return {}
-        with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
-            return env.metadata
+        if self._is_python:
+            return dict(self.env.get_attr("metadata", 0)[0])
+        own: Mapping[str, Any] = {}
+        if self.render_mode is not None and isinstance(task, str) and task in gymnasium.registry:
+            with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
+                own = env.metadata
+        return {**own, "render_modes": ["rgb_array"]}
+
+    def _own_render_mode(self, given: str | None) -> str | None:
+        """Of the first env of Python.
+
+        Raises:
+            ValueError: another one was given.
+        """
+        has_one = self.env.has_attr("render_mode", 0)[0]
+        own: str | None = self.env.get_attr("render_mode", 0)[0] if has_one else None
+        if given not in (None, own):
+            raise ValueError(
+                f"render_mode: expected that of the envs, {own!r}, got {given!r}: give it to what makes them"
+            )
+        return own
 
     def _spaces(self) -> tuple[Space, Space]:
         task = self.env.task if isinstance(self.env.task, str) else ""
-        if not is_python(self.env.task):
+        if not self._is_python:
             observation = space_of([self.env._outputs[i] for i in self.observed])
             if isinstance(observation, gymnasium.spaces.MultiDiscrete) and task in gymnasium.registry:
                 # Entries do not tell a Tuple of Discrete spaces from it, but Gymnasium's env does.
@@ -163,6 +190,13 @@ class ArrayPool:
         except AttributeError as error:
             raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces: {error}") from None
         return observation, action
+
+    def spaces(self) -> tuple[list[Space], list[Space]]:
+        """The observation spaces of all envs, and their action spaces."""
+        envs = range(self.num_envs)
+        if self._is_python and not isinstance(self.env.task, str) and not callable(self.env.task):
+            return self.get_attr("observation_space", envs), self.get_attr("action_space", envs)
+        return [self.single_observation_space] * len(envs), [self.single_action_space] * len(envs)
 
     # ---- calls -----------------------------------------------------------------------------------------
 
@@ -182,6 +216,7 @@ class ArrayPool:
             seeds: of each env; ``None``: its random stream goes on.
             options: of each env's ``reset``.
         """
+        self._begin()
         own = [{"seed": s, "options": o} for s, o in zip(seeds, options, strict=True)]
         given = self.env._source.reset_arguments(None, None, own)
         columns, addresses = self._empty(np.zeros if mask is not None else np.empty)
@@ -201,6 +236,7 @@ class ArrayPool:
         """
         taken, sent = self._checked(actions)
         columns, addresses = self._empty()
+        self._begin()
         pool = self.env._running()
         goes_on = None if ended is None else ~ended
         owner = (taken, columns, goes_on, ended)
@@ -229,6 +265,7 @@ class ArrayPool:
         """
         taken, sent = self._checked(actions)
         columns, addresses = self._empty()
+        self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
             resets = self.env._running().step_and_reset(
@@ -244,10 +281,28 @@ class ArrayPool:
         self._spare = root
         return columns, None, None
 
-    def picture(self, index: int) -> Array:
-        """One env as it is now: uint8 ``[H, W, 3]``."""
-        picture: Array = self.env.render(index)[0].numpy()
-        return picture
+    def _begin(self) -> None:
+        """Forgets what nobody has asked for of a call before, which has failed or was interrupted."""
+        self.is_fresh = False
+        if not self._passes_infos:
+            return
+        if self._has_unread_infos:
+            self.take_infos()
+        self._has_unread_infos = True
+
+    def take_infos(self) -> tuple[Infos, Infos]:
+        """What envs of Python have told in the last call, once: in its steps, and in its resets."""
+        steps: Infos = {}
+        resets: Infos = {}
+        if self._passes_infos:
+            for env, is_reset, info in self.env.take_infos():
+                (resets if is_reset else steps)[env] = info
+            self._has_unread_infos = False
+        return steps, resets
+
+    def pictures(self) -> list[Any]:
+        """All envs as they are now: of a task's uint8 ``[H, W, 3]``, of others what ``render`` gives."""
+        return self.call("render", range(self.num_envs))
 
     def close(self) -> None:
         self.env.close()
@@ -260,21 +315,37 @@ class ArrayPool:
         Raises:
             AttributeError: an env has no such attribute.
         """
-        if is_python(self.env.task) and name != "render_mode":
+        if self._is_python:
             with _attribute_errors():
                 return self.env.get_attr(name, list(indices))
-        known = {
-            "render_mode": self.render_mode,
-            "observation_space": self.single_observation_space,
-            "action_space": self.single_action_space,
+        known: dict[str, Callable[[str], Any]] = {
+            "render_mode": lambda task: self.render_mode,
+            "observation_space": lambda task: self.single_observation_space,
+            "action_space": lambda task: self.single_action_space,
+            "metadata": lambda task: self.metadata,
+            "spec": gymnasium.registry.get,
         }
         if name in known:
-            return [known[name]] * len(indices)
+            return [known[name](self._task_of(index)) for index in indices]
         return [self._option(name, index) for index in indices]
 
-    def _option(self, name: str, index: int) -> Any:
+    def has_attr(self, name: str, indices: Sequence[int]) -> bool:
+        """Whether these envs have such an attribute, which is not fetched."""
+        if self._is_python:
+            return all(self.env.has_attr(name, list(indices)))
+        try:
+            self.get_attr(name, indices)
+        except AttributeError:
+            return name == "render"
+        return True
+
+    def _task_of(self, index: int) -> str:
         given: Any = self.env.task
         task: str = given if isinstance(given, str) else given[index]
+        return task
+
+    def _option(self, name: str, index: int) -> Any:
+        task = self._task_of(index)
         options = {option.name: option.default for option in registry.task_info(task).options}
         if name not in options:
             raise AttributeError(f"an env of {task!r} runs in C++ and has but its options, not {name!r}")
@@ -287,11 +358,12 @@ class ArrayPool:
         Raises:
             AttributeError: the envs are a task's.
         """
-        if not is_python(self.env.task):
+        if not self._is_python:
             raise AttributeError(
                 f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
                 "beginning, by options of the task and env_options"
             )
+        self.is_fresh = False
         with _attribute_errors():
             self.env.set_attr(name, values, list(indices))
 
@@ -301,29 +373,20 @@ class ArrayPool:
         Raises:
             AttributeError: an env has no such method; a task's have but their attributes, and ``render``.
         """
-        if is_python(self.env.task):
+        if self._is_python:
+            self.is_fresh = False
             with _attribute_errors():
                 return self.env.call(name, *args, env_index=list(indices), **kwargs)
         if name == "render":
-            return [self.picture(index) for index in indices]
+            return [self.env.render(index)[0].numpy() for index in indices]
         return self.get_attr(name, indices)
 
     def is_wrapped(self, kind: type[Any], indices: Sequence[int]) -> list[bool]:
         """Whether each of these envs has a wrapper of this class; a task's envs have none."""
-        if not is_python(self.env.task):
+        if not self._is_python:
             return [False] * len(indices)
         name = [kind.__module__, kind.__qualname__]
         return self.env._ask_each("is_wrapped", list(indices), lambda share: name)
-
-    def watched(self) -> Mask:
-        """Whether something around each env tells of its episodes; a task's envs have nothing around them."""
-        if not is_python(self.env.task):
-            return np.zeros(self.num_envs, np.bool_)
-        return np.array(self.env._ask_each("is_watched", list(range(self.num_envs)), lambda share: []))
-
-    def episodes(self, indices: Sequence[int]) -> list[Any]:
-        """What was told of each env's last episode, once; ``None``: nothing."""
-        return self.env._ask_each("take_episodes", list(indices), lambda share: [])
 
     # ---- memory ----------------------------------------------------------------------------------------
 
@@ -360,6 +423,19 @@ class ArrayPool:
         return np.ascontiguousarray(array)
 
 
+class _Envs(PoolEnv):
+    """Envs whose entries nobody sees, so that keys of spaces may be any; with infos beside them."""
+
+    def __init__(self, *args: Any, passed_infos: tuple[str, ...] | None, **kwargs: Any) -> None:
+        self._wishes = {"passed_infos": passed_infos, "apart": True}
+        super().__init__(*args, **kwargs)
+
+    def take_infos(self) -> Told:
+        """What envs of Python have told since the last time."""
+        assert isinstance(self._source, PythonSource)
+        return self._source.workers.take_infos()
+
+
 @contextlib.contextmanager
 def _attribute_errors() -> Iterator[None]:
     """As in one process, of an env that has no such attribute."""
@@ -374,6 +450,11 @@ def _attribute_errors() -> Iterator[None]:
 def _address(array: Array) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+def _are_ids(task: Any) -> bool:
+    """Whether Gymnasium makes all of these envs of Python."""
+    return isinstance(task, str) or (not callable(task) and all(isinstance(one, str) for one in task))
 
 
 def _config_of(task: Any, options: Mapping[str, Any]) -> _core.Config:

@@ -145,11 +145,14 @@ def _pairs(batch: Sequence[Any], scatters: Sequence[Scatter]) -> Iterator[tuple[
     return zip(batch, scatters, strict=True)
 
 
-def row_of(batch: Any, index: int) -> Any:
-    """One env's value of a batch, which keeps nothing of the batch alive."""
-    if isinstance(batch, dict):
-        return {key: row_of(value, index) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(row_of(value, index) for value in batch)
+def row_of(batch: Any, index: int, space: Space) -> Any:
+    """One env's value of a batch, which keeps nothing of the batch alive; a choice is an int."""
+    match space:
+        case spaces.Dict():
+            return {key: row_of(batch[key], index, child) for key, child in space.spaces.items()}
+        case spaces.Tuple():
+            return tuple(row_of(part, index, child) for part, child in zip(batch, space.spaces, strict=True))
+        case spaces.Discrete() if space.dtype == np.int64:
+            return int(batch[index])
     row = batch[index]
     return row.copy() if isinstance(row, np.ndarray) else row

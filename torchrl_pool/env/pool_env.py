@@ -138,6 +138,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         torch.Size([4, 10])
     """
 
+    _wishes: Mapping[str, Any] = {}
+    """What a subclass without tensordicts wants of envs of Python besides."""
+
     @suggesting
     def __init__(
         self,
@@ -210,6 +213,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 max_episode_steps=max_episode_steps,
                 one_hot=one_hot,
                 obs_dtype=float_dtype,
+                **self._wishes,
             )
         else:
             if num_workers is not None or respawn or caller_steps:

@@ -21,12 +21,15 @@ from torchrl_pool.env.specs import Groups
 from torchrl_pool.plugins.options import UnknownOption
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.gymnasium_make import make_gymnasium
+from torchrl_pool.workers.wishes import Wishes
 from torchrl_pool.workers.worker import LOST, RequestFailure
 from torchrl_pool.workers.worker_set import WorkerSet
 
 _GYMNASIUM = "gymnasium:"
 HAS_PROCESSES = sys.platform == "linux"
 """Whether there can be worker processes: they end with their pool, by what only Linux has."""
+NATIVE_KEYS = frozenset({"step_count", "exact_reward", "episode_reward", "is_init"})
+"""Infos that the executor has of all envs; others are the envs' own."""
 
 
 def is_python(task: Any) -> bool:
@@ -40,6 +43,10 @@ def is_python(task: Any) -> bool:
 
 class PythonSource:
     """Envs that functions make, in worker processes.
+
+    Keyword Args:
+        passed_infos, apart: what fronts without tensordicts want: see
+            :class:`~torchrl_pool.workers.wishes.Wishes`.
 
     Raises:
         TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
@@ -61,6 +68,8 @@ class PythonSource:
         max_episode_steps: int | None,
         one_hot: bool,
         obs_dtype: torch.dtype | None,
+        passed_infos: tuple[str, ...] | None = (),
+        apart: bool = False,
     ) -> None:
         if num_workers is None:
             num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
@@ -71,7 +80,6 @@ class PythonSource:
         if has_local and (respawn or step_timeout is not None):
             why = "caller_steps is True" if caller_steps else "num_workers is 0"
             raise ValueError(f"respawn, step_timeout: envs of this process cannot be given up ({why})")
-        native = {"step_count", "exact_reward", "episode_reward", "is_init"}
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
@@ -84,7 +92,12 @@ class PythonSource:
                 num_envs,
                 self.num_workers,
                 has_local,
-                [key for key in info_keys if key not in native],
+                Wishes(
+                    tuple(key for key in info_keys if key not in NATIVE_KEYS),
+                    passed_infos,
+                    apart,
+                    self._limit,
+                ),
                 respawn,
                 step_timeout,
             )

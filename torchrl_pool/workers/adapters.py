@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from torchrl_pool.workers.entries import Entry
@@ -40,10 +40,10 @@ class Adapter(Protocol):
     def has_own_state(self) -> bool:
         """Whether the env has ``get_state()`` and ``set_state(state)``."""
 
-    episode: Any
-    """What a wrapper has told of the last episode; None: nothing yet, or it has been read."""
     is_restored: bool
     """Whether the next step goes on from what was restored, whatever states it is given."""
+    tell_info: Callable[[Any, bool], None] | None
+    """Takes an info dict that is not empty, and whether it is a reset's. None: nobody is told of it."""
 
     def state(self) -> tuple[Any, Any]:
         """The env, and what is carried from its last step to the next one."""
@@ -77,7 +77,9 @@ class Adapter(Protocol):
         """
 
 
-def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None = None) -> Adapter:
+def adapt(
+    env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None = None, is_apart: bool = False
+) -> Adapter:
     """The adapter that speaks this env's language.
 
     Args:
@@ -85,6 +87,8 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
         told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
             know them.
+        is_apart: whether entries of spaces of Gymnasium have names of their own: see
+            :class:`~torchrl_pool.workers.wishes.Wishes`.
 
     Raises:
         TypeError: the env is none of these, has a batch, or has spaces that tensors cannot hold.
@@ -95,7 +99,9 @@ def adapt(env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None 
         from torchrl_pool.workers.gymnasium_adapter import GymnasiumAdapter
         from torchrl_pool.workers.trial import told_in_steps
 
-        return GymnasiumAdapter(env, told_in_steps(env, info_keys) if told is None else told)
+        if told is None:
+            told = told_in_steps(env, info_keys)
+        return GymnasiumAdapter(env, told, is_apart)
     takes_turns = is_from("pettingzoo", "AECEnv", env)
     if takes_turns or is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,12 +76,33 @@ def joined(keys: Sequence[str]) -> str:
     """The entry's name for a key of nested tensordicts.
 
     Raises:
+        TypeError: a key is no string.
         ValueError: a key holds the separator.
     """
     for key in keys:
+        if not isinstance(key, str):
+            raise TypeError(f"key {key!r}: expected a string, as all keys of tensordicts are")
         if "/" in key:
             raise ValueError(f"key {key!r}: '/' separates nested levels and cannot be part of a key")
     return "/".join(keys)
+
+
+def apart(entries: Sequence[Entry]) -> list[Entry]:
+    """The same entries under names that no two share, whatever keys the env has chosen for them.
+
+    Each has its role and its own name in it, for messages: the action ``"position"`` becomes
+    ``"action.position"``. A reward, and what is the only one of its role, keeps its role's name.
+    """
+    seen: set[str] = set()
+    renamed = []
+    for entry in entries:
+        own = "" if entry.name == entry.role else "." + entry.name.replace("/", ".")
+        name = entry.role + own
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        renamed.append(replace(entry, name=name))
+    return renamed
 
 
 def mismatch(entries: Sequence[Entry], expected: Sequence[Entry]) -> str:

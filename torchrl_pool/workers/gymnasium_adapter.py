@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 
-from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.entries import Entry, apart, joined
 from torchrl_pool.workers.short_step import ShortStep
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 from torchrl_pool.workers.trial import Info, look_up
@@ -22,30 +22,36 @@ class GymnasiumAdapter:
     """An :class:`~torchrl_pool.workers.adapters.Adapter` of an env of Gymnasium.
 
     As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
-    that name, and a picture that is the whole observation ``"pixels"``. Infos have the dtype that NumPy gives
-    them (float64 for a float of Python), and are zero where an info dict lacks them.
+    that name, and a picture that is the whole observation ``"pixels"``; ``is_apart`` has other names.
+    Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where an info
+    dict lacks them.
 
     Args:
         env: the env.
         told: what :func:`~torchrl_pool.workers.trial.told_in_steps` knows of it.
+        is_apart: whether entries have names of their own: see :class:`~torchrl_pool.workers.wishes.Wishes`.
+
+    Raises:
+        TypeError: a key of a space is no string, which tensordicts need.
+        ValueError: a key of a space holds ``/``, likewise.
     """
 
     specs = None
     states = ()
-    episode: Any = None
     is_restored = False
+    tell_info: Callable[[Info, bool], None] | None = None
 
-    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry], is_apart: bool = False) -> None:
         self.env = env
         space = env.observation_space
-        actions = leaves_of(env.action_space, "action")
-        observations = [_renamed(leaf, space) for leaf in leaves_of(space, "observation")]
+        actions, observations = leaves_of(env.action_space, "action"), leaves_of(space, "observation")
         infos = [Leaf(entry, _info_reader(entry)) for entry in told if entry.role == "info"]
-        self.entries = [
-            *(leaf.entry for leaf in actions),
-            *(leaf.entry for leaf in observations),
-            *told,
-        ]
+        if not is_apart:
+            _check_keys(env.action_space)
+            _check_keys(space)
+            observations = [_renamed(leaf, space) for leaf in observations]
+        spaces_entries = [leaf.entry for leaf in (*actions, *observations)]
+        self.entries = [*(apart(spaces_entries) if is_apart else spaces_entries), *told]
         self._read = _reader(observations, infos)
         # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less.
         self._takes_all = _takes(env, "reset", seed=None, options=None)
@@ -88,13 +94,15 @@ class GymnasiumAdapter:
         if not self._takes_all:
             given = {name: value for name, value in given.items() if value is not None}
         observation, info = self.env.reset(**given)
+        if info and self.tell_info is not None:
+            self.tell_info(info, True)
         return (observation,) if self._read is None else self._read(observation, info)
 
     def step(self, actions: Sequence[Any]) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))
         observation, reward, terminated, truncated, info = self._short.step(action)
-        if info and "episode" in info:
-            self.episode = info["episode"]
+        if info and self.tell_info is not None:
+            self.tell_info(info, False)
         outputs = (observation,) if self._read is None else self._read(observation, info)
         return outputs, reward, terminated, truncated
 
@@ -120,6 +128,18 @@ def _takes(env: Any, name: str, *arguments: Any, **named: Any) -> bool:
     except ValueError:  # some of those that C code defines have no signature
         pass
     return True
+
+
+def _check_keys(space: gymnasium.Space[Any]) -> None:
+    """They can be those of tensordicts."""
+    match space:
+        case gymnasium.spaces.Dict():
+            joined(list(space.spaces))
+            for child in space.spaces.values():
+                _check_keys(child)
+        case gymnasium.spaces.Tuple():
+            for child in space.spaces:
+                _check_keys(child)
 
 
 def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:

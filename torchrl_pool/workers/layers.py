@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 _MISSING = object()
-_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
 
 
 def is_from(module: str, name: str, env: Any) -> bool:
@@ -30,15 +29,6 @@ def is_wrapped(env: Any, module: str, name: str) -> bool:
     """Whether one of them is of this class, which need not be imported here."""
     kinds = (kind for wrapper in wrappers(env) for kind in type(wrapper).__mro__)
     return any((kind.__module__, kind.__qualname__) == (module, name) for kind in kinds)
-
-
-def is_watched(env: Any) -> bool:
-    """Whether one of them tells of the env's episodes, in ``info["episode"]``."""
-    return any(
-        any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
-        and getattr(wrapper, "_stats_key", "episode") == "episode"
-        for wrapper in wrappers(env)
-    )
 
 
 def attribute(env: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from torchrl_pool.workers.entries import Entry, bounds_of, joined
+from torchrl_pool.workers.entries import Entry, bounds_of
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Iterator[Any]], Any]
@@ -46,7 +46,7 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
             ]
         case spaces.Tuple():
             return _leaves_of_tuple(space, role, path)
-    name = joined(path or (role,))
+    name = "/".join(map(str, path or (role,)))
     dtype, shape = str(space.dtype), space.shape or ()
     match space:
         case spaces.Box():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,8 +29,8 @@ class TorchRLAdapter:
     """
 
     plain_step = None
-    episode = None
     is_restored = False
+    tell_info: Callable[[Any, bool], None] | None = None
 
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):

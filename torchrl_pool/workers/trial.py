@@ -12,7 +12,8 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool.workers.entries import Entry
-from torchrl_pool.workers.layers import is_watched, wrappers
+from torchrl_pool.workers.layers import wrappers
+from torchrl_pool.workers.watchers import is_watched
 
 Info: TypeAlias = Mapping[str, Any]
 

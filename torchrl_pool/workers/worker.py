@@ -9,6 +9,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -17,18 +18,20 @@ import numpy as np
 from torchrl_pool import _core
 from torchrl_pool.workers.adapters import Adapter, adapt
 from torchrl_pool.workers.entries import Entry, mismatch
+from torchrl_pool.workers.info_channel import InfoChannel, SharedChannel
 from torchrl_pool.workers.layers import (
     attribute,
     called,
     group_map,
     has_attribute,
-    is_watched,
+    is_from,
     is_wrapped,
     kind_of_env,
     picture,
     set_attribute,
 )
 from torchrl_pool.workers.whole_state import whole_state
+from torchrl_pool.workers.wishes import Wishes
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
 
@@ -97,15 +100,19 @@ class Worker:
 
     Args:
         factories: what makes an env, or one such for each.
-        info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
+        wishes: what the pool wants of its envs.
+        channel: where their infos go; ``None``: nowhere.
         is_local: whether that is the pool's own process, in which an interrupt is meant for its caller.
     """
 
-    def __init__(self, factories: Factories, info_keys: Sequence[str], is_local: bool = False) -> None:
+    def __init__(
+        self, factories: Factories, wishes: Wishes, channel: InfoChannel | None, is_local: bool = False
+    ) -> None:
         # In a process of their own whatever envs raise is their failure: also what would end a program.
         self._failures = Exception if is_local else BaseException
         self._factories = factories
-        self._info_keys = info_keys
+        self._wishes = wishes
+        self._channel = channel
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
@@ -179,17 +186,30 @@ class Worker:
         if adapter is None:
             factory = self._factory(env)
             made = factory()
-            other = self._env_of.get(id(made))
-            if other is not None and _is_of(self._adapters.get(other), made):
+            within = _within(made)
+            other = self._env_of.get(id(within))
+            if other is not None and _is_of(self._adapters.get(other), within):
                 raise ValueError(
                     f"expected a new env from each call of what makes them, got the one that is env {other}"
                 )
-            adapter = adapt(made, self._info_keys, self._told.get(id(factory)))
+            if self._wishes.max_episode_steps and is_from("gymnasium", "Env", made):
+                from torchrl_pool.workers.watchers import limit_within
+
+                limit_within(made, self._wishes.max_episode_steps, self._wishes.hears_of_episodes)
+            told = self._told.get(id(factory))
+            adapter = adapt(made, self._wishes.info_keys, told, self._wishes.apart)
+            if self._channel is not None:
+                adapter.tell_info = partial(self._tell_info, env)
             self._told.setdefault(id(factory), _told(adapter.entries))
             self._adapters[env] = adapter
-            self._env_of[id(made)] = env
+            self._env_of[id(within)] = env
             self._unset.add(env)
         return adapter
+
+    def _tell_info(self, env: int, info: Any, is_reset: bool) -> None:
+        assert self._channel is not None
+        if chosen := self._wishes.chosen(info):
+            self._channel.tell(env, is_reset, chosen)
 
     def _check(self, adapter: Adapter) -> None:
         """It has the entries that the pool's first env has, but for their bounds."""
@@ -292,19 +312,6 @@ class Worker:
         """Whether one of each env's wrappers is of this class."""
         return self._for_each(envs, lambda i, env: is_wrapped(env, module, name))
 
-    def is_watched(self, envs: Sequence[int]) -> list[bool]:
-        """Whether wrappers of these envs tell of their episodes."""
-        return self._for_each(envs, lambda i, env: is_watched(env))
-
-    def take_episodes(self, envs: Sequence[int]) -> list[Any]:
-        """What was told of each env's last episode, once; None: nothing."""
-        episodes = []
-        for env in envs:
-            adapter = self._made(env)
-            episodes.append(adapter.episode)
-            adapter.episode = None
-        return episodes
-
     def render(self, envs: Sequence[int]) -> list[Any]:
         """Their pictures, uint8 ``[height, width, 3]``."""
         return self._for_each(envs, lambda i, env: picture(env))
@@ -376,9 +383,10 @@ class Worker:
 LOST = Entry("respawned", "info", "bool", (1,))
 
 
-def main(factories: Factories, channel: Connection, fds: list[int], info_keys: Sequence[str]) -> None:
+def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wishes) -> None:
     """A worker process, until its channel is closed or it is told to end."""
-    worker = Worker(factories, info_keys)
+    infos = SharedChannel(fds[1], _dumps) if len(fds) > 1 else None
+    worker = Worker(factories, wishes, infos)
     has_pool = False
     with contextlib.suppress(EOFError):
         while True:
@@ -450,9 +458,16 @@ def _dumps(value: Any) -> bytes:
         return result
 
 
-def _is_of(adapter: Adapter | None, made: Any) -> bool:
+def _within(env: Any) -> Any:
+    """What Gymnasium's wrappers are around: two of them may be around one env."""
+    return env.unwrapped if is_from("gymnasium", "Env", env) else env
+
+
+def _is_of(adapter: Adapter | None, within: Any) -> bool:
     """Whether this env was made from that, which may stand in a wrapper of TorchRL's."""
-    return adapter is not None and (adapter.env is made or getattr(adapter.env, "_env", None) is made)
+    if adapter is None:
+        return False
+    return _within(adapter.env) is within or getattr(adapter.env, "_env", None) is within
 
 
 def _told(entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -15,7 +15,9 @@ from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool.workers.entries import Entry
+from torchrl_pool.workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
+from torchrl_pool.workers.wishes import Wishes
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
 _TARGET = "torchrl_pool.workers.worker:main"
@@ -38,7 +40,7 @@ class WorkerSet:
             work besides, takes none of the rest.
         num_processes: number of worker processes.
         has_local: whether this process takes a share, as the last of the workers.
-        info_keys: see :func:`~torchrl_pool.workers.adapters.adapt`.
+        wishes: what is wanted of the envs.
         respawns: whether a worker that has ended is replaced in the midst of a call.
         step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
 
@@ -58,12 +60,13 @@ class WorkerSet:
         num_envs: int,
         num_processes: int,
         has_local: bool,
-        info_keys: Sequence[str],
+        wishes: Wishes,
         respawns: bool,
         step_timeout: float | None = None,
     ) -> None:
         self._factories = factories
-        self._info_keys = list(info_keys)
+        self._wishes = wishes
+        self._channels: list[InfoChannel] = []  # of each worker, where infos are passed on
         self.has_local = has_local
         self.respawns = respawns
         self._num_processes = num_processes
@@ -79,6 +82,7 @@ class WorkerSet:
         self._launching = threading.Lock()
         self._local: Worker | None = None
         self._memory = -1
+        self._info_memory: list[int] = []  # of each process
         self._arena: _core.Arena | None = None
         try:
             self._begin()
@@ -91,13 +95,18 @@ class WorkerSet:
     def _begin(self) -> None:
         """As far as env 0 needs it."""
         self._process = os.getpid()
+        if self._wishes.infos != ():
+            self._info_memory = [_memory_without_name() for _ in range(self._num_processes)]
+            self._channels = [SharedChannel(memory) for memory in self._info_memory]
         if self.has_local:
-            self._local = Worker(self._factories, self._info_keys, is_local=True)
+            local = LocalChannel() if self._wishes.infos != () else None
+            self._channels += [local] if local is not None else []
+            self._local = Worker(self._factories, self._wishes, local, is_local=True)
         if self._num_processes > 0:
             self._template = Template(self._factories)
         self._memory = _memory_without_name()
         if self._num_processes > 0:
-            self._workers = [self._launch()]
+            self._workers = [self._launch(0)]
 
     def _describe(self, num_envs: int, step_timeout: float | None) -> list[Description]:
         first: Description = self.ask(0, "describe", 0)
@@ -144,23 +153,24 @@ class WorkerSet:
         """Those that an env has in the pool."""
         return [*description.entries, *([LOST] if self.respawns else [])]
 
-    def _launch(self) -> WorkerProcess:
+    def _launch(self, index: int) -> WorkerProcess:
+        fds = [self._memory, *self._info_memory[index : index + 1]]
         with self._launching:
             assert self._template is not None
             try:
-                return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+                return self._template.launch(_TARGET, self._wishes, fds=fds)
             except RuntimeError:
                 if not self._template.has_ended():
                     raise
             # Somebody has killed it, and with it all workers.
             ended, self._template = self._template, Template(self._factories)
             ended.close()
-            return self._template.launch(_TARGET, self._info_keys, fds=[self._memory])
+            return self._template.launch(_TARGET, self._wishes, fds=fds)
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""
         while len(self._workers) < min(count, self._num_processes):
-            self._workers.append(self._launch())
+            self._workers.append(self._launch(len(self._workers)))
 
     @property
     def num_workers(self) -> int:
@@ -181,7 +191,7 @@ class WorkerSet:
         self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
         for index, worker in enumerate(self._workers):
             if worker.wait(0):
-                self._workers[index] = self._launch()
+                self._workers[index] = self._launch(index)
                 worker.close()
         self._launch_missing(self._num_processes)
         self.processes = [worker.pidfd for worker in self._workers]
@@ -217,7 +227,7 @@ class WorkerSet:
     def respawn(self, index: int) -> int:
         """Another process in the place of one that has ended; returns its descriptor."""
         with self._locks[index]:
-            worker, old = self._launch(), self._workers[index]
+            worker, old = self._launch(index), self._workers[index]
             self._workers[index] = worker
             old.close()
             self._attach(index)
@@ -226,7 +236,7 @@ class WorkerSet:
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
         with self._locks[index]:
-            worker, old = self._launch(), self._workers[index]
+            worker, old = self._launch(index), self._workers[index]
             self._workers[index] = worker
             pool.replace_worker(index, worker.pidfd)
             old.close()
@@ -238,6 +248,13 @@ class WorkerSet:
 
     def load(self, env: int, state: bytes) -> None:
         self.ask(self.worker_of(env), "load", env, state)
+
+    def take_infos(self) -> Told:
+        """What envs have told since the last time, beside their rows, in the order of their workers."""
+        told: Told = []
+        for channel in self._channels:
+            told += channel.take()
+        return told
 
     # ---- what users ask for ----------------------------------------------------------------------------
 
@@ -402,12 +419,14 @@ class WorkerSet:
         return self._is_sent(index, deadline) and worker.can_be_sent(max(deadline - time.monotonic(), 0))
 
     def _end(self) -> None:
-        workers, template, memory = self._workers, self._template, self._memory
+        workers, template = self._workers, self._template
+        memories = [*([self._memory] if self._memory >= 0 else []), *self._info_memory]
         # What follows comes to its end when it is interrupted, too.
         with contextlib.ExitStack() as ending:
             self._workers, self.processes, self._arena, self._local = [], [], None, None
             self._template, self._memory = None, -1
-            if memory >= 0:
+            self._info_memory, self._channels = [], []
+            for memory in memories:
                 ending.callback(os.close, memory)
             if template is not None:
                 ending.callback(template.close)
