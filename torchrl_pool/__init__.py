@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         load_plugin,
         task_info,
     )
+    from torchrl_pool.texts import decode_text
     from torchrl_pool.transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "SingleEnv",
     "TaskInfo",
     "build_plugin",
+    "decode_text",
     "explain",
     "fuse",
     "get_include",
@@ -67,6 +69,7 @@ _PLACES = {
         "load_plugin",
         "task_info",
     ],
+    "texts": ["decode_text"],
     "transforms": ["FusedEnv", "fuse"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

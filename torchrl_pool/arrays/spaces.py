@@ -11,7 +11,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from torchrl_pool import _core
-from torchrl_pool.workers.spaces import stacks
+from torchrl_pool.texts import decode_text
+from torchrl_pool.workers.spaces import holds_texts, stacks
 
 Array: TypeAlias = NDArray[Any]
 Space: TypeAlias = "spaces.Space[Any]"
@@ -87,6 +88,8 @@ def gather_of(space: Space) -> Gather:
             return lambda columns: next(columns).reshape(-1)
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start) or space.dtype != np.int64:
             return lambda columns: (next(columns) + space.start).astype(space.dtype, copy=False)
+    if holds_texts(space):
+        return lambda columns: tuple(decode_text(next(columns)))
     return next
 
 
@@ -119,7 +122,7 @@ def row_of(batch: Any, index: int) -> Any:
     """One env's value of a batch, which keeps nothing of the batch alive."""
     if isinstance(batch, dict):
         return {key: row_of(value, index) for key, value in batch.items()}
-    if isinstance(batch, tuple):
+    if isinstance(batch, tuple) and not isinstance(batch[index], str):  # one string for each env
         return tuple(row_of(value, index) for value in batch)
     row = batch[index]
     return row.copy() if isinstance(row, np.ndarray) else row
