@@ -42,7 +42,7 @@ def _decoded(array: NDArray[np.uint8]) -> Any:
 
 
 class TextEncoder:
-    """Strings as arrays of bytes of one length, zeros behind; the last one is kept, as texts seldom change."""
+    """Strings as arrays of bytes of one length, zeros behind. The last one is kept: texts seldom change."""
 
     def __init__(self, name: str, length: int) -> None:
         self._name = name
@@ -60,7 +60,8 @@ class TextEncoder:
         encoded = text.encode()
         if len(encoded) > self._length:
             raise ValueError(
-                f"the text {self._name!r} takes {len(encoded)} bytes, where its space has {self._length}: {text!r}"
+                f"the text {self._name!r} takes {len(encoded)} bytes, where its space has {self._length}: "
+                f"{text!r}"
             )
         array = np.frombuffer(encoded.ljust(self._length, b"\0"), np.uint8)
         self._last = (text, array)

@@ -4,13 +4,13 @@ import contextlib
 import io
 import itertools
 import warnings
-from collections import defaultdict
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from minigrid_planner import Planner
+from own_tasks import representatives
 from reference import LONG
 
 from torchrl_pool import EnvFailure, PoolEnv, decode_text, list_tasks, task_info
@@ -24,15 +24,7 @@ with warnings.catch_warnings():
 TASKS = list_tasks("minigrid")
 
 
-def by_class():
-    classes = defaultdict(list)
-    for task in TASKS:
-        classes[str(gymnasium.spec(task).entry_point)].append(task)
-    return classes
-
-
-# One of each class, the smallest, whose episodes are short; all of them in the long form.
-REPRESENTATIVES = TASKS if LONG else sorted(tasks[0] for tasks in by_class().values())
+REPRESENTATIVES = representatives(TASKS)
 
 
 class AsArrays(gymnasium.ObservationWrapper):
@@ -82,7 +74,11 @@ class Twins:
             if env.unwrapped.step_count == 0:
                 planner.begin()
             planned = planner.next_action()
-            if planned is not None and planned < pool.full_action_spec["action"].n and self._random.random() > 0.05 * i:
+            if (
+                planned is not None
+                and planned < pool.full_action_spec["action"].n
+                and self._random.random() > 0.05 * i
+            ):
                 actions[i] = planned
             planner.done(int(actions[i]))
         return actions
@@ -102,6 +98,11 @@ def compare(task, steps=None, seeds=(0,), wrap=lambda env: env, kwargs=None, **o
     return assert_same_trajectories(
         task, twins.make, steps=steps * (5 if LONG else 1), seeds=seeds, policy=twins.policy, **options
     )
+
+
+def test_representatives_are_of_every_class():
+    classes = {gymnasium.spec(task).entry_point for task in TASKS}
+    assert {gymnasium.spec(task).entry_point for task in REPRESENTATIVES} == classes
 
 
 def test_family_is_complete():
@@ -169,7 +170,7 @@ class Words(gymnasium.ObservationWrapper):
 
     def __init__(self, env):
         known = wrappers.DictObservationSpaceWrapper.get_minigrid_words()
-        more = "next after in front behind on your left right".split()
+        more = ["next", "after", "in", "front", "behind", "on", "your", "left", "right"]
         words = {**known, **{word: len(known) + i for i, word in enumerate(more)}}
         super().__init__(wrappers.DictObservationSpaceWrapper(env, word_dict=words))
 
@@ -242,15 +243,10 @@ def test_an_agent_in_a_door_at_the_edge_asks_for_a_reset():
     """As minigrid, whose assertion fails where the agent looks out of the grid."""
     pool = PoolEnv("MiniGrid-GoToDoor-5x5-v0", 1, categorical_action_encoding=True)
     pool.reset(seed=0)
-    for _ in range(60):  # in circles along the walls, through the first door that is faced
-        for action in (5, 2):
-            root = pool.full_done_spec.zero().set("action", torch.tensor([action]))
-            try:
-                pool.step(root)
-            except EnvFailure as failure:
-                assert "out of the grid" in str(failure)
-                pool.reset()
-                pool.close()
-                return
-        pool.step(pool.full_done_spec.zero().set("action", torch.randint(0, 3, (1,))))
-    pytest.fail("it never reached the edge")
+    turn, forward, toggle = 0, 2, 5
+    with pytest.raises(EnvFailure, match="out of the grid"):
+        for _ in range(300):  # into the door that it opens, though the episode is over
+            for action in (turn, toggle, forward, forward, forward)[: int(torch.randint(1, 6, (1,)))]:
+                pool.step(pool.full_done_spec.zero().set("action", torch.tensor([action])))
+    pool.reset()
+    pool.close()

@@ -11,9 +11,9 @@ constexpr Type kThings[] = {kBox, kBall, kKey, kDoor}, kNoDoors[] = {kBox, kBall
 struct Rules {
   int room_size = 8, rows = 3, columns = 3;
   int distractors = 18;
-  double locked_room = 0.5;     // probability that there is one
-  bool has_locations = true;    // things may be told by where they lie
-  bool unblocks = true;         // things may be in the way, and keys are kept for their doors
+  double locked_room = 0.5;      // probability that there is one
+  bool has_locations = true;     // things may be told by where they lie
+  bool unblocks = true;          // things may be in the way, and keys are kept for their doors
   bool unlocks_silently = true;  // a mission's things may all be in a locked room
   std::vector<Order::Verb> verbs = {Order::kGoTo, Order::kPickUp, Order::kOpen, Order::kPutNext};
   bool has_sequences = true;  // and not one order only
@@ -174,14 +174,21 @@ const bool registered =
         "one order of any kind in a maze of rooms",
         {{"BabyAI-Synth-v0", {.has_locations = false, .unlocks_silently = false, .has_sequences = false}},
          {"BabyAI-SynthS5R2-v0",
-          {.room_size = 5, .rows = 2, .has_locations = false, .unlocks_silently = false, .has_sequences = false}},
-         {"BabyAI-SynthLoc-v0", {.unlocks_silently = false, .has_sequences = false}}}) &&
+          {.room_size = 5,
+           .rows = 2,
+           .has_locations = false,
+           .unlocks_silently = false,
+           .has_sequences = false}}}) &&
+    RegisterGenerated("one order of any kind, with things told by their places",
+                      {{"BabyAI-SynthLoc-v0", {.unlocks_silently = false, .has_sequences = false}}}) &&
     RegisterGenerated("orders of any kind in a maze of rooms",
-                      {{"BabyAI-SynthSeq-v0", {.unlocks_silently = false}},
-                       {"BabyAI-MiniBossLevel-v0",
-                        {.room_size = 5, .rows = 2, .columns = 2, .distractors = 7, .locked_room = 0.25}},
-                       {"BabyAI-BossLevel-v0", {}},
-                       {"BabyAI-BossLevelNoUnlock-v0", {.locked_room = 0, .unlocks_silently = false}}});
+                      {{"BabyAI-SynthSeq-v0", {.unlocks_silently = false}}}) &&
+    RegisterGenerated("orders of any kind in four small rooms",
+                      {{"BabyAI-MiniBossLevel-v0",
+                        {.room_size = 5, .rows = 2, .columns = 2, .distractors = 7, .locked_room = 0.25}}}) &&
+    RegisterGenerated("orders of any kind, also about what is locked away", {{"BabyAI-BossLevel-v0", {}}}) &&
+    RegisterGenerated("orders of any kind in a maze without locked rooms",
+                      {{"BabyAI-BossLevelNoUnlock-v0", {.locked_room = 0, .unlocks_silently = false}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

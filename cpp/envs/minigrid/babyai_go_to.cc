@@ -143,11 +143,15 @@ class GoToDoor : public Level {
 const Missions kMissions = UpTo(kLongestGoTo);
 
 const bool registered =
+    RegisterKind({.description = "go to the red ball among grey things",
+                  .missions = kMissions,
+                  .tasks = {{"BabyAI-GoToRedBallGrey-v0", New<GoToRedBall>(7, true)}}}) &&
+    RegisterKind({.description = "go to a red ball among other things",
+                  .missions = kMissions,
+                  .tasks = {{"BabyAI-GoToRedBall-v0", New<GoToRedBall>(7, false)}}}) &&
     RegisterKind({.description = "go to the red ball",
                   .missions = kMissions,
-                  .tasks = {{"BabyAI-GoToRedBallGrey-v0", New<GoToRedBall>(7, true)},
-                            {"BabyAI-GoToRedBall-v0", New<GoToRedBall>(7, false)},
-                            {"BabyAI-GoToRedBallNoDists-v0", New<GoToRedBall>(0, false)}}}) &&
+                  .tasks = {{"BabyAI-GoToRedBallNoDists-v0", New<GoToRedBall>(0, false)}}}) &&
     RegisterKind({.description = "go to the one thing in a room",
                   .missions = kMissions,
                   .tasks = {{"BabyAI-GoToObj-v0", New<GoToObject>(8)},

@@ -12,7 +12,8 @@ std::string SayAll(const Orders& orders) {
 }  // namespace
 
 std::string Description::Say() const {
-  constexpr const char* kPlaces[] = {"", " on your left", " on your right", " in front of you", " behind you"};
+  constexpr const char* kPlaces[] = {"", " on your left", " on your right", " in front of you",
+                                     " behind you"};
   std::string said = things.count() > 1 ? "a " : "the ";
   if (color) said += std::string(kColorNames[*color]) + " ";
   return said + (type ? kTypeNames[*type] : "object") + kPlaces[location];
@@ -26,7 +27,8 @@ std::string Order::Say() const {
 
 std::string Instruction::Say() const {
   if (second.empty()) return SayAll(first);
-  return said_backwards ? SayAll(second) + " after you " + SayAll(first) : SayAll(first) + ", then " + SayAll(second);
+  return said_backwards ? SayAll(second) + " after you " + SayAll(first)
+                        : SayAll(first) + ", then " + SayAll(second);
 }
 
 int Instruction::Navigations() const {

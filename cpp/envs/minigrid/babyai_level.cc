@@ -72,7 +72,8 @@ void Level::LookAgain(Description& description) const {
   description.cells.reset();
   for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
     const Id id = cells_[cell];
-    if (id != kNothing && description.things[id] && description.Fits(things_[id])) description.cells.set(cell);
+    if (id != kNothing && description.things[id] && description.Fits(things_[id]))
+      description.cells.set(cell);
   }
 }
 
@@ -185,7 +186,8 @@ template <class Visitor>
 void Level::Visit(Visitor& visit, Orders& orders) {
   auto count = static_cast<std::int32_t>(orders.size());
   visit.Bounded(count, 0, 2);
-  if constexpr (Visitor::kReading) orders.resize(static_cast<std::size_t>(count), Order{.verb = Order::kGoTo});
+  if constexpr (Visitor::kReading)
+    orders.resize(static_cast<std::size_t>(count), Order{.verb = Order::kGoTo});
   for (Order& order : orders) {
     visit.Bounded(order.verb, Order::kGoTo, Order::kPutNext);
     visit(order.is_strict, order.held);

@@ -75,7 +75,7 @@ class Level : public RoomGrid {
 // The longest that descriptions and orders of theirs can be, in characters.
 constexpr int kLongestThing = 15, kLongestPlace = 16;  // "the purple door", " in front of you"
 constexpr int kLongestGoTo = 6 + kLongestThing, kLongestOpen = 5 + kLongestThing,
-              kLongestPickUp = 8 + kLongestThing + 2,  // "the purple object"
+              kLongestPickUp = 8 + kLongestThing + 2,                             // "the purple object"
     kLongestPutNext = 4 + kLongestThing + 9 + kLongestThing, kLongestJoint = 11;  // " after you "
 
 }  // namespace torchrl_pool::minigrid

@@ -25,7 +25,9 @@ class PutNextLocal : public Level {
 class PutNextAcross : public Level {
  public:
   PutNextAcross(int room_size, int things, bool starts_carrying)
-      : Level(room_size, 1, 2, 8 * room_size * room_size), count_(things), starts_carrying_(starts_carrying) {}
+      : Level(room_size, 1, 2, 8 * room_size * room_size),
+        count_(things),
+        starts_carrying_(starts_carrying) {}
 
  private:
   // The first observation shows the thing still where it lay.
@@ -61,7 +63,8 @@ class MoveTwoAcross : public Level {
     RemoveWall(RoomAt(0, 0), kRightSide);
     left = Subset(left, 2);
     right = Subset(right, 2);
-    instruction_ = {{PutNext(Like(left[0]), Like(right[0]))}, {PutNext(Like(right[1]), Like(left[1]))}, false};
+    instruction_ = {
+        {PutNext(Like(left[0]), Like(right[0]))}, {PutNext(Like(right[1]), Like(left[1]))}, false};
   }
 
   const int count_;

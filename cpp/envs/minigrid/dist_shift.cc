@@ -1,4 +1,5 @@
-// Two strips of lava, of which the lower lies elsewhere in the second task. Reference: minigrid/envs/distshift.py.
+// Two strips of lava, of which the lower lies elsewhere in the second task. Reference:
+// minigrid/envs/distshift.py.
 #include "task.h"
 
 namespace torchrl_pool::minigrid {
@@ -21,10 +22,10 @@ class DistShift : public World {
   const int second_row_;
 };
 
-const bool registered =
-    RegisterKind({.description = "reach a goal past strips of lava",
-                  .missions = EachOf("get to the green goal square"),
-                  .tasks = {{"MiniGrid-DistShift1-v0", New<DistShift>(2)}, {"MiniGrid-DistShift2-v0", New<DistShift>(5)}}});
+const bool registered = RegisterKind({.description = "reach a goal past strips of lava",
+                                      .missions = EachOf("get to the green goal square"),
+                                      .tasks = {{"MiniGrid-DistShift1-v0", New<DistShift>(2)},
+                                                {"MiniGrid-DistShift2-v0", New<DistShift>(5)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

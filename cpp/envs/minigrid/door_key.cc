@@ -23,12 +23,13 @@ class DoorKey : public World {
   }
 };
 
-const bool registered = RegisterKind({.description = "unlock a door with its key and reach the goal behind it",
-                                      .missions = EachOf(kMission),
-                                      .tasks = {{"MiniGrid-DoorKey-5x5-v0", New<DoorKey>(5)},
-                                                {"MiniGrid-DoorKey-6x6-v0", New<DoorKey>(6)},
-                                                {"MiniGrid-DoorKey-8x8-v0", New<DoorKey>(8)},
-                                                {"MiniGrid-DoorKey-16x16-v0", New<DoorKey>(16)}}});
+const bool registered =
+    RegisterKind({.description = "unlock a door with its key and reach the goal behind it",
+                  .missions = EachOf(kMission),
+                  .tasks = {{"MiniGrid-DoorKey-5x5-v0", New<DoorKey>(5)},
+                            {"MiniGrid-DoorKey-6x6-v0", New<DoorKey>(6)},
+                            {"MiniGrid-DoorKey-8x8-v0", New<DoorKey>(8)},
+                            {"MiniGrid-DoorKey-16x16-v0", New<DoorKey>(16)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

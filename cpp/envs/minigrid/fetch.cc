@@ -36,11 +36,12 @@ class Fetch : public World {
   const int count_;
 };
 
-const bool registered = RegisterKind({.description = "pick up the thing that the mission names",
-                                      .missions = EachOf("{} {} {}", {kSayings, ColorsByName(), {"key", "ball"}}),
-                                      .tasks = {{"MiniGrid-Fetch-5x5-N2-v0", New<Fetch>(5, 2)},
-                                                {"MiniGrid-Fetch-6x6-N2-v0", New<Fetch>(6, 2)},
-                                                {"MiniGrid-Fetch-8x8-N3-v0", New<Fetch>(8, 3)}}});
+const bool registered =
+    RegisterKind({.description = "pick up the thing that the mission names",
+                  .missions = EachOf("{} {} {}", {kSayings, ColorsByName(), {"key", "ball"}}),
+                  .tasks = {{"MiniGrid-Fetch-5x5-N2-v0", New<Fetch>(5, 2)},
+                            {"MiniGrid-Fetch-6x6-N2-v0", New<Fetch>(6, 2)},
+                            {"MiniGrid-Fetch-8x8-N3-v0", New<Fetch>(8, 3)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

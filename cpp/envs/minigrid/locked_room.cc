@@ -1,4 +1,5 @@
-// Six rooms at a corridor; the locked one has the goal, another the key. Reference: minigrid/envs/lockedroom.py.
+// Six rooms at a corridor; the locked one has the goal, another the key. Reference:
+// minigrid/envs/lockedroom.py.
 #include "task.h"
 
 namespace torchrl_pool::minigrid {

@@ -13,12 +13,12 @@ namespace {
 
 // minigrid's words, in the order of its wrapper; behind them what BabyAI's missions say beside these.
 constexpr std::string_view kWords[] = {
-    "red",   "green",  "blue",     "yellow", "purple",  "grey",   "unseen",  "empty",   "wall",     "floor",
-    "box",   "key",    "ball",     "door",   "goal",    "agent",  "lava",    "pick",    "avoid",    "get",
-    "find",  "put",    "use",      "open",   "go",      "fetch",  "reach",   "unlock",  "traverse", "up",
-    "the",   "a",      "at",       ",",      "square",  "and",    "then",    "to",      "of",       "rooms",
-    "near",  "opening", "must",    "you",    "matching", "end",   "hallway", "object",  "from",     "room",
-    "maze",  "next",   "after",    "in",     "front",   "behind", "on",      "your",    "left",     "right"};
+    "red",  "green",   "blue",  "yellow", "purple",   "grey",   "unseen",  "empty",  "wall",     "floor",
+    "box",  "key",     "ball",  "door",   "goal",     "agent",  "lava",    "pick",   "avoid",    "get",
+    "find", "put",     "use",   "open",   "go",       "fetch",  "reach",   "unlock", "traverse", "up",
+    "the",  "a",       "at",    ",",      "square",   "and",    "then",    "to",     "of",       "rooms",
+    "near", "opening", "must",  "you",    "matching", "end",    "hallway", "object", "from",     "room",
+    "maze", "next",    "after", "in",     "front",    "behind", "on",      "your",   "left",     "right"};
 
 int NumberOfWord(std::string_view word) {
   const auto found = std::find(std::begin(kWords), std::end(kWords), word);
@@ -46,17 +46,17 @@ Missions EachOf(const std::string& sentence, const std::vector<std::vector<std::
     }
     missions.all = std::move(filled);
   }
-  for (const auto& one : missions.all) missions.longest = std::max(missions.longest, static_cast<int>(one.size()));
+  for (const auto& one : missions.all)
+    missions.longest = std::max(missions.longest, static_cast<int>(one.size()));
   return missions;
 }
 
 const std::vector<std::string>& ColorsByName() {
-  static const auto& names = *new std::vector<std::string>(
-      [] {
-        std::vector<std::string> sorted;
-        for (const Color color : kByName) sorted.push_back(kColorNames[color]);
-        return sorted;
-      }());
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> sorted;
+    for (const Color color : kByName) sorted.push_back(kColorNames[color]);
+    return sorted;
+  }());
   return names;
 }
 

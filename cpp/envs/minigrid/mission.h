@@ -10,8 +10,9 @@ namespace torchrl_pool::minigrid {
 
 // The missions that a world may have.
 struct Missions {
-  std::vector<std::string> all = {};  // in minigrid's order of what fills their gaps; empty where it counts none
-  int longest = 0;                    // in characters
+  std::vector<std::string> all =
+      {};           // in minigrid's order of what fills their gaps; empty where it counts none
+  int longest = 0;  // in characters
 
   int NumberOf(const std::string& mission) const;  // its place among all
 };

@@ -72,7 +72,8 @@ class MultiRoom : public World {
   // Where a room begins that is entered through one of its walls.
   Pos TopOf(Size size, Wall wall, Pos entry) {
     if (wall == kRightWall || wall == kLeftWall) {
-      return {wall == kLeftWall ? entry.x : entry.x - size.width + 1, Int(entry.y - size.height + 2, entry.y)};
+      return {wall == kLeftWall ? entry.x : entry.x - size.width + 1,
+              Int(entry.y - size.height + 2, entry.y)};
     }
     const int x = Int(entry.x - size.width + 2, entry.x);
     return {x, wall == kUpperWall ? entry.y : entry.y - size.height + 1};

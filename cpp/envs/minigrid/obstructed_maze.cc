@@ -98,8 +98,9 @@ class Maze : public ObstructedMaze {
   const bool keys_first_;
 };
 
-constexpr Quarters kLocked{2, false, false, 1, 4}, kHidden{2, true, false, 1, 4}, kBlocked{2, true, true, 1, 4},
-    kOne{1, true, true, 1, 5}, kTwo{2, true, true, 2, 11}, kAll{1, true, true, 4, 25};
+constexpr Quarters kLocked{2, false, false, 1, 4}, kHidden{2, true, false, 1, 4},
+    kBlocked{2, true, true, 1, 4}, kOne{1, true, true, 1, 5}, kTwo{2, true, true, 2, 11},
+    kAll{1, true, true, 4, 25};
 
 const bool registered =
     RegisterKind({.description = "pick up the blue ball behind a locked door",
@@ -114,8 +115,10 @@ const bool registered =
                             {"MiniGrid-ObstructedMaze-2Dlhb-v0", New<Maze>(kBlocked, true)},
                             {"MiniGrid-ObstructedMaze-1Q-v0", New<Maze>(kOne, true)},
                             {"MiniGrid-ObstructedMaze-2Q-v0", New<Maze>(kTwo, true)},
-                            {"MiniGrid-ObstructedMaze-Full-v0", New<Maze>(kAll, true)},
-                            {"MiniGrid-ObstructedMaze-2Dlhb-v1", New<Maze>(kBlocked, false)},
+                            {"MiniGrid-ObstructedMaze-Full-v0", New<Maze>(kAll, true)}}}) &&
+    RegisterKind({.description = "pick up the blue ball in a maze of locked doors, none blocked by a key",
+                  .missions = EachOf("pick up the blue ball"),
+                  .tasks = {{"MiniGrid-ObstructedMaze-2Dlhb-v1", New<Maze>(kBlocked, false)},
                             {"MiniGrid-ObstructedMaze-1Q-v1", New<Maze>(kOne, false)},
                             {"MiniGrid-ObstructedMaze-2Q-v1", New<Maze>(kTwo, false)},
                             {"MiniGrid-ObstructedMaze-Full-v1", New<Maze>(kAll, false)}}});

@@ -77,8 +77,9 @@ class GridTask {
         throw InvalidArgument("option 'mission': the missions of this task are not counted: take 'words'");
       }
       if (shown == Shown::kFlat && kind->missions.longest > kFlatChars) {
-        throw InvalidArgument("option 'observation': 'flat' holds missions of 96 characters, those of this task have up to " +
-                              std::to_string(kind->missions.longest) + ": take 'partial'");
+        throw InvalidArgument(
+            "option 'observation': 'flat' holds missions of 96 characters, those of this task have up to " +
+            std::to_string(kind->missions.longest) + ": take 'partial'");
       }
       if (shown == Shown::kRgb || shown == Shown::kRgbPartial) tiles = &Tiles::Of(tile_size);
     }
@@ -94,10 +95,10 @@ class GridTask {
   };
 
   static Specs MakeSpecs(const Options& options) {
-    const auto action = Action("action", Discrete(options.kind->actions),
-                               options.kind->actions == kActions
-                                   ? "left, right, forward, pick up, drop, toggle, done"
-                                   : "left, right, forward");
+    const auto action =
+        Action("action", Discrete(options.kind->actions),
+               options.kind->actions == kActions ? "left, right, forward, pick up, drop, toggle, done"
+                                                 : "left, right, forward");
     const std::int64_t view = options.view_size, tile = options.tile_size;
     const auto [width, height] = options.size;
     if (options.shown == Shown::kFlat) {

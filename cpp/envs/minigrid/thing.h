@@ -52,7 +52,8 @@ struct Thing {
   bool CanPickup() const { return type == kKey || type == kBall || type == kBox; }
   bool CanSeeBehind() const { return type != kWall && !(type == kDoor && state != kOpen); }
   bool IsValid() const {
-    return type >= kWall && type <= kLava && color < kColors && (type == kDoor ? state < kStates : state == 0);
+    return type >= kWall && type <= kLava && color < kColors &&
+           (type == kDoor ? state < kStates : state == 0);
   }
 };
 static_assert(std::has_unique_object_representations_v<Thing>);  // saved states hold all bytes

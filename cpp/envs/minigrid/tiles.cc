@@ -22,8 +22,8 @@ struct Rgb {
   double red, green, blue;
   Rgb operator*(double factor) const { return {red * factor, green * factor, blue * factor}; }
 };
-constexpr Rgb kBlack{0, 0, 0}, kRgb[kColors] = {{255, 0, 0},    {0, 255, 0},   {0, 0, 255},
-                                                {112, 39, 195}, {255, 255, 0}, {100, 100, 100}};
+constexpr Rgb kBlack{0, 0, 0},
+    kRgb[kColors] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {112, 39, 195}, {255, 255, 0}, {100, 100, 100}};
 
 // A tile being drawn; coordinates go from 0 to 1.
 class Sketch {
@@ -87,7 +87,8 @@ auto Line(double x0, double y0, double x1, double y1, double r) {
   const float length = std::sqrt(dx * dx + dy * dy);
   dx /= length;
   dy /= length;
-  const auto near = Rectangle(std::min(x0, x1) - r, std::max(x0, x1) + r, std::min(y0, y1) - r, std::max(y0, y1) + r);
+  const auto near =
+      Rectangle(std::min(x0, x1) - r, std::max(x0, x1) + r, std::min(y0, y1) - r, std::max(y0, y1) + r);
   return [=](double x, double y) {
     if (!near(x, y)) return false;
     const double along = std::clamp<double>((x - fx) * dx + (y - fy) * dy, 0, length);
@@ -196,10 +197,11 @@ const Tiles& Tiles::Of(int size) {
 
 Tiles::Tiles(int size)
     : size_(size),
-      pixels_(static_cast<std::size_t>(TileOf(kLooks, 0, false)) * static_cast<std::size_t>(size * size * 3)) {
+      pixels_(static_cast<std::size_t>(TileOf(kLooks, 0, false)) *
+              static_cast<std::size_t>(size * size * 3)) {
   for (int look = 0; look < kLooks; ++look) {
-    const Thing thing{static_cast<Type>(look / (kStates * kColors)), static_cast<Color>(look / kStates % kColors),
-                      static_cast<State>(look % kStates)};
+    const Thing thing{static_cast<Type>(look / (kStates * kColors)),
+                      static_cast<Color>(look / kStates % kColors), static_cast<State>(look % kStates)};
     if (look > 0 && !thing.IsValid()) continue;
     Sketch bare(size);
     bare.Fill(Rectangle(0, 0.031, 0, 1), kRgb[kGrey]);

@@ -41,7 +41,8 @@ View::View(const World& world, int side)
   cells_[static_cast<std::size_t>(AgentCell())] = world.carrying();
 }
 
-// From the agent on, row by row away from it: what is next to a cell that can be looked through, aside or ahead.
+// From the agent on, row by row away from it: what is next to a cell that can be looked through, aside or
+// ahead.
 void View::See(const World& world) {
   std::fill_n(seen_.begin(), side_ * side_, false);
   seen_[static_cast<std::size_t>(AgentCell())] = true;

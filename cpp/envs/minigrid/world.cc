@@ -20,7 +20,8 @@ void World::Reset() {
 Outcome World::Step(int action) {
   ++steps_;
   const Pos front = Front();
-  if (!Contains(front)) throw std::runtime_error("the agent looks out of the grid: reset after an episode's end");
+  if (!Contains(front))
+    throw std::runtime_error("the agent looks out of the grid: reset after an episode's end");
   const Id id = Get(front);
   const Thing& thing = things_[id];
   Outcome outcome;

@@ -1,6 +1,6 @@
-// A grid with things and an agent in it: what MiniGrid's envs derive from, each with its own way to lay out an
-// episode (Generate) and, where it is about more than reaching a goal, its own Step.
-// Reference: minigrid/minigrid_env.py, minigrid/core/grid.py.
+// A grid with things and an agent in it: what MiniGrid's envs derive from, each with its own way to lay out
+// an episode (Generate) and, where it is about more than reaching a goal, its own Step. Reference:
+// minigrid/minigrid_env.py, minigrid/core/grid.py.
 #ifndef TORCHRL_POOL_ENVS_MINIGRID_WORLD_H_
 #define TORCHRL_POOL_ENVS_MINIGRID_WORLD_H_
 
