@@ -16,18 +16,20 @@ class Planner:
 
     def __init__(self, env):
         self._env = env.unwrapped
+        self._is_level = hasattr(self._env, "gen_mission")
         self._bot = self._last = None
 
     def begin(self):
         """To be called after each reset."""
         self._last = None
-        is_level = hasattr(self._env, "instrs")
-        self._bot = BabyAIBot(self._env) if is_level else None
+        self._bot = BabyAIBot(self._env) if self._is_level else None
 
     def next_action(self):
         """None: it does not know."""
-        if self._bot is None:
+        if not self._is_level:
             return self._searched()
+        if self._bot is None:
+            return None
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 return int(self._bot.replan(self._last))
@@ -35,9 +37,11 @@ class Planner:
             self._bot = None
             return None
 
-    def done(self, action):
-        """What was done in the end."""
+    def done(self, planned, action):
+        """What was done in the end. The bot, which may think forever about surprises, then leaves the episode."""
         self._last = action
+        if planned != action:
+            self._bot = None
 
     def _searched(self):
         env = self._env
@@ -95,6 +99,8 @@ class Planner:
         while queue:
             (x, y, direction), first = queue.popleft()
             front = (x + int(DIR_TO_VEC[direction][0]), y + int(DIR_TO_VEC[direction][1]))
+            if not (0 <= front[0] < env.width and 0 <= front[1] < env.height):
+                continue  # out of a door at the edge
             cell = env.grid.get(*front)
             if is_wanted(cell, front):
                 return action if first is None else first

@@ -135,8 +135,11 @@ class GridTask {
       throw std::runtime_error("the mission is longer than this task says: " + world_->mission());
     }
     TellMission();
+    // minigrid's wrappers look at the env once it has begun.
+    const bool is_wrapped = options_.shown == Shown::kFull || options_.tiles;
+    if (is_wrapped) world_->Begin();
     Write(row);
-    world_->Begin();
+    if (!is_wrapped) world_->Begin();
   }
 
   Outcome Step(Row& row) {

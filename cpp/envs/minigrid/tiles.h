@@ -10,7 +10,7 @@
 
 namespace torchrl_pool::minigrid {
 
-constexpr int kMaxTileSize = 128;
+constexpr int kMaxTileSize = 64;
 
 // All tiles of one size, each drawn once.
 class Tiles {
