@@ -38,7 +38,7 @@ class Planner:
             return None
 
     def done(self, planned, action):
-        """What was done in the end. The bot, which may think forever about surprises, then leaves the episode."""
+        """What was done in the end. The bot may think about surprises forever: it then leaves the episode."""
         self._last = action
         if planned != action:
             self._bot = None

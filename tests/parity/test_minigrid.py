@@ -225,7 +225,12 @@ def test_pictures_equal_minigrids(task):
     pool.close()
 
 
-@pytest.mark.parametrize("task", REPRESENTATIVES)
+@pytest.mark.parametrize(
+    "task",
+    REPRESENTATIVES
+    if LONG
+    else [*FOR_OPTIONS, "BabyAI-MiniBossLevel-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0"],
+)
 def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
 
@@ -239,14 +244,19 @@ def test_decoded_missions_equal_minigrids():
         assert decode_text(twin.reset(seed=11 + i)[0]["mission"]) == mission
 
 
+def go_on_through_doors(pool, steps):
+    """Into those that it opens, though the episode is over then."""
+    turn, forward, toggle = 0, 2, 5
+    for _ in range(steps):
+        for action in (turn, toggle, forward, forward, forward)[: int(torch.randint(1, 6, (1,)))]:
+            pool.step(pool.full_done_spec.zero().set("action", torch.tensor([action])))
+
+
 def test_an_agent_in_a_door_at_the_edge_asks_for_a_reset():
     """As minigrid, whose assertion fails where the agent looks out of the grid."""
     pool = PoolEnv("MiniGrid-GoToDoor-5x5-v0", 1, categorical_action_encoding=True)
     pool.reset(seed=0)
-    turn, forward, toggle = 0, 2, 5
     with pytest.raises(EnvFailure, match="out of the grid"):
-        for _ in range(300):  # into the door that it opens, though the episode is over
-            for action in (turn, toggle, forward, forward, forward)[: int(torch.randint(1, 6, (1,)))]:
-                pool.step(pool.full_done_spec.zero().set("action", torch.tensor([action])))
+        go_on_through_doors(pool, 300)
     pool.reset()
     pool.close()
