@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from own_tasks import OWN_TASKS
+from own_tasks import OWN_TASKS, representatives
 from parity.reference import LONG
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
@@ -111,7 +111,11 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=3), st.floats(), max_size=2),
     st.builds(object),
 )
-FAST_TASKS = [task for task in OWN_TASKS if task_info(task).family in ("classic", "toy_text")]
+FAST_TASKS = [
+    task
+    for task in representatives(OWN_TASKS)
+    if task_info(task).family in ("classic", "minigrid", "toy_text")
+]
 
 
 @FUZZ
@@ -141,7 +145,18 @@ def test_names(name):
         PoolEnv(name, 2)
 
 
-STATES = ["Acrobot-v1", "CartPole-v1", "Blackjack-v1", "Taxi-v4", "Hopper-v5", "ALE/Pong-v5"]
+STATES = [
+    "ALE/Pong-v5",
+    "Acrobot-v1",
+    "BabyAI-MiniBossLevel-v0",
+    "BabyAI-PutNextS4N1-v0",
+    "Blackjack-v1",
+    "CartPole-v1",
+    "Hopper-v5",
+    "MiniGrid-Dynamic-Obstacles-5x5-v0",
+    "MiniGrid-RedBlueDoors-6x6-v0",
+    "Taxi-v4",
+]
 
 
 @pytest.mark.parametrize("task", [task for task in OWN_TASKS if task in STATES])

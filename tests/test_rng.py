@@ -151,6 +151,17 @@ def test_choice(size):
         assert bits(ours.random()) == bits(numpys.random())
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 7, 8, 100, 1000])
+def test_permutation(size):
+    for seed in SEEDS[:12]:
+        ours, numpys = generators(seed)
+        assert ours.permutation(size) == numpys.permutation(size).tolist()
+        items = list(range(size))
+        numpys.shuffle(items)
+        assert ours.permutation(size) == items
+        assert bits(ours.random()) == bits(numpys.random())
+
+
 def test_a_range_of_one_draws_nothing():
     ours, numpys = generators(1)
     assert ours.integers(7, 8) == 7
@@ -193,7 +204,7 @@ def test_all_kinds_of_draws_mixed(seed):
     ours, numpys = generators(seed)
     chooser = random.Random(seed)
     for _ in range(400):
-        match chooser.randrange(6):
+        match chooser.randrange(7):
             case 0:
                 assert bits(ours.random()) == bits(numpys.random())
             case 1:
@@ -210,6 +221,8 @@ def test_all_kinds_of_draws_mixed(seed):
                 assert bits(ours.standard_normal()) == bits(numpys.standard_normal())
             case 5:
                 assert bits(ours.normal(0.5, 2.0)) == bits(numpys.normal(0.5, 2.0))
+            case 6:
+                assert ours.permutation(9) == numpys.permutation(9).tolist()
 
 
 def test_bad_arguments_are_refused():

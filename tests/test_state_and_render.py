@@ -1,12 +1,13 @@
 import pytest
 import torch
-from own_tasks import OWN_TASKS
+from own_tasks import OWN_TASKS, representatives
 
 from torchrl_pool import PoolEnv, list_tasks
 
 # Of the Atari games, which are one program with many cartridges, one; of each domain of dm_control, one.
 DOMAINS = {task.split("-")[0]: task for task in OWN_TASKS if task.startswith("dm_control/")}
-TASKS = [task for task in OWN_TASKS if "/" not in task] + [*DOMAINS.values(), "ALE/Pong-v5"]
+PLAIN = representatives(task for task in OWN_TASKS if "/" not in task)
+TASKS = [*PLAIN, *DOMAINS.values(), "ALE/Pong-v5"]
 
 
 def steps(env, root, actions):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         task_info,
         versions,
     )
+    from torchrl_pool.texts import decode_text
     from torchrl_pool.transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "SingleEnv",
     "TaskInfo",
     "build_plugin",
+    "decode_text",
     "explain",
     "fuse",
     "get_include",
@@ -70,6 +72,7 @@ _PLACES = {
         "task_info",
         "versions",
     ],
+    "texts": ["decode_text"],
     "transforms": ["FusedEnv", "fuse"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -1,6 +1,8 @@
 // NumPy's streams as rng.h rebuilds them, so that plugin authors and tests can compare draw by draw.
 #include <pybind11/stl.h>
 
+#include <numeric>
+
 #include "module.h"
 #include "torchrl_pool/rng.h"
 
@@ -31,6 +33,15 @@ void InitRng(py::module_& m) {
             return rng.Choice(size);
           },
           py::arg("size"))
+      .def(
+          "permutation",
+          [](Rng& rng, std::size_t count) {
+            std::vector<std::int64_t> numbers(count);
+            std::iota(numbers.begin(), numbers.end(), 0);
+            rng.Shuffle(numbers.begin(), numbers.end());
+            return numbers;
+          },
+          py::arg("count"))
       .def("standard_normal", &Rng::StandardNormal)
       .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"))
       .def("next_uint32", &Rng::NextUint32);

@@ -15,8 +15,9 @@ N = 3  # envs that are compared at a time, unless a test says otherwise
 
 
 def gymnasium_tasks(family=None):
-    """Those of our tasks that Gymnasium has too, but for Atari games."""
-    return [task for task in list_tasks(family) if task in gymnasium.registry and not task.startswith("ALE/")]
+    """Those of our tasks that Gymnasium has too, but for those that other packages register."""
+    known = [task for task in list_tasks(family) if task in gymnasium.registry]
+    return [task for task in known if task_info(task).family not in ("atari", "minigrid")]
 
 
 def gymnasium_env(task, **kwargs):

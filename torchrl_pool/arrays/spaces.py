@@ -11,7 +11,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from torchrl_pool import _core
-from torchrl_pool.workers.spaces import held_as, stacks
+from torchrl_pool.texts import decode_text
+from torchrl_pool.workers.spaces import held_as, holds_texts, stacks
 
 Array: TypeAlias = NDArray[Any]
 Space: TypeAlias = "spaces.Space[Any]"
@@ -89,6 +90,8 @@ def gather_of(space: Space) -> Gather:
             return lambda columns: next(columns).reshape(-1)
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start) or space.dtype != np.int64:
             return lambda columns: (next(columns) + space.start).astype(space.dtype, copy=False)
+    if holds_texts(space):
+        return lambda columns: tuple(decode_text(next(columns)))
     return next
 
 

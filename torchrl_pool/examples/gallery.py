@@ -39,10 +39,11 @@ def picture(task: str, steps: int) -> torch.Tensor:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", choices=sorted({task_info(task).family for task in list_tasks()}))
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="which of them (default: all)")
     parser.add_argument("--steps", type=int, default=8, help="random steps before the picture (default: 8)")
     parser.add_argument("--output", type=Path, help="image file (default: FAMILY.png)")
     parsed = parser.parse_args()
-    tasks = newest_versions(list_tasks(parsed.family))
+    tasks = parsed.tasks or newest_versions(list_tasks(parsed.family))
     columns = min(4, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     figure, axes = plt.subplots(rows, columns, figsize=(2 * columns, 2.2 * rows), squeeze=False)

@@ -4,7 +4,8 @@ A Dict's keys nest; at the root they stand for themselves. A Tuple of like space
 of their leaves, stacked; of unlike ones, for which TorchRL has no tensor, entries named for their places. A
 Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors, and a Box
 of a dtype that tensors hardly have is one of the next that holds its numbers: the env still gets, and gives,
-values of its space.
+values of its space. A Text that is observed, or what else holds strings, becomes its characters: uint8, in
+UTF-8, with zeros behind.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
+from torchrl_pool.texts import TextEncoder
 from torchrl_pool.workers.entries import Entry, bounds_of
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Iterator[Any]], Any]
+
+_TEXT_BYTES = 512  # of a space that doesn't say how long its strings are
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,22 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
         case spaces.MultiBinary():
             count = int(np.prod(shape))
             return [Leaf(Entry(name, role, dtype, shape, (0.0,) * count, (1.0,) * count), None)]
+    if role == "observation" and holds_texts(space):
+        length = _bytes_of_text(space)
+        return [Leaf(Entry(name, role, "uint8", (length,)), TextEncoder(name, length))]
     raise TypeError(f"{role} {name!r}: tensors cannot hold values of {space}")
+
+
+def holds_texts(space: spaces.Space[Any]) -> bool:
+    """Whether its values are strings: a Text, or one of another package's, such as MiniGrid's missions."""
+    return space.dtype is not None and np.issubdtype(space.dtype, np.str_)
+
+
+def _bytes_of_text(space: spaces.Space[Any]) -> int:
+    if not isinstance(space, spaces.Text):
+        return _TEXT_BYTES
+    widest = max((len(char.encode()) for char in space.character_set), default=1)
+    return max(space.max_length * widest, 1)
 
 
 def writer_of(space: spaces.Space[Any]) -> Write | None:

@@ -137,6 +137,15 @@ class Rng {
   // The index that Generator.choice(sequence) picks.
   std::int64_t Choice(std::int64_t size) { return Integers(0, size); }
 
+  // Generator.shuffle(list), whose permutation(n) shuffles what counts up to n. Not by Integers: what exceeds
+  // the range of a draw's bits is drawn again.
+  template <class Iterator>
+  void Shuffle(Iterator begin, Iterator end) {
+    for (auto last = end - begin - 1; last > 0; --last) {
+      std::iter_swap(begin + last, begin + Interval(static_cast<std::uint32_t>(last)));
+    }
+  }
+
   // Generator.standard_normal(), through NumPy's own ziggurat.
   double StandardNormal() {
     torchrl_pool_bitgen bitgen{
@@ -163,6 +172,16 @@ class Rng {
     constexpr uint128 kMultiplier =
         static_cast<uint128>(2549297995355413924ULL) << 64 | 4865540595714422341ULL;
     state_ = state_ * kMultiplier + increment_;
+  }
+
+  // A uniform draw from 0 … last, for less than 2^32, as Generator.shuffle makes them.
+  std::uint32_t Interval(std::uint32_t last) {
+    const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(last);
+    std::uint32_t value;
+    do {
+      value = NextUint32() & mask;
+    } while (value > last);
+    return value;
   }
 
   // A uniform draw from 0 … range, both included.
