@@ -11,7 +11,7 @@ namespace {
 constexpr double kSize = Car::kSize, kDt = 1.0 / 50;
 constexpr double kEnginePower = 100000000 * kSize * kSize, kInertia = 4000 * kSize * kSize;
 constexpr double kFriction = 1000000 * kSize * kSize, kGrip = 205000 * kSize * kSize;
-constexpr double kWheelRadius = 1.0 * Car::kWheelRadius * kSize;
+constexpr double kRadius = 1.0 * Car::kWheelRadius * kSize;
 constexpr int kWheelPlaces[4][2] = {{-55, 80}, {55, 80}, {-55, -82}, {55, -82}};
 
 constexpr int kBumper[4][2] = {{-60, 130}, {60, 130}, {60, 110}, {-60, 110}};
@@ -83,7 +83,7 @@ void Car::Advance() {
       w.omega += -Sign(w.omega) * std::min(15 * w.brake, std::abs(w.omega));
     }
     w.phase += w.omega * kDt;
-    double forward = (-along(ahead) + w.omega * kWheelRadius) * kGrip, sideways = -along(side) * kGrip;
+    double forward = (-along(ahead) + w.omega * kRadius) * kGrip, sideways = -along(side) * kGrip;
     const double force = std::sqrt(forward * forward + sideways * sideways);
     if (force > 2.0 * limit) {
       Skid(&w);
@@ -95,7 +95,7 @@ void Car::Advance() {
       forward = forward / force * limit;
       sideways = sideways / force * limit;
     }
-    w.omega -= kDt * forward * kWheelRadius / kInertia;
+    w.omega -= kDt * forward * kRadius / kInertia;
     w.body->ApplyForceToCenter(
         Vector(sideways * side.x + forward * ahead.x, sideways * side.y + forward * ahead.y), true);
   }

@@ -69,7 +69,7 @@ class CarRacing : private b2ContactListener {
     episode_.Begin(rng_);
     episode_.free_nodes = b2FreeNodes::Of(*world_);
     Begin();
-    Observe(row, 0, false);
+    Observe(row, reward_, false);
   }
 
   Outcome Step(Row& row) {
