@@ -30,12 +30,12 @@ Colour Cut(const std::array<double, 3>& colour, double lighter = 0) {
 
 class Painter {
  public:
-  Painter(Canvas* canvas, const Race& race)
-      : canvas_(*canvas),
-        race_(race),
+  Painter(std::uint8_t* pixels, const Race& race)
+      : race_(race),
         hull_(*race.car.hull()),
         zoom_(0.1 * kScale * std::max(1 - race.time, 0.0) + kZoom * kScale * std::min(race.time, 1.0)),
-        rotated_(-static_cast<double>(hull_.GetAngle())) {
+        rotated_(-static_cast<double>(hull_.GetAngle())),
+        canvas_(pixels, kWindow, EndsOutOfSight() ? Cut(race.colours.field) : kBlack, 4) {
     const b2Vec2 place = hull_.GetPosition();
     const Point scroll =
         rotated_({-static_cast<double>(place.x) * zoom_, -static_cast<double>(place.y) * zoom_});
@@ -57,6 +57,13 @@ class Painter {
   }
 
  private:
+  // Whether the field is all that can be seen under the rest.
+  bool EndsOutOfSight() const {
+    const double farthest = std::hypot(kWidth / 2, 3 * kHeight / 4) + kMargin;
+    const b2Vec2 place = hull_.GetPosition();
+    const double off = std::max(std::abs(place.x), std::abs(place.y));
+    return off + farthest / zoom_ < Race::kField;
+  }
   Point Place(Point point) const {
     const Point turned = rotated_(point);
     return {turned.x * zoom_ + moved_.x, turned.y * zoom_ + moved_.y};
@@ -78,7 +85,9 @@ class Painter {
 
   void DrawField() {
     constexpr double kEnd = Race::kField;
-    DrawQuad({kEnd, kEnd, -kEnd, -kEnd}, {kEnd, -kEnd, -kEnd, kEnd}, Cut(race_.colours.field));
+    if (!EndsOutOfSight()) {
+      DrawQuad({kEnd, kEnd, -kEnd, -kEnd}, {kEnd, -kEnd, -kEnd, kEnd}, Cut(race_.colours.field));
+    }
     const Colour colour = Cut(race_.colours.grass);
     for (int column = -20; column < 20; column += 2) {
       for (int row = -20; row < 20; row += 2) {
@@ -169,11 +178,11 @@ class Painter {
 
   static constexpr double kMargin = 4;  // of pixels that lines may be wider than their corners
 
-  Canvas& canvas_;
   const Race& race_;
   const b2Body& hull_;
   const double zoom_;
   const pictures::Rotation rotated_;
+  Canvas canvas_;
   Point moved_{};
   Corners corners_;
 };
@@ -181,8 +190,7 @@ class Painter {
 void Draw(std::uint8_t* rgb, const Race& race, double score, bool with_skid_marks, Shrinker* shrinker) {
   // One for each thread: an env of its own would need 3 MB.
   thread_local std::vector<std::uint8_t> pixels(static_cast<std::size_t>(4 * kWindow.height * kWindow.width));
-  Canvas canvas(pixels.data(), kWindow, kBlack, 4);
-  Painter(&canvas, race).Draw(score, with_skid_marks);
+  Painter(pixels.data(), race).Draw(score, with_skid_marks);
   shrinker->Run(pixels.data(), rgb);
 }
 
