@@ -1,10 +1,12 @@
 #include "picture.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace torchrl_pool::pictures {
 
-Picture::Picture(std::uint8_t* rgb, ImageSize size, Colour background) : rgb_(rgb), size_(size) {
+Picture::Picture(std::uint8_t* pixels, ImageSize size, Colour background, int pixel_bytes)
+    : size_(size), pixel_bytes_(pixel_bytes), row_bytes_(size.width * pixel_bytes), first_(pixels) {
   for (std::int64_t y = 0; y < size.height; ++y) HorizontalLine(0, size.width - 1, y, background);
 }
 
@@ -18,8 +20,15 @@ void Picture::Set(std::int64_t x, std::int64_t y, Colour colour) {
 
 void Picture::HorizontalLine(std::int64_t x1, std::int64_t x2, std::int64_t y, Colour colour) {
   const auto [low, high] = std::minmax(x1, x2);
-  const std::int64_t end = std::min(high, size_.width - 1);
-  for (std::int64_t x = std::max<std::int64_t>(low, 0); x <= end; ++x) Set(x, y, colour);
+  const std::int64_t first = std::max<std::int64_t>(low, 0), last = std::min(high, size_.width - 1);
+  if (y < 0 || y >= size_.height || first > last) return;
+  Set(first, y, colour);
+  std::uint8_t* const start = At(first, y);
+  const auto size = static_cast<std::size_t>((last - first + 1) * pixel_bytes_);
+  // What is filled is copied behind itself, twice as much each time.
+  for (std::size_t filled = static_cast<std::size_t>(pixel_bytes_); filled < size; filled *= 2) {
+    std::memcpy(start + filled, start, std::min(filled, size - filled));
+  }
 }
 
 void Picture::VerticalLine(std::int64_t x, std::int64_t y1, std::int64_t y2, Colour colour) {
@@ -48,11 +57,15 @@ void Picture::Blit(const Image& image, std::int64_t x, std::int64_t y) {
 }
 
 void Picture::FlipUpDown() {
-  const std::int64_t row_bytes = size_.width * 3;
   for (std::int64_t y = 0; y < size_.height / 2; ++y) {
     std::uint8_t* upper = At(0, y);
-    std::swap_ranges(upper, upper + row_bytes, At(0, size_.height - 1 - y));
+    std::swap_ranges(upper, upper + size_.width * pixel_bytes_, At(0, size_.height - 1 - y));
   }
+}
+
+void Picture::CountFromOtherEnd() {
+  first_ += (size_.height - 1) * row_bytes_;
+  row_bytes_ = -row_bytes_;
 }
 
 }  // namespace torchrl_pool::pictures

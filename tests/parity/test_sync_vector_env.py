@@ -22,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings(
 MUJOCO = ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "InvertedPendulum-v5", "Reacher-v5"]
 ATARI = ["ALE/Breakout-v5", "ALE/Pong-v5"]
 SMALL = [*list_tasks("classic"), *list_tasks("toy_text")]
-TASKS = [*SMALL, *(list_tasks("mujoco") if LONG else MUJOCO), *ATARI]
+BOX2D = ["LunarLander-v3", "BipedalWalkerHardcore-v3", "CarRacing-v3"]
+TASKS = [*SMALL, *BOX2D, *(list_tasks("mujoco") if LONG else MUJOCO), *ATARI]
 MODES = list(AutoresetMode)
 NOT_HERE = {"seeds"}  # what ale-py says of its own seeding
 

@@ -177,6 +177,29 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
             "normalize_rewards": True,
         },
     ),
+    "sb3-zoo-lander": (
+        "RL Baselines3 Zoo's hyperparameters of PPO for LunarLander",
+        {
+            "num_envs": 16,
+            "frames_per_batch": 16 * 1024,
+            "epochs": 4,
+            "gamma": 0.999,
+            "gae_lambda": 0.98,
+            "entropy_coef": 0.01,
+        },
+    ),
+    "sb3-zoo-walker": (
+        "RL Baselines3 Zoo's hyperparameters of PPO for BipedalWalker",
+        {
+            "total_frames": 5_000_000,
+            "num_envs": 32,
+            "frames_per_batch": 32 * 2048,
+            "gamma": 0.999,
+            "clip_epsilon": 0.18,
+            "normalize_observations": True,
+            "normalize_rewards": True,
+        },
+    ),
     "cleanrl-atari": (
         "CleanRL's ppo_atari.py and ppo_atari_envpool.py",
         {
@@ -256,4 +279,5 @@ FOR_FAMILY = {
     "dm_control": "cleanrl-mujoco",
     "atari": "cleanrl-atari",
     "toy_text": "cleanrl-classic",
+    "box2d": "sb3-zoo-lander",
 }

@@ -14,6 +14,13 @@
 namespace torchrl_pool::classic {
 namespace {
 
+using pictures::Canvas;
+using pictures::Corners;
+using pictures::Point;
+using pictures::RotatedRectangle;
+using pictures::kBlack;
+using pictures::kWhite;
+
 constexpr double kPi = std::numbers::pi;
 constexpr double kMaxVelocity1 = 4 * kPi;
 constexpr double kMaxVelocity2 = 9 * kPi;

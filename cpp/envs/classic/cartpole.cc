@@ -10,6 +10,13 @@
 namespace torchrl_pool::classic {
 namespace {
 
+using pictures::Canvas;
+using pictures::Corners;
+using pictures::Point;
+using pictures::RotatedRectangle;
+using pictures::kBlack;
+using pictures::kWhite;
+
 constexpr double kGravity = 9.8;
 constexpr double kMassPole = 0.1;
 constexpr double kTotalMass = kMassPole + 1.0;

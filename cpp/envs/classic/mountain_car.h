@@ -13,6 +13,14 @@
 
 namespace torchrl_pool::classic {
 
+using pictures::Canvas;
+using pictures::Corners;
+using pictures::Point;
+using pictures::Rotated;
+using pictures::RotatedRectangle;
+using pictures::kBlack;
+using pictures::kWhite;
+
 constexpr double kMinPosition = -1.2;
 constexpr double kMaxPosition = 0.6;
 constexpr double kMaxSpeed = 0.07;
@@ -59,7 +67,7 @@ void DrawMountainCar(std::uint8_t* rgb, Real position, double goal) {
         i == kPoints - 1 ? kMaxPosition : i * ((kMaxPosition - kMinPosition) / (kPoints - 1)) + kMinPosition;
     track.push_back({(x - kMinPosition) * scale, height(x) * scale});
   }
-  canvas.Curve(track, kBlack);
+  canvas.SmoothLines(track, kBlack, false);
 
   const double slope = std::cos(static_cast<double>(Real{3} * position));
   const Real x = (position - static_cast<Real>(kMinPosition)) * static_cast<Real>(scale);

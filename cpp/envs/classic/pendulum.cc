@@ -11,6 +11,15 @@
 namespace torchrl_pool::classic {
 namespace {
 
+using pictures::Canvas;
+using pictures::Colour;
+using pictures::Corners;
+using pictures::Point;
+using pictures::Rotated;
+using pictures::RotatedRectangle;
+using pictures::kBlack;
+using pictures::kWhite;
+
 constexpr double kPi = std::numbers::pi;
 constexpr double kMaxSpeed = 8;
 constexpr double kMaxTorque = 2;

@@ -5,40 +5,50 @@
 #include <cstdlib>
 #include <numbers>
 
-namespace torchrl_pool::classic {
-namespace {
-
-// As gfxdraw takes a number: cut to an integer of 16 bits. What is no number is out of sight.
-int Cut(double value) {
-  return std::isnan(value) ? -32768 : static_cast<int>(std::clamp(value, -32768.0, 32767.0));
-}
-
-}  // namespace
-
-Point Rotated(Point point, double angle) {
+namespace torchrl_pool::pictures {
+Rotation::Rotation(double angle) {
   constexpr double kRight = std::numbers::pi / 2, kEpsilon = 1e-6;
   angle = std::fmod(angle, 4 * kRight);
   if (angle < 0) angle += 4 * kRight;
   if (std::fmod(angle + kEpsilon, kRight) < 2 * kEpsilon) {
-    switch (static_cast<int>((angle + kEpsilon) / kRight) % 4) {
-      case 1:
-        return {-point.y, point.x};
-      case 2:
-        return {-point.x, -point.y};
-      case 3:
-        return {point.y, -point.x};
-      default:
-        return point;
-    }
+    quarters_ = static_cast<int>((angle + kEpsilon) / kRight) % 4;
+  } else {
+    sin_ = std::sin(angle);
+    cos_ = std::cos(angle);
   }
-  const double sin = std::sin(angle), cos = std::cos(angle);
-  return {cos * point.x - sin * point.y, sin * point.x + cos * point.y};
+}
+
+Point Rotation::operator()(Point point) const {
+  switch (quarters_) {
+    case -1:
+      return {cos_ * point.x - sin_ * point.y, sin_ * point.x + cos_ * point.y};
+    case 1:
+      return {-point.y, point.x};
+    case 2:
+      return {-point.x, -point.y};
+    case 3:
+      return {point.y, -point.x};
+    default:
+      return point;
+  }
 }
 
 Corners RotatedRectangle(Point low, Point high, double angle) {
   Corners corners = {low, {low.x, high.y}, high, {high.x, low.y}};
-  for (Point& corner : corners) corner = Rotated(corner, angle);
+  const Rotation rotated(angle);
+  for (Point& corner : corners) corner = rotated(corner);
   return corners;
+}
+
+int Canvas::Cut(double value) {
+  return std::isnan(value) ? -32768 : static_cast<int>(std::clamp(value, -32768.0, 32767.0));
+}
+
+std::vector<Canvas::Pixel> Canvas::Cut(const std::vector<Point>& points) {
+  std::vector<Pixel> pixels;
+  pixels.reserve(points.size());
+  for (const Point& point : points) pixels.push_back({Cut(point.x), Cut(point.y)});
+  return pixels;
 }
 
 void Canvas::Blend(int x, int y, Colour colour, int alpha) {
@@ -50,20 +60,14 @@ void Canvas::Blend(int x, int y, Colour colour, int alpha) {
   }
 }
 
-void Canvas::Mix(int x, int y, Colour colour, float brightness) {
-  if (!Contains(x, y)) return;
-  std::uint8_t* pixel = At(x, y);
-  const std::uint8_t channels[] = {colour.red, colour.green, colour.blue};
-  for (int c = 0; c < 3; ++c) {
-    pixel[c] = static_cast<std::uint8_t>(brightness * channels[c] + (1 - brightness) * pixel[c]);
-  }
+void Canvas::Outline(const Corners& corners, Colour colour) {
+  const std::vector<Pixel> pixels = Cut(corners);
+  for (std::size_t i = 0; i < pixels.size(); ++i) Edge(pixels[i], pixels[(i + 1) % pixels.size()], colour);
 }
 
 void Canvas::Polygon(const Corners& corners, Colour colour) {
-  std::vector<Pixel> pixels;
-  for (const Point& corner : corners) pixels.push_back({Cut(corner.x), Cut(corner.y)});
-  for (std::size_t i = 0; i < pixels.size(); ++i) Edge(pixels[i], pixels[(i + 1) % pixels.size()], colour);
-  FillPolygon(pixels, colour);
+  Outline(corners, colour);
+  FillPolygon(Cut(corners), colour);
 }
 
 // Cohen and Sutherland's, in the arithmetic of SDL_gfx; it may swap the ends. False: nothing is visible.
@@ -123,9 +127,10 @@ void Canvas::Edge(Pixel from, Pixel to, Colour colour) {
 void Canvas::FillPolygon(const std::vector<Pixel>& corners, Colour colour) {
   const auto [lowest, highest] =
       std::minmax_element(corners.begin(), corners.end(), [](Pixel a, Pixel b) { return a.y < b.y; });
-  const int first = lowest->y, last = highest->y;
-  for (int y = first; y <= last; ++y) {
-    std::vector<std::int64_t> crossings;  // in 65536ths of a pixel
+  const int last = highest->y, end = std::min(last, static_cast<int>(height()) - 1);
+  std::vector<std::int64_t> crossings;  // in 65536ths of a pixel
+  for (int y = std::max(lowest->y, 0); y <= end; ++y) {
+    crossings.clear();
     for (std::size_t i = 0; i < corners.size(); ++i) {
       Pixel upper = corners[i == 0 ? corners.size() - 1 : i - 1], lower = corners[i];
       if (upper.y == lower.y) continue;
@@ -231,82 +236,4 @@ void Canvas::FillCircle(Pixel centre, int radius, Colour colour) {
   }
 }
 
-void Canvas::Curve(const std::vector<Point>& points, Colour colour) {
-  struct Line {
-    float x1, y1, x2, y2;
-    bool IsSteep() const { return std::fabs(x2 - x1) < std::fabs(y2 - y1); }
-  };
-  std::vector<Line> lines;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    lines.push_back({static_cast<float>(points[i - 1].x), static_cast<float>(points[i - 1].y),
-                     static_cast<float>(points[i].x), static_cast<float>(points[i].y)});
-  }
-  // pygame compares the first line with the second from another place than the others.
-  const auto is_steep_behind = [](const Line& line, const Line& next) {
-    return std::fabs(next.x2 - line.x2) < std::fabs(next.y2 - line.y1);
-  };
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const Line& line = lines[i];
-    const bool ends_on_a_pixel = std::round(line.x2) == line.x2 && std::round(line.y2) == line.y2;
-    const bool turns = i == 0 ? line.IsSteep() && lines.size() > 1 && !is_steep_behind(line, lines[1])
-                              : line.IsSteep() != lines[i - 1].IsSteep();
-    const Ends ends{.first = i == 0 || ends_on_a_pixel,
-                    .second = i + 1 == lines.size() || ends_on_a_pixel,
-                    .extra = turns};
-    SmoothLine(line.x1, line.y1, line.x2, line.y2, ends, colour);
-  }
-}
-
-// A line that stays within the picture, or nearly: pygame's, but for what clips it.
-void Canvas::SmoothLine(float x1, float y1, float x2, float y2, Ends ends, Colour colour) {
-  float dx = x2 - x1, dy = y2 - y1;
-  const bool is_steep = std::fabs(dx) < std::fabs(dy);
-  if (is_steep) {
-    std::swap(x1, y1);
-    std::swap(x2, y2);
-    std::swap(dx, dy);
-  }
-  if (dx < 0) {
-    std::swap(x1, x2);
-    std::swap(y1, y2);
-    dx = -dx;
-    dy = -dy;
-  }
-  const float gradient = dy / dx;
-  y1 += 1.0f;  // one pixel down, so that nothing is negative: drawn one higher
-  y2 += 1.0f;
-  const auto put = [&](int along, int across, float brightness) {
-    is_steep ? Mix(across, along, colour, brightness) : Mix(along, across, colour, brightness);
-  };
-  // The two pixels that share the line at one place.
-  const auto share = [&](int along, float across, float gap) {
-    const int below = static_cast<int>(across);
-    const float part = across - static_cast<float>(below);
-    if (static_cast<float>(below) < across) put(along, below, part * gap);
-    put(along, below - 1, (1 - part) * gap);
-  };
-  int first = static_cast<int>(x1);
-  float across = y1 + gradient * (static_cast<float>(first) - x1);
-  if (ends.first || ends.extra) {
-    share(first, across, 1 + static_cast<float>(first) - x1);
-    across += gradient;
-    ++first;
-  }
-  if (!ends.first) {
-    first = static_cast<int>(std::ceil(x1));
-    across = y1 + gradient * (static_cast<float>(first) - x1);
-  }
-  const int last = static_cast<int>(std::ceil(x2));
-  if (ends.second || ends.extra) {
-    share(last, y2 + gradient * (static_cast<float>(last) - x2), 1 - static_cast<float>(last) + x2);
-  }
-  for (int x = first; x < last; ++x) {
-    const int y = static_cast<int>(across);
-    const float brightness = 1 - across + static_cast<float>(y);
-    put(x, y - 1, brightness);
-    if (static_cast<float>(y) < across) put(x, y, 1 - brightness);
-    across += gradient;
-  }
-}
-
-}  // namespace torchrl_pool::classic
+}  // namespace torchrl_pool::pictures
