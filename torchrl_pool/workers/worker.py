@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import multiprocessing
+import multiprocessing.util
 import os
 import pickle
+import select
+import signal
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -356,6 +359,7 @@ LOST = Entry("respawned", "info", "bool", (1,))
 def main(factories: Factories, channel: Connection, fds: list[int], info_keys: Sequence[str]) -> None:
     """A worker process, until its channel is closed or it is told to end."""
     worker = Worker(factories, info_keys)
+    _end_with_the_pool(worker, channel)
     has_pool = False
     with contextlib.suppress(EOFError):
         while True:
@@ -369,14 +373,47 @@ def main(factories: Factories, channel: Connection, fds: list[int], info_keys: S
                     arguments, has_pool = (attachment, arena), True
                 answer = _answer(number, worker, name, arguments)
                 if name == "close":
-                    _end_daemons()
+                    _end_program()
                 channel.send_bytes(answer)
                 if name == "close":
                     return
 
 
+def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
+    """Has envs closed when the pool's process is gone, of which a SIGTERM tells.
+
+    One that comes while it is there, to a whole group of processes, say, is for that process.
+    """
+
+    def look(*_: Any) -> None:
+        if channel.closed or _is_left(channel.fileno()):
+            with contextlib.suppress(BaseException):
+                worker.close()
+            with contextlib.suppress(BaseException):
+                _end_program()
+            os._exit(0)
+
+    signal.signal(signal.SIGTERM, look)
+    signal.siginterrupt(signal.SIGTERM, False)
+
+
+def _is_left(fd: int) -> bool:
+    """Whether nobody is at the other end."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return bool(poll.poll(0))
+
+
+def _end_program() -> None:
+    """What happens as a program ends, since this process will be killed."""
+    _end_daemons()
+    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    multiprocessing.util._flush_std_streams()  # type: ignore[attr-defined]
+
+
 def _end_daemons() -> None:
-    """What multiprocessing does as a program ends: envs' daemonic processes shall not outlive it."""
+    """What multiprocessing does as a program ends: envs' daemonic processes are asked to end, too."""
     daemons = [
         child
         for child in multiprocessing.active_children()
