@@ -175,6 +175,8 @@ def _pickler(
             reduced = _by_value(obj, main)
             if reduced is NotImplemented and cloudpickle is not None:
                 reduced = super().reducer_override(obj)
+                if isinstance(obj, type) and reduced is not NotImplemented:
+                    _name_whole(obj, reduced)
             if reduced is not NotImplemented:
                 self._remember(obj)
             return reduced
@@ -197,6 +199,13 @@ def _name_in(module: types.ModuleType | None, obj: Any) -> str:
     for part in name.split("."):
         found = getattr(found, part, None)
     return name if found is obj else ""
+
+
+def _name_whole(kind: type, reduced: Sequence[Any]) -> None:
+    """Lets a class within another keep its whole name, which cloudpickle forgets."""
+    if "." in kind.__qualname__ and len(reduced) > 2:
+        attributes, _ = reduced[2]
+        attributes["__qualname__"] = kind.__qualname__
 
 
 def _is_single(obj: Any, module: types.ModuleType | None) -> bool:
