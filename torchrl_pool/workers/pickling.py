@@ -226,6 +226,8 @@ def _by_value(obj: Any, main: types.ModuleType) -> Any:
         )
     if kind.__name__ == "CloudpickleWrapper" and vars(obj):  # which pickles apart what belongs together
         return object.__new__, (kind,), vars(obj), None, None, become
+    if kind.__name__ == "EnvCreator" and kind.__module__.startswith("torchrl."):  # its envs share a state
+        _share(obj.state_dict())
     is_cache = isinstance(obj, functools._lru_cache_wrapper)
     is_single_dispatch = getattr(obj, "__code__", None) is _OF_SINGLE_DISPATCH
     if is_cache or is_single_dispatch or kind.__module__ == "typing":
@@ -290,6 +292,15 @@ def _shared_or_copied(way: Callable[[Any], Any], obj: Any) -> Any:
     except (AttributeError, RuntimeError):  # what has no such memory, such as sparse tensors
         is_shared = False
     return way(obj) if is_shared else obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+
+
+def _share(values: Mapping[str, Any]) -> None:
+    """Puts tensors, also in what is nested, into memory that processes share."""
+    for value in values.values():
+        if isinstance(value, Mapping):
+            _share(value)
+        elif hasattr(value, "share_memory_"):
+            value.share_memory_()
 
 
 @contextlib.contextmanager
