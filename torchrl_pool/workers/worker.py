@@ -361,7 +361,7 @@ def main(factories: Factories, channel: Connection, fds: list[int], info_keys: S
     worker = Worker(factories, info_keys)
     _end_with_the_pool(worker, channel)
     has_pool = False
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             if has_pool:
                 worker.serve(waits=True)
@@ -377,6 +377,7 @@ def main(factories: Factories, channel: Connection, fds: list[int], info_keys: S
                 channel.send_bytes(answer)
                 if name == "close":
                     return
+    _leave(worker)
 
 
 def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
@@ -387,14 +388,19 @@ def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
 
     def look(*_: Any) -> None:
         if channel.closed or _is_left(channel.fileno()):
-            with contextlib.suppress(BaseException):
-                worker.close()
-            with contextlib.suppress(BaseException):
-                _end_program()
+            _leave(worker)
             os._exit(0)
 
     signal.signal(signal.SIGTERM, look)
     signal.siginterrupt(signal.SIGTERM, False)
+
+
+def _leave(worker: Worker) -> None:
+    """Closes the envs where nobody is there to be told how that went."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    for act in (worker.close, _end_program):
+        with contextlib.suppress(BaseException):
+            act()
 
 
 def _is_left(fd: int) -> bool:
