@@ -15,8 +15,8 @@ from torchrl_pool import PoolEnv, list_tasks
 from torchrl_pool.gymnasium import PoolVectorEnv
 
 pytest.importorskip("Box2D", reason="there are wheels of box2d for CPython 3.11 to 3.13 on x86-64 alone")
-from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics  # noqa: E402
-from gymnasium.envs.box2d.lunar_lander import heuristic  # noqa: E402
+from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
+from gymnasium.envs.box2d.lunar_lander import heuristic
 
 TASKS = list_tasks("box2d")
 LUNAR, WALKERS = [t for t in TASKS if "Lunar" in t], [t for t in TASKS if "Walker" in t]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Protocol, Self
 
 import torch
@@ -13,7 +13,7 @@ from torchrl._utils import seed_generator
 
 from torchrl_pool import _core
 from torchrl_pool.env.arguments import check_int, seed_words
-from torchrl_pool.env.errors import env_failure
+from torchrl_pool.env.errors import EnvFailure, env_failure
 from torchrl_pool.env.reset_arguments import ResetArguments
 from torchrl_pool.env.source import Source
 from torchrl_pool.env.tensors import TensorMethods
@@ -53,7 +53,13 @@ class LifeMethods(TensorMethods):
             pool = self._source.open(self._layout, self._step_timeout)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
-        self._seed_pool(pool, self._entropy)
+        try:
+            self._seed_pool(pool, self._entropy)
+        except BaseException:  # the next start seeds all of them again
+            pool.close()
+            with suppress(EnvFailure):
+                self._source.close()
+            raise
         return pool
 
     def _running(self) -> _core.Pool:

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool.workers.entries import Entry, apart, joined
+from torchrl_pool.workers.layers import wrappers
 from torchrl_pool.workers.short_step import ShortStep
 from torchrl_pool.workers.spaces import Leaf, leaves_of, writer_of
 from torchrl_pool.workers.trial import Info, look_up
@@ -53,8 +54,9 @@ class GymnasiumAdapter:
         spaces_entries = [leaf.entry for leaf in (*actions, *observations)]
         self.entries = [*(apart(spaces_entries) if is_apart else spaces_entries), *told]
         self._read = _reader(observations, infos)
-        # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less.
-        self._takes_all = _takes(env, "reset", seed=None, options=None)
+        # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
+        layers = (env, *(wrapper.env for wrapper in wrappers(env)))
+        self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
         self._find_step()
 
     @property

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import json
 import os
-import pickle
 import select
 import signal
 import socket
@@ -16,9 +14,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_start_method, process, resource_tracker, util
 from typing import Any, TypeAlias
 
-from torchrl_pool.workers.messages import Channel, receive, send
+from torchrl_pool.workers.messages import Channel, receive, send, send_descriptors
+from torchrl_pool.workers.pickling import Pickled, dump
 from torchrl_pool.workers.zygote import ONE_THREAD, Ended, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
@@ -102,6 +102,9 @@ class WorkerProcess:
             self._end = self._why_ended or _in_words(code)
         return self._end
 
+    def _let_go(self) -> None:
+        self.channel.close()
+
     def close(self) -> None:
         """Gives its descriptors back; the worker sees its channel closed."""
         self.channel.close()
@@ -121,6 +124,9 @@ class Template:
         factories: what makes the envs; lambdas too, and what ``__main__`` defines, where cloudpickle is
             installed.
 
+    Attributes:
+        names: what the workers' ``__main__`` has of this one's.
+
     Raises:
         TypeError: the factories cannot be pickled.
         ImportError: they import what is not there; the message holds the traceback.
@@ -128,7 +134,8 @@ class Template:
     """
 
     def __init__(self, factories: Factories) -> None:
-        pickled = _pickled(factories)
+        pickled = dump(factories)
+        self.names = pickled.names
         self._line, self._pidfd, kind = _start_template(pickled, unpickle=True)
         if kind == "threads":  # then each worker imports for itself
             self._line.close()
@@ -149,8 +156,8 @@ class Template:
         Raises:
             RuntimeError: the template has ended, or no process can be started.
         """
-        pickled = pickle.dumps(arguments)
-        with _new_line(lambda theirs: self._ask(Launch(target), [theirs, *fds])) as line:
+        launch = Launch(target, next(process._process_counter))  # type: ignore[attr-defined]
+        with _new_line(lambda theirs: self._ask(launch, [theirs, *fds])) as line:
             pid, (pidfd,) = _answer(line, ANSWERING_SECONDS)
             try:
                 channel = Channel(os.dup(line.fileno()))
@@ -160,7 +167,7 @@ class Template:
             worker = WorkerProcess(self, pid, pidfd, channel)
         try:
             os.set_blocking(worker.channel.fileno(), True)
-            worker.channel.send_bytes(pickled)
+            worker.channel.send(arguments)
         except ConnectionError:
             pass  # it has ended already, as its descriptor tells
         except BaseException:
@@ -182,6 +189,9 @@ class Template:
             if not has_ended:
                 _kill(self._pidfd)
             self._forget()
+
+    def _let_go(self) -> None:
+        self._line.close()
 
     def _forget(self) -> None:
         self._line.close()
@@ -258,7 +268,7 @@ def _ask_zygote(fds: Sequence[int]) -> None:
         send(_zygote.line, None, fds)
 
 
-def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, int, str]:
+def _start_template(factories: Pickled, unpickle: bool) -> tuple[socket.socket, int, str]:
     """Its line, its descriptor, and what became of the factories."""
     _occupy_standard_streams()
     setup = Setup(
@@ -267,16 +277,24 @@ def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, in
         folder=_folder(),
         processors=os.sched_getaffinity(os.getpid()),  # the main thread's; others may be pinned
         environment=dict(os.environ),
-        factories=factories,
+        child=_of_a_child(),
+        identity=process.current_process()._identity,  # type: ignore[attr-defined]
+        pid=os.getpid(),
+        factories=factories.data,
+        num_descriptors=len(factories.fds),
         unpickle=unpickle,
     )
+    tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
     with _outputs() as outputs, contextlib.ExitStack() as undo:
+        me = os.pidfd_open(os.getpid())
+        undo.callback(os.close, me)
         line = undo.enter_context(_new_line(lambda theirs: _ask_zygote([theirs, *outputs])))
         _, (pidfd,) = _answer(line, ANSWERING_SECONDS)
         undo.callback(os.close, pidfd)
         undo.callback(_kill, pidfd)
         try:
-            send(line, setup)
+            send(line, setup, [tracker, me])
+            send_descriptors(line, factories.fds)
         except OSError as error:
             raise _gone() from error
         answer, _ = _answer(line, UNPICKLING_SECONDS, "while it unpickled the factories")
@@ -284,7 +302,22 @@ def _start_template(factories: bytes, unpickle: bool) -> tuple[socket.socket, in
             kind = ImportError if answer.kind == "ImportError" else RuntimeError
             raise kind(f"What makes the envs cannot be loaded in a process of its own.\n\n{answer.traceback}")
         undo.pop_all()
+        os.close(me)
         return line, pidfd, answer.kind
+
+
+def _of_a_child() -> dict[str, Any]:
+    """What multiprocessing prepares its children with; so a worker's parent is this process to it."""
+    me = process.current_process()
+    start_method = get_start_method(allow_none=True)
+    return {
+        "name": me.name,
+        "authkey": bytes(me.authkey),
+        "orig_dir": process.ORIGINAL_DIR,  # type: ignore[attr-defined]
+        "log_to_stderr": util._log_to_stderr,  # type: ignore[attr-defined]
+        **({"start_method": start_method} if start_method else {}),
+        **({"log_level": util._logger.getEffectiveLevel()} if util._logger else {}),  # type: ignore[attr-defined]
+    }
 
 
 def _new_line(give: Callable[[int], None]) -> socket.socket:
@@ -322,38 +355,6 @@ def _answer(line: socket.socket, seconds: float, doing: str = "") -> tuple[Any, 
 
 def _gone(doing: str = "") -> RuntimeError:
     return RuntimeError(f"A process that starts workers has ended{doing and f' {doing}'}.")
-
-
-def _pickled(factories: Factories) -> bytes:
-    try:
-        pickler = importlib.import_module("cloudpickle")
-    except ImportError:
-        pickler = pickle
-    try:
-        with _main_by_value(pickler):
-            pickled: bytes = pickler.dumps(factories)
-        return pickled
-    except MemoryError:
-        raise
-    except Exception as error:
-        hint = " cloudpickle, once installed, takes lambdas and local functions." if pickler is pickle else ""
-        raise TypeError(
-            f"What makes the envs is sent to other processes, and cannot be pickled: {error}.{hint}"
-        ) from error
-
-
-@contextlib.contextmanager
-def _main_by_value(pickler: Any) -> Iterator[None]:
-    """Lets cloudpickle know a program's own module where multiprocessing has given it another name."""
-    main = sys.modules.get("__mp_main__")
-    if main is None or pickler is pickle or main.__name__ != "__mp_main__":
-        yield
-        return
-    pickler.register_pickle_by_value(main)
-    try:
-        yield
-    finally:
-        pickler.unregister_pickle_by_value(main)
 
 
 def tells_of_an_end(error: BaseException) -> bool:
@@ -415,6 +416,8 @@ def _in_words(exit_code: int | None) -> str:
 
 def _end_zygote() -> None:
     global _zygote
+    for held in list(_held):
+        held._let_go()
     with _lock:
         if _zygote is not None:
             _zygote.close()

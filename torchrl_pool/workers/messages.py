@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 _HEADER = struct.Struct("=QI")  # bytes that follow, descriptors that come with them
-_MOST_DESCRIPTORS = 253  # what the kernel takes at once
+MOST_DESCRIPTORS = 253
+"""What the kernel takes at once."""
 
 
 def send(line: socket.socket, message: Any, fds: Sequence[int] = ()) -> None:
@@ -28,6 +29,12 @@ class Channel(Connection):
 
     def _send(self, data: bytes) -> None:
         super()._send(data, _send_without_signal)  # type: ignore[misc]
+
+
+def send_descriptors(line: socket.socket, fds: Sequence[int]) -> None:
+    """However many."""
+    for first in range(0, len(fds), MOST_DESCRIPTORS):
+        send(line, None, fds[first : first + MOST_DESCRIPTORS])
 
 
 def _send_without_signal(fd: int | None, data: bytes) -> int:
@@ -50,13 +57,21 @@ def receive(line: socket.socket) -> tuple[Any, list[int]]:
     """
     try:
         header, fds, _, _ = socket.recv_fds(
-            line, _HEADER.size, _MOST_DESCRIPTORS, flags=socket.MSG_CMSG_CLOEXEC
+            line, _HEADER.size, MOST_DESCRIPTORS, flags=socket.MSG_CMSG_CLOEXEC
         )
         header += _read(line, _HEADER.size - len(header))
         count, _ = _HEADER.unpack(header)
         return pickle.loads(_read(line, count)), fds
     except ConnectionResetError:
         raise EOFError from None
+
+
+def receive_descriptors(line: socket.socket, count: int) -> list[int]:
+    """So many, of the messages that follow."""
+    received: list[int] = []
+    while len(received) < count:
+        received += receive(line)[1]
+    return received
 
 
 def _read(line: socket.socket, count: int) -> bytes:

@@ -31,7 +31,7 @@ def _dumped(value: Any, kind: type[pickle.Pickler]) -> bytes:
     class Pickler(kind):  # type: ignore[misc, valid-type]
         def reducer_override(self, obj: Any) -> Any:
             if _is_made_anew(obj):
-                return object.__new__, (type(obj),), _attributes(obj), None, None, _become
+                return object.__new__, (type(obj),), attributes_of(obj), None, None, become
             if _draws(obj):
                 return object.__new__, (type(obj),), {**vars(obj), "viewer": None, "_viewers": {}}
             if type(obj).__module__.startswith("pygame.") and (reduced := _reduced(obj)) is not None:
@@ -84,12 +84,14 @@ def _surface(form: Any, palette: Any, colorkey: Any, alpha: int | None, pixels: 
     return surface
 
 
-def _attributes(obj: Any) -> dict[str, Any]:
+def attributes_of(obj: Any) -> dict[str, Any]:
     """Of its dictionary and of slots."""
     slots = copyreg._slotnames(type(obj))  # type: ignore[attr-defined]
-    return {**vars(obj), **{name: getattr(obj, name) for name in slots if hasattr(obj, name)}}
+    own = getattr(obj, "__dict__", {})
+    return {**own, **{name: getattr(obj, name) for name in slots if hasattr(obj, name)}}
 
 
-def _become(obj: Any, attributes: dict[str, Any]) -> None:
+def become(obj: Any, attributes: dict[str, Any]) -> None:
+    """Gives an object that was made empty what :func:`attributes_of` has of another."""
     for name, value in attributes.items():
         object.__setattr__(obj, name, value)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import multiprocessing
+import multiprocessing.util
 import os
 import pickle
+import select
+import signal
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -387,8 +390,9 @@ def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wish
     """A worker process, until its channel is closed or it is told to end."""
     infos = SharedChannel(fds[1], _dumps) if len(fds) > 1 else None
     worker = Worker(factories, wishes, infos)
+    _end_with_the_pool(worker, channel)
     has_pool = False
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             if has_pool:
                 worker.serve(waits=True)
@@ -400,14 +404,53 @@ def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wish
                     arguments, has_pool = (attachment, arena), True
                 answer = _answer(number, worker, name, arguments)
                 if name == "close":
-                    _end_daemons()
+                    _end_program()
                 channel.send_bytes(answer)
                 if name == "close":
                     return
+    _leave(worker)
+
+
+def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
+    """Has envs closed when the pool's process is gone, of which a SIGTERM tells.
+
+    One that comes while it is there, to a whole group of processes, say, is for that process.
+    """
+
+    def look(*_: Any) -> None:
+        if channel.closed or _is_left(channel.fileno()):
+            _leave(worker)
+            os._exit(0)
+
+    signal.signal(signal.SIGTERM, look)
+    signal.siginterrupt(signal.SIGTERM, False)
+
+
+def _leave(worker: Worker) -> None:
+    """Closes the envs where nobody is there to be told how that went."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    for act in (worker.close, _end_program):
+        with contextlib.suppress(BaseException):
+            act()
+
+
+def _is_left(fd: int) -> bool:
+    """Whether nobody is at the other end."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return bool(poll.poll(0))
+
+
+def _end_program() -> None:
+    """What happens as a program ends, since this process will be killed."""
+    _end_daemons()
+    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    multiprocessing.util._flush_std_streams()  # type: ignore[attr-defined]
 
 
 def _end_daemons() -> None:
-    """What multiprocessing does as a program ends: envs' daemonic processes shall not outlive it."""
+    """What multiprocessing does as a program ends: envs' daemonic processes are asked to end, too."""
     daemons = [
         child
         for child in multiprocessing.active_children()

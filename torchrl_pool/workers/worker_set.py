@@ -17,6 +17,7 @@ from torchrl_pool import _core
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
+from torchrl_pool.workers.pickling import dumps
 from torchrl_pool.workers.wishes import Wishes
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
@@ -322,7 +323,8 @@ class WorkerSet:
 
     def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
         number = self._numbers[index] = next(self._counter)
-        question = _pickled((number, name, arguments))
+        known = {} if self._template is None else self._template.names
+        question = dumps((number, name, arguments), known)
         worker = self._workers[index]
 
         def send() -> None:
@@ -459,12 +461,3 @@ def _memory_without_name() -> int:
         return os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _pickled(value: Any) -> bytes:
-    try:
-        from cloudpickle import dumps
-    except ImportError:
-        from pickle import dumps
-    result: bytes = dumps(value)
-    return result

@@ -6,34 +6,40 @@
                              └──> template: one per pool, with its factories and what they import
                                     └──> workers
 
-The zygote ends when its line closes. What it forked dies with what forked it, by the kernel's hand.
+Each of them ends when its line closes, and sees to it that what descends from it ends, too: workers, which
+may close their envs first, and what envs have started. Where one is killed, the kernel kills what it has forked.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import ctypes
 import gc
 import importlib
 import os
-import pickle
 import random
 import signal
 import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import process, resource_tracker, spawn
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from torchrl_pool.workers.messages import receive, send
+from torchrl_pool.workers.children import Children, adopt_orphans, die_with
+from torchrl_pool.workers.messages import receive, receive_descriptors, send
+from torchrl_pool.workers.pickling import load
 
 _PRELOADED = ("numpy", "gymnasium")
 _THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of prctl.h
-_libc = ctypes.CDLL(None, use_errno=True)
+#: Seconds that envs have to close after the end of their pool's process; and templates, to see to that.
+_CLOSING_SECONDS, _ENDING_SECONDS = 0.5, 3.0
+#: What a terminal and others send to a whole group of processes: it is for the pool's own.
+_FOR_ALL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
 #: One thread for each library: workers share the machine. What a user has set holds for them all the same.
 ONE_THREAD = dict.fromkeys(_THREAD_COUNTS, "1")
@@ -48,7 +54,11 @@ class Setup:
     folder: str
     processors: set[int]
     environment: dict[str, str]
+    child: dict[str, Any]  # what multiprocessing prepares a child with
+    identity: tuple[int, ...]  # of this process, among those of multiprocessing
+    pid: int
     factories: bytes
+    num_descriptors: int  # that come with the factories
     unpickle: bool  # here and now, or else in each worker
 
 
@@ -62,9 +72,21 @@ class Answer:
 
 @dataclass(frozen=True)
 class Launch:
-    """A worker to fork, which calls ``module:function``."""
+    """A worker to fork, which calls ``module:function``.
+
+    ``number`` is counted as that of a child of multiprocessing.
+    """
 
     target: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The pool's process: its id, and a descriptor of it."""
+
+    pid: int
+    pidfd: int
 
 
 @dataclass(frozen=True)
@@ -76,14 +98,12 @@ class Ended:
 
 def serve(fd: int) -> NoReturn:
     """The zygote: forks a template for each line that it is sent."""
-    # Interrupts are for the pool's process. Programs that envs start would inherit that they are ignored.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    signal.siginterrupt(signal.SIGINT, False)
-    # So are requests to end, which may be sent to a whole group of processes: they end with the pool's.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    signal.siginterrupt(signal.SIGTERM, False)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # workers whose template was killed are reaped here too
+    # They end with the pool's process. Programs that envs start would inherit that a signal is ignored.
+    for number in _FOR_ALL:
+        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:  # by nohup, say
+            signal.signal(number, lambda *_: None)
+            signal.siginterrupt(number, False)
+    children = Children()  # workers whose template was killed, too
     for module in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -92,9 +112,10 @@ def serve(fd: int) -> NoReturn:
         try:
             _, (own, *output) = receive(line)
         except EOFError:
+            children.end(_ENDING_SECONDS)
             os._exit(0)
         try:
-            _fork(_run_template, own, output, line)
+            children.fork(lambda: _fork(_run_template, own, output, line))  # noqa: B023
         except OSError as error:
             _reply(own, f"{type(error).__name__}: {error}")
         for received in (own, *output):
@@ -113,7 +134,8 @@ def _run_template(own: int, output: list[int], zygotes: socket.socket) -> None:
 
 def _serve_pool(line: socket.socket) -> None:
     _greet(line)
-    setup, _ = receive(line)
+    setup, (tracker, pool) = receive(line)
+    fds = receive_descriptors(line, setup.num_descriptors)
     sys.path[:] = setup.path
     sys.argv[:] = setup.arguments
     os.environ.clear()
@@ -122,14 +144,18 @@ def _serve_pool(line: socket.socket) -> None:
         os.chdir(setup.folder)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, setup.processors)
+    spawn.prepare(setup.child)
+    process.current_process()._identity = setup.identity  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
+    parent = Parent(setup.pid, pool)
     if setup.unpickle:
-        answer, factories = _unpickle(setup.factories)
+        answer, factories = _unpickle(setup.factories, fds)
         send(line, answer)
         if answer.kind == "ready":
-            _Template(line, lambda: factories).serve()
+            _Template(line, lambda: factories, parent).serve()
     else:
         send(line, Answer("ready"))
-        _Template(line, lambda: pickle.loads(setup.factories)).serve()
+        _Template(line, lambda: load(setup.factories, fds), parent).serve()
 
 
 def _greet(line: socket.socket) -> None:
@@ -139,9 +165,9 @@ def _greet(line: socket.socket) -> None:
     os.close(me)
 
 
-def _unpickle(factories: bytes) -> tuple[Answer, Any]:
+def _unpickle(factories: bytes, fds: Sequence[int]) -> tuple[Answer, Any]:
     try:
-        unpickled = pickle.loads(factories)
+        unpickled = load(factories, fds)
     except BaseException as error:
         kind = "ImportError" if isinstance(error, ImportError) else "RuntimeError"
         return Answer(kind, traceback.format_exc()), None
@@ -153,39 +179,36 @@ def _unpickle(factories: bytes) -> tuple[Answer, Any]:
 class _Template:
     """Forks workers, and keeps how they ended."""
 
-    def __init__(self, line: socket.socket, factories: Callable[[], Any]) -> None:
+    def __init__(self, line: socket.socket, factories: Callable[[], Any], parent: Parent) -> None:
         self._line = line
         self._factories = factories
-        self._exit_codes: dict[int, int] = {}
+        self._parent = parent
+        self._children = Children()
 
     def serve(self) -> None:
-        signal.signal(signal.SIGCHLD, lambda *_: self._reap())
         gc.collect()
         gc.freeze()  # what is shared with the workers stays so
-        while True:
-            message, fds = receive(self._line)
-            match message:
-                case Launch(target):
-                    self._launch(target, fds)
-                case Ended(pid):
-                    self._tell(pid, fds[0])
-            for fd in fds:
-                os.close(fd)
-
-    def _launch(self, target: str, fds: list[int]) -> None:
         try:
-            _fork(_run_worker, self._line, self._factories, target, fds)
+            while True:
+                message, fds = receive(self._line)
+                match message:
+                    case Launch():
+                        self._launch(message, fds)
+                    case Ended(pid):
+                        _reply(fds[0], self._children.exit_code(pid))
+                for fd in fds:
+                    os.close(fd)
+        finally:
+            self._children.end(_CLOSING_SECONDS)
+
+    def _launch(self, launch: Launch, fds: list[int]) -> None:
+        def fork() -> int:
+            return _fork(_run_worker, self._line, self._factories, self._parent, launch, fds)
+
+        try:
+            self._children.fork(fork)
         except OSError as error:
             _reply(fds[0], f"{type(error).__name__}: {error}")
-
-    def _tell(self, pid: int, fd: int) -> None:
-        self._reap()
-        _reply(fd, self._exit_codes.pop(pid, None))
-
-    def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self._exit_codes[ended[0]] = os.waitstatus_to_exitcode(ended[1])
 
 
 def _reply(fd: int, message: Any) -> None:
@@ -193,8 +216,11 @@ def _reply(fd: int, message: Any) -> None:
         send(line, message)
 
 
-def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: str, fds: list[int]) -> None:
+def _run_worker(
+    templates: socket.socket, factories: Callable[[], Any], parent: Parent, launch: Launch, fds: list[int]
+) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    adopt_orphans()  # so that it is known whose they are
     _let_children_be_ended()
     templates.close()
     own, *fds = fds
@@ -203,29 +229,60 @@ def _run_worker(templates: socket.socket, factories: Callable[[], Any], target: 
         with socket.socket(fileno=os.dup(own)) as line:
             line.settimeout(None)  # what makes the envs may have set a default, which own would share
             _greet(line)
-        pickled = channel.recv_bytes()
+        arguments = channel.recv()
     except (EOFError, OSError):
         return  # nobody is there any more
-    arguments = pickle.loads(pickled)
-    given = factories()
-    _draw_anew()
-    module, _, name = target.partition(":")
-    getattr(importlib.import_module(module), name)(given, channel, fds, *arguments)
+    _forget_what_ends_the_template()
+    module, _, name = launch.target.partition(":")
+
+    def run() -> None:
+        given = factories()
+        _draw_anew()
+        getattr(importlib.import_module(module), name)(given, channel, fds, *arguments)
+
+    sys.exit(_Process(parent, launch.number, run).begin(parent))
+
+
+class _Process(process.BaseProcess):
+    """A worker, to itself: what a child of multiprocessing is."""
+
+    _start_method = None  # it stays as it was prepared
+
+    def __init__(self, parent: Parent, number: int, run: Callable[[], None]) -> None:
+        super().__init__(target=run, daemon=False)
+        self._identity = (*process.current_process()._identity, number)  # type: ignore[attr-defined]
+        self._name = f"PoolWorker-{':'.join(map(str, self._identity))}"
+        self._parent_pid = parent.pid
+
+    def begin(self, parent: Parent) -> int:
+        """Runs it; returns the exit code."""
+        code: int = self._bootstrap(parent_sentinel=parent.pidfd)  # type: ignore[attr-defined]
+        return code
+
+
+def _forget_what_ends_the_template() -> None:
+    """What runs as a worker ends is what was registered there."""
+    atexit._clear()
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+    weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
 
 
 def _let_children_be_ended() -> None:
     """What an env forks can be ended by SIGTERM, as ``multiprocessing`` does, from its first moment on."""
     masks = threading.local()
+    numbers = set(_FOR_ALL) - {signal.SIGINT}
 
     def hold() -> None:  # one that comes too early for the child waits
-        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
     def let_go() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
 
     def begin() -> None:
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number in numbers:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, signal.SIG_DFL)
         finally:
             let_go()
 
@@ -248,8 +305,7 @@ def _fork(run: Callable[..., None], *arguments: Any) -> int:
         return pid
     code = 1
     try:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == parent:  # else it has died before it could be told
+        if die_with(parent):
             run(*arguments)
             code = 0
     except SystemExit as end:

@@ -1,0 +1,50 @@
+"""An env that starts programs, as ViZDoom does: they are stubborn, and hide from the process that started them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+
+#: Ignores requests to end, writes its id to a file, and starts another such program if it is told to.
+ENGINE = """
+trap '' TERM HUP INT QUIT
+echo $$ >> "$1"
+if [ "$2" ]; then sh "$0" "$1"; fi
+exec sleep 100
+"""
+
+
+class Engines(gymnasium.Env):
+    """Writes the ids of its processes to ``pids`` in a folder, and of a close to ``closed``."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        script, ids = self.folder / "engine", self.folder / "pids"
+        script.write_text(ENGINE)
+        with open(ids, "a") as file:
+            print(os.getpid(), file=file)
+        command = ["sh", script, ids, "both"]
+        self.engine = subprocess.Popen(command)
+        self.other = subprocess.Popen(command, start_new_session=True)
+        subprocess.run(["sh", "-c", 'setsid "$@" &', *command[:1], *command], check=True)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def close(self):
+        (self.folder / "closed").touch()
+
+
+def pids(folder, count):
+    """Of all processes of so many envs, once they are there."""
+    path = Path(folder, "pids")
+    found = path.read_text().split() if path.exists() else []
+    return [int(pid) for pid in found] if len(found) == 7 * count else []

@@ -1,0 +1,243 @@
+"""What a program defines is found by its name where its envs live: they may cache, pickle, copy and send it."""
+
+import ast
+from functools import cache
+
+import pytest
+from launched import run
+
+CASES = """
+import collections, copy, dataclasses, enum, functools, pickle, typing
+import multiprocessing as mp
+
+@functools.lru_cache(maxsize=None)
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+@functools.singledispatch
+def kind(value):
+    return "something"
+
+@kind.register
+def _(value: int):
+    return "an int"
+
+class Missing:
+    def __reduce__(self):
+        return "MISSING"
+
+MISSING = Missing()
+Meters = typing.NewType("Meters", float)
+Pair = collections.namedtuple("Pair", "a b")
+
+class Colour(enum.Enum):
+    RED = 1
+
+@enum.global_enum
+class Flag(enum.IntFlag):
+    UP = 1
+
+@dataclasses.dataclass
+class Point:
+    x: "int"
+    fields: typing.ClassVar[int] = 3
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+
+class Outer:
+    class Inner:
+        pass
+
+class Env:
+    counted = 0
+
+    def __init__(self):
+        self.level = 3
+
+    @functools.lru_cache(maxsize=4)
+    def space(self, agent):
+        Env.counted += 1
+        return (self.level, agent)
+
+    @staticmethod
+    @functools.cache
+    def table(n):
+        return [n]
+
+    @functools.singledispatchmethod
+    def kind(self, value):
+        return "something"
+
+    @kind.register
+    def _(self, value: str):
+        return "a str"
+
+    @functools.cached_property
+    def slow(self):
+        return object()
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.level == other.level
+
+    __hash__ = object.__hash__
+
+def again(value):
+    return pickle.loads(pickle.dumps(value))
+
+def sent(value):
+    queue = mp.SimpleQueue()
+    queue.put(value)
+    return queue.get()
+
+def local_cache():
+    @functools.lru_cache
+    def inner(x):
+        return x + 1
+    return inner
+
+inner = local_cache()
+
+def cached_space():
+    env = Env()
+    return env.space("a") is env.space("a"), env.space.cache_parameters()["maxsize"]
+
+def lazy():
+    env = Env()
+    return env.slow is env.slow
+
+cases = {
+    "a cached function": fibonacci,
+    "that calls itself": lambda n=0: fibonacci(50),
+    "its parameters": lambda: fibonacci.cache_parameters(),
+    "a partial of it": functools.partial(fibonacci, 10),
+    "a cached local function": lambda: inner(1),
+    "a cached method": cached_space,
+    "of a class as what makes envs": lambda: Env().table(3),
+    "single dispatch": lambda: (kind(1), kind("1"), kind.registry[int] is kind.dispatch(bool)),
+    "a single-dispatch method": lambda: (Env().kind("a"), Env().kind(1)),
+    "a cached property": lazy,
+    "an object that pickles itself": lambda: again(Env()),
+    "its cached method": lambda: again(Env.space) is Env.space,
+    "a copy": lambda: copy.deepcopy(Env()),
+    "an object through a queue": lambda: sent(Env()),
+    "a function by name": lambda: again(kind) is kind and again(fibonacci) is fibonacci and again(sent) is sent,
+    "a class by name": lambda: again(Env) is Env,
+    "a nested class": lambda: type(again(Outer.Inner())) is Outer.Inner,
+    "an enum": lambda: again(Colour.RED) is Colour.RED and Colour(1) is Colour.RED,
+    "a flag": lambda: again(Flag.UP) is Flag.UP,
+    "a named tuple": lambda: again(Pair(1, 2)),
+    "a dataclass": lambda: (dataclasses.asdict(again(Point(1))), typing.get_type_hints(Point)["x"] is int),
+    "a frozen one": lambda: again(Slotted(4)).x,
+    "one of a kind": lambda: again(MISSING) is MISSING,
+    "a new type": lambda: again(Meters) is Meters,
+    "a local class": type("Local", (), {"seen": 3})().__class__.seen.__add__,
+}
+"""
+PROGRAM = (
+    CASES
+    + """
+from torchrl_pool.workers.launching import Template
+
+def outcome(make, *arguments):
+    try:
+        return make(*arguments)
+    except Exception as error:
+        return repr(error)
+
+arguments = {"a cached function": (7,), "a local class": (1,)}
+template = Template([*cases.values(), outcome])
+channel = template.launch("worker_bodies:answer").channel
+for i, (name, case) in enumerate(cases.items()):
+    channel.send(f"factories[-1](factories[{i}], *{arguments.get(name, ())})")
+    there, here = channel.recv(), case(*arguments.get(name, ()))
+    print(repr((name, there == here, repr(there)[:300])))
+template.close()
+"""
+)
+NAMES = [line.strip().split('"')[1] for line in CASES.partition("cases = {")[2].splitlines() if ":" in line]
+
+
+@cache
+def outcomes():
+    ended = run(PROGRAM)
+    assert ended.stderr == ""
+    return {name: (is_same, shown) for name, is_same, shown in map(ast.literal_eval, ended.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_main_defines_does_there_what_it_does_here(name):
+    is_same, shown = outcomes()[name]
+    assert is_same, shown
+
+
+def test_what_is_not_found_by_its_name_says_where_it_belongs():
+    ended = run(
+        """
+        import pickle, threading
+        from torchrl_pool.workers.launching import Template
+
+        class Elsewhere:
+            pass
+
+        lock = threading.Lock()
+        data = pickle.dumps(Elsewhere())
+        template = Template(lambda: pickle.loads(data))
+        channel = template.launch("worker_bodies:answer").channel
+        channel.send("factories()")
+        try:
+            channel.recv()
+        except EOFError:
+            pass
+        template.close()
+        try:
+            Template(lambda: lock.acquire())
+        except TypeError as error:
+            print(error)
+        """
+    )
+    assert "Can't get attribute 'Elsewhere' on <module '__main__' of a worker process" in ended.stderr
+    assert "belongs into a module that the env imports" in ended.stderr
+    assert "cannot be pickled: cannot pickle '_thread.lock' object, as 'lock' of the program shows" in ended.stdout
+
+
+def test_what_a_worker_knows_by_name_is_sent_by_name():
+    """So what main gives to an env later is of the classes, and is the very singleton, that the env knows."""
+    ended = run(
+        """
+        import gymnasium, numpy as np
+        from torchrl_pool import PoolEnv
+
+        class Missing:
+            def __reduce__(self):
+                return "MISSING"
+
+        MISSING = Missing()
+        calls = 0
+
+        class Env(gymnasium.Env):
+            observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+            action_space = gymnasium.spaces.Discrete(2)
+            value = MISSING
+
+            def reset(self, *, seed=None, options=None):
+                global calls
+                calls += 1
+                return np.zeros(1, np.float32), {}
+
+            def is_missing(self, value):
+                return self.value is value, type(value) is Missing
+
+            def of(self, value):
+                return value
+
+        pool = PoolEnv(Env, 2, num_workers=1)
+        pool.reset()
+        print(pool.call("is_missing", MISSING))
+        print(pool.get_attr("value")[0] is MISSING, type(pool.call("of", Env())[0]) is Env)
+        print(pool.call("of", lambda: calls)[0]())
+        pool.close()
+        """
+    )
+    assert ended.stdout.splitlines() == ["[(True, True), (True, True)]", "True True", "0"], ended.stderr
