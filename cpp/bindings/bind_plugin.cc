@@ -2,8 +2,15 @@
 #include <pybind11/stl.h>
 
 #include <cmath>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "cpu.h"
+#include "errors.h"
+#include "gil.h"
 #include "layout.h"
 #include "module.h"
 #include "plugin.h"
@@ -67,7 +74,7 @@ py::dict FromOption(const trp_option& option) {
   for (std::int64_t i = 0; i < option.num_choices; ++i) choices.append(FromValue(option.choices[i]));
   py::dict out;
   out["name"] = option.name;
-  out["help"] = option.help;
+  out["help"] = option.help ? option.help : "";
   out["type"] = TypeName(option.default_value.type);
   out["default"] = FromValue(option.default_value);
   out["nullable"] = option.nullable != 0;
@@ -119,6 +126,28 @@ OptionValue ToValue(const py::handle& value, trp_type type) {
     default:
       return value.cast<std::vector<double>>();
   }
+}
+
+// Opening a task may take seconds: on a thread of its own, so that Python goes on meanwhile and this one can
+// be interrupted. Then that thread comes to its end alone.
+std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const trp_task& task,
+                                   std::vector<OptionValue> values) {
+  using Opened = std::shared_ptr<Config>;
+  std::promise<Opened> promise;
+  std::future<Opened> opened = promise.get_future();
+  const GilReleased released;
+  const auto open = [plugin, &task, values = std::move(values)](std::promise<Opened> result) {
+    try {
+      result.set_value(std::make_shared<Config>(plugin, task, values));
+    } catch (...) {
+      result.set_exception(std::current_exception());
+    }
+  };
+  std::thread(open, std::move(promise)).detach();
+  while (opened.wait_for(core::kInterruptPeriod) != std::future_status::ready) {
+    if (Interrupted()) throw core::Interrupted();
+  }
+  return opened.get();
 }
 
 }  // namespace
@@ -190,7 +219,7 @@ void InitPlugin(py::module_& m) {
                converted.push_back(
                    ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
              }
-             return std::make_shared<Config>(plugin, task, converted);
+             return OpenConfig(plugin, task, std::move(converted));
            }),
            py::arg("plugin"), py::arg("task_id"), py::arg("values"))
       .def_property_readonly("specs", &Config::specs)

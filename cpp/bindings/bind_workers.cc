@@ -141,10 +141,12 @@ class Port {
       throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
     }
     const AtWork at_work(is_at_work_);
+    const auto start = std::chrono::steady_clock::now();
     while (true) {
       while (DoNext(parts)) {
       }
-      if (!waits || port_.TakeMessage()) return;
+      // Now and then whatever is said here of the channel: who knows what an env has written to this memory.
+      if (!waits || port_.TakeMessage() || std::chrono::steady_clock::now() - start > kSignalPeriod) return;
       {
         const GilReleased released;
         port_.Wait(kSignalPeriod);
@@ -178,7 +180,7 @@ class Port {
         Write(fields_[rewards_[i]], port_.arena().OutputRow(rewards_[i], env), reward[py::int_(i)]);
       }
     }
-    truncated |= port_.arena().cell(env).is_last;
+    truncated |= port_.arena().cell(env).is_last != 0;
     port_.Stepped(env, NumberOf(reward), terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) Finish();
@@ -378,7 +380,10 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     if (!error.matches(static_cast<PyObject*>(failure.get()))) interrupt(error);  // Ctrl-C, say
     throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
   };
-  const auto report = [](py::error_already_set& error) { error.discard_as_unraisable("a worker process"); };
+  const auto report = [interrupt](py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) interrupt(error);
+    error.discard_as_unraisable("a worker process");
+  };
   core::WorkerOptions options;
   options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
   options.processes = workers.attr("processes").cast<std::vector<int>>();

@@ -10,7 +10,7 @@ import pickle
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrl_pool import _core
@@ -216,21 +216,28 @@ class WorkerSet:
 
     def respawn(self, index: int) -> int:
         """Another process in the place of one that has ended; returns its descriptor."""
-        with self._locks[index]:
-            worker, old = self._launch(), self._workers[index]
-            self._workers[index] = worker
-            old.close()
-            self._attach(index)
+        with self._locks[index], self._relaunched(index) as worker:
             return worker.pidfd
 
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
-        with self._locks[index]:
-            worker, old = self._launch(), self._workers[index]
-            self._workers[index] = worker
+        with self._locks[index], self._relaunched(index) as worker:
             pool.replace_worker(index, worker.pidfd)
-            old.close()
+
+    @contextlib.contextmanager
+    def _relaunched(self, index: int) -> Iterator[WorkerProcess]:
+        """Another process, which belongs to the set once all this has gone well."""
+        worker, old = self._launch(), self._workers[index]
+        try:
+            self._workers[index] = worker
             self._attach(index)
+            yield worker
+        except BaseException:  # an interrupt, say: the next call tries again
+            self._workers[index] = old
+            worker.kill()
+            worker.close()
+            raise
+        old.close()
 
     def save(self, env: int) -> bytes:
         state: bytes = self.ask(self.worker_of(env), "save", env)
