@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 
 class Hanging(gymnasium.Env):
-    """Counts its steps; after ``arm()`` the method of this name does not come back, a reset in a step neither.
+    """Counts its steps; after ``arm()`` the method of this name does not come back.
 
     Where it is ``"__init__"``, what hangs is the second one that is made with this file.
     """

@@ -60,7 +60,7 @@ for number, (name, act) in enumerate(methods.items()):
         seen, root = counts(env, root)
         if "Hanging" in REPR:
             assert seen == [step, step], (step, seen)
-    assert time.monotonic() - start < 10, "the parent has slowed down"  # at a poll a step, 20 ms, it would not
+    assert time.monotonic() - start < 10, "the parent has slowed down"
 env.close()
 env.reset()
 # A child may close its parent's pool and begin one of its own, which is its own process's.
@@ -74,12 +74,13 @@ env.step(env.rand_action(env.reset()))
 env.close()
 print("all")
 """
-MANY = "step step_and_maybe_reset receive reset seed get_state set_state render close".split()
+MANY = ["step", "step_and_maybe_reset", "receive", "reset", "seed"]
+MANY += ["get_state", "set_state", "render", "close"]
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    "make, methods",
+    ("make", "methods"),
     [
         ("PoolEnv(partial(Hanging, 'nowhere'), 2, num_workers=2)", [*MANY, "call", "get_attr", "set_attr"]),
         ("PoolEnv(partial(Hanging, 'nowhere'), 2, num_workers=0)", [*MANY, "call", "get_attr", "set_attr"]),

@@ -1,6 +1,9 @@
 // Plugins, their tasks and options, and configurations of tasks.
+#include <pthread.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <memory>
@@ -128,6 +131,19 @@ OptionValue ToValue(const py::handle& value, trp_type type) {
   }
 }
 
+// Threads that open tasks, perhaps for somebody who no longer waits.
+std::atomic<int> num_opening{0};
+// At the end of the interpreter they are waited for, though not for ever: they use what ends next.
+constexpr auto kLongestOpening = std::chrono::seconds(10);
+
+void WaitForOpening() {
+  const GilReleased released;
+  const auto end = std::chrono::steady_clock::now() + kLongestOpening;
+  while (num_opening > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // Opening a task may take seconds: on a thread of its own, so that Python goes on meanwhile and this one can
 // be interrupted. Then that thread comes to its end alone.
 std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const trp_task& task,
@@ -142,8 +158,15 @@ std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const 
     } catch (...) {
       result.set_exception(std::current_exception());
     }
+    --num_opening;
   };
-  std::thread(open, std::move(promise)).detach();
+  ++num_opening;
+  try {
+    std::thread(open, std::move(promise)).detach();
+  } catch (...) {
+    --num_opening;
+    throw;
+  }
   while (opened.wait_for(core::kInterruptPeriod) != std::future_status::ready) {
     if (Interrupted()) throw core::Interrupted();
   }
@@ -154,6 +177,8 @@ std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const 
 
 void InitPlugin(py::module_& m) {
   m.attr("ABI_VERSION") = TRP_ABI_VERSION;
+  py::module_::import("atexit").attr("register")(py::cpp_function(&WaitForOpening));
+  pthread_atfork(nullptr, nullptr, [] { num_opening = 0; });  // a child has none of them
 
   m.def("available_cpus", py::overload_cast<>(&core::AvailableCpus),
         "Processors that this process may use: affinity mask and cgroup quota.");
@@ -195,7 +220,7 @@ void InitPlugin(py::module_& m) {
   m.def(
       "load_plugin",
       [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
-      py::arg("path"));
+      py::arg("path"), py::call_guard<GilReleased>());
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
       .def(py::init([](std::vector<std::string> info_keys, bool one_hot, int float_dtype, bool from_pixels,

@@ -502,12 +502,13 @@ void InitPool(py::module_& m) {
           [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
             const std::string_view view = state;
             const GilReleased released;
-            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()}, Interrupted);
+            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()},
+                       Interrupted);
           },
           py::arg("env_index"), py::arg("state"))
       .def(
           "render_size",
-          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
+          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index, Interrupted); },
           py::arg("env_index"), py::call_guard<GilReleased>())
       .def(
           "render",

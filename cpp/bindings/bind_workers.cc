@@ -250,7 +250,7 @@ class Port {
     }
     py::object ended = py::none();
     const std::uint32_t first = at_hand_;
-    for (std::uint32_t i = 0; i < adapters.size(); ++i) {
+    for (std::uint32_t i = 0; i < adapters.size() && ended.is_none(); ++i) {  // an interrupt ends all of it
       try {
         py::tuple actions(blocks.size());
         for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];

@@ -29,9 +29,9 @@ class LearningLocks {
   bool TryLock();
   void Unlock();
 
-  std::vector<std::size_t> places_;       // in this process
+  std::vector<std::size_t> places_;        // in this process
   std::vector<std::uintptr_t> processes_;  // between processes
-  std::size_t held_ = 0;                  // so many of all of them, the former first
+  std::size_t held_ = 0;                   // so many of all of them, the former first
 };
 
 }  // namespace torchrl_pool::core

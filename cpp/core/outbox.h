@@ -66,8 +66,8 @@ class Outbox {
   void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
 
-  // The same of envs that an exception was in the way of, such as the lack of memory. It waits for what little
-  // memory it takes to say so.
+  // The same of envs that an exception was in the way of, such as the lack of memory. It waits for what
+  // little memory it takes to say so.
   void DeliverLost(Op op, std::span<const std::uint32_t> envs) noexcept;
 
   // Received and not taken after all: as if they had just been delivered.

@@ -9,7 +9,8 @@ using Phase = Ticket::Phase;
 
 // What was cut short is left as it is: nobody looks at it.
 bool HasFurtherPhases(const Ticket& ticket) {
-  return !ticket.outbox && ticket.faults.empty() && !ticket.error && !ticket.cancelled.load(std::memory_order_relaxed);
+  return !ticket.outbox && ticket.faults.empty() && !ticket.error &&
+         !ticket.cancelled.load(std::memory_order_relaxed);
 }
 
 bool HasResets(const Ticket& ticket) { return ticket.resets.load(std::memory_order_relaxed) > 0; }

@@ -393,8 +393,8 @@ void Pool::Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes, In
   envs_.SetState(std::span(&env_index, 1), EnvState::kReady);
 }
 
-std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) {
-  const Touch touch(*this, {env_index}, Touch::By::kPool, NeverAsks);
+std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index, InterruptCheck interrupted) {
+  const Touch touch(*this, {env_index}, Touch::By::kPool, interrupted);
   return envs_.slot(env_index).config->RenderSize();
 }
 

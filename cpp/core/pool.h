@@ -144,7 +144,8 @@ class Pool {
   // Where the state is refused, nothing has changed.
   void Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes,
             InterruptCheck interrupted = NeverAsks);
-  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index);  // height, width
+  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index,  // height, width
+                                                   InterruptCheck interrupted = NeverAsks);
   void Render(std::uint32_t env_index, std::uint8_t* rgb, InterruptCheck interrupted = NeverAsks);
 
   // Waits for those who wait, ends the threads and destroys the simulators, but for those in which a thread

@@ -38,6 +38,13 @@ std::vector<Spec> Entries() {
           entry("reward", TRP_REWARD, TRP_FLOAT32)};
 }
 
+int events_to_live = -1;  // of a worker that is started now; -1: for ever
+
+// Something that a worker does, before or after which it may be killed.
+void Event() {
+  if (events_to_live >= 0 && events_to_live-- == 0) kill(getpid(), SIGKILL);
+}
+
 // An env's action is how many microseconds its step takes; a negative one ends the process.
 void Serve(WorkerPort& port, const Request& request) {
   const Arena& arena = port.arena();
@@ -46,14 +53,19 @@ void Serve(WorkerPort& port, const Request& request) {
     if (request.op == Op::kStep || request.op == Op::kStepAndReset) {
       const auto time = *reinterpret_cast<std::int64_t*>(arena.ActionRow(0, env));
       if (time < 0) _exit(3);
+      Event();
       std::this_thread::sleep_for(std::chrono::microseconds(std::min<std::int64_t>(time, 10'000'000)));
       ++*reinterpret_cast<std::int64_t*>(arena.OutputRow(0, env));
+      Event();
       port.Stepped(env, 1.0, false, false);
     } else {
+      Event();
       (void)port.SeedOf(env);
       port.WasReset(env);
     }
+    Event();
     port.Finish();
+    Event();
   }
 }
 
@@ -106,8 +118,10 @@ class Processes {
         while (true) {
           // A user's call is asked for over a channel of its own: while it lasts nothing else is done.
           if (const auto request = port.Next()) {
+            Event();
             Serve(port, *request);
           } else {
+            Event();
             if (port.TakeMessage()) std::this_thread::sleep_for(milliseconds(700));
             port.Wait(milliseconds(100));
           }
@@ -219,6 +233,42 @@ TEST(AWorkerThatEndsWithoutAStepIsNotReplacedForEver) {
   processes.RunAll(Op::kReset);
   processes.actions[0] = -1;  // its successor is asked for the same step, and ends at once
   CHECK_THROWS(EnvFailure, "its worker process has ended", processes.RunAll(Op::kStep));
+}
+
+// Whenever it is, what it had not finished has failed, or is done by its successor; and nothing else.
+TEST(AWorkerThatIsKilledAtAnyEvent) {
+  for (const bool respawns : {false, true}) {
+    for (int event = 0; event < 24; ++event) {
+      HaveSeconds(30);
+      events_to_live = event;
+      bool was_made = false;
+      try {
+        Processes processes({0, 2, 4}, {}, respawns);
+        was_made = true;
+        processes.before_respawn = [] { events_to_live = -1; };
+        events_to_live = -1;
+        std::size_t failed = 0;
+        for (int call = 0; call < 12; ++call) {
+          try {
+            processes.RunAll(call % 4 == 0 ? Op::kReset : Op::kStepAndReset);
+          } catch (const EnvFailure& failure) {
+            failed += failure.faults.size();
+            CHECK(!respawns || call == 0);
+          } catch (const PoolError& error) {
+            CHECK(failed > 0);  // what has failed is to be reset first
+          }
+          for (const int worker : processes.pool->workers()->Ended()) {
+            processes.pool->workers()->Replace(worker, processes.Start(worker));
+          }
+        }
+        processes.RunAll(Op::kReset);
+        processes.RunAll(Op::kStep);
+      } catch (const EnvFailure&) {
+        CHECK(!was_made);  // both are killed as they make their envs
+      }
+      events_to_live = -1;
+    }
+  }
 }
 
 // A worker, or anything in it, may write anything to any word of what it shares. Whatever that leads to: each

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
 from torchrl_pool.workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
@@ -74,9 +75,9 @@ class WorkerSet:
         self._counter = itertools.count(1)
         self._numbers = [0] * count  # of the last question to each worker
         self._senders: dict[int, threading.Thread] = {}  # of long ones
-        self._locks = [threading.Lock() for _ in range(count)]
+        self._locks = [ForkAwareLock() for _ in range(count)]
         self._template: Template | None = None
-        self._launching = threading.Lock()
+        self._launching = ForkAwareLock()
         self._local: Worker | None = None
         self._memory = -1
         self._arena: _core.Arena | None = None

@@ -43,7 +43,8 @@ int WorkerCrew::WorkerOf(std::uint32_t env) const {
 // Envs. It is not believed to have finished more than it was asked for.
 std::uint64_t WorkerCrew::FinishedBy(int index) const {
   const std::uint64_t finished = arena_.mailbox(index).finished.load(std::memory_order_acquire);
-  const std::uint64_t asked = workers_[static_cast<std::size_t>(index)]->asked.load(std::memory_order_acquire);
+  const std::uint64_t asked =
+      workers_[static_cast<std::size_t>(index)]->asked.load(std::memory_order_acquire);
   return finished <= asked ? finished : 0;
 }
 

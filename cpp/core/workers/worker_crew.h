@@ -74,10 +74,10 @@ class WorkerCrew final : public Crew {
 
     Ticket* ticket;
     Request request;
-    std::uint32_t index;     // of its first env in the ticket's list
+    std::uint32_t index;  // of its first env in the ticket's list
     Part part = Part::kAll;
-    std::size_t time = 0;    // so many times the step has been taken already
-    std::uint64_t end = 0;   // how many envs its worker will have finished with it
+    std::size_t time = 0;   // so many times the step has been taken already
+    std::uint64_t end = 0;  // how many envs its worker will have finished with it
 
     std::uint64_t begin() const { return end - request.count; }
   };
@@ -100,7 +100,9 @@ class WorkerCrew final : public Crew {
     Ticket* ticket = nullptr;
     bool any = false;
 
-    bool operator()(const Run& run) const { return ticket ? run.ticket == ticket : any || run.ticket->outbox; }
+    bool operator()(const Run& run) const {
+      return ticket ? run.ticket == ticket : any || run.ticket->outbox;
+    }
   };
   // What a thread needs that visits.
   struct Desk {
@@ -108,8 +110,8 @@ class WorkerCrew final : public Crew {
 
     Scratch scratch;
     std::vector<Run> claimed;
-    std::vector<std::uint32_t> envs;   // whose visits are over
-    ApartVector<Result> results;       // and what they have led to
+    std::vector<std::uint32_t> envs;  // whose visits are over
+    ApartVector<Result> results;      // and what they have led to
     // Per worker, how many envs it has to have finished for a visit to be worth while; and for a thread that
     // sleeps to be woken.
     std::vector<std::uint64_t> visit_at, wake_at;
