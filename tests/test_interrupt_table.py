@@ -20,7 +20,7 @@ from torchrl_pool.workers import launching, worker_set
 from hanging_envs import Hanging
 torch.set_num_threads(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-worker_set.CLOSING_SECONDS = 1.0
+worker_set.CLOSING_SECONDS = worker_set.RETURNING_SECONDS = 0.2
 
 def rows(env, root):
     return env.rand_action(root.clone())
@@ -142,7 +142,7 @@ env.reset()
 env.call("arm")
 interrupted("close", env.close)
 env.reset()
-worker_set.CLOSING_SECONDS = 1.0
+worker_set.CLOSING_SECONDS = worker_set.RETURNING_SECONDS = 0.2
 ends(env)
 print("all")
 """

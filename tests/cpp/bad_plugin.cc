@@ -98,7 +98,7 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     option.default_value.count = 1;
   }
   static const trp_entry entry = {nullptr, 1, nullptr};
-  static const std::int64_t number = 1;
+  static const int64_t number = 1;
   option.default_value.ints = &number;
   if (std::strncmp(kind ? kind : "", "option ", 7) == 0) option.default_value.ints = nullptr;
   if (is("no key in a list") || is("no name of an option") || is("a choice of nothing") ||
@@ -118,7 +118,7 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     static const trp_package package = {nullptr, nullptr};
     plugin.num_packages = 1;
     plugin.packages = &package;
-    plugin.locate = [](const char* const*) {};
+    plugin.locate = [](int64_t, const char*) {};
   }
   spec = {};
   spec.name = "observation";

@@ -54,6 +54,7 @@ void WorkerCrew::Begin(Ticket& ticket) {
   const std::span<const std::uint32_t> envs = ticket.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
   const Op op = ticket.op;
+  const bool is_sent = ticket.outbox != nullptr;
   ticket.plan.threads = num_threads() + 1;  // its work is elsewhere: whoever waits has time
   ticket.remaining.store(count, std::memory_order_relaxed);
   if (count == 0) return ticket.finished.store(true, std::memory_order_relaxed);
@@ -74,6 +75,13 @@ void WorkerCrew::Begin(Ticket& ticket) {
     const std::uint32_t index = std::exchange(begin, begin + size);
     Ask(worker, {&ticket, {op, seed_only, env - first_env[static_cast<std::size_t>(worker)], size}, index});
   }
+  if (is_sent) TellOfMore();
+}
+
+// Those who wait already look at the table of runs once more.
+void WorkerCrew::TellOfMore() {
+  changes_.fetch_add(1, std::memory_order_seq_cst);
+  if (num_receiving_.load(std::memory_order_seq_cst) > 0) arena_.bell().Ring();
 }
 
 // What the env's worker has to know besides the request.
@@ -210,6 +218,7 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
   while (!enough()) {
     Serve();
     if (wanted.ticket) GoOnIfStalled(*wanted.ticket);
+    if (changes_.load(std::memory_order_relaxed) != desk.changes) Await(wanted, desk);
     const bool has_arrivals = HasArrivals(desk);
     bool any = has_arrivals && VisitFinished(wanted, desk);
     if (has_arrivals) Await(wanted, desk);
@@ -235,6 +244,7 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
 // who looks after each of them takes a processor from the workers. Many bytes are copied meanwhile.
 void WorkerCrew::Await(const Wanted& wanted, Desk& desk) {
   const std::uint64_t many = std::max<std::uint64_t>(1, kWorthCopying / std::max<std::size_t>(1, row_bytes_));
+  desk.changes = changes_.load(std::memory_order_seq_cst);
   const std::lock_guard lock(mutex_);
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
     std::uint64_t first = kNever, last = kNever;
@@ -262,7 +272,7 @@ template <class Enough>
 void WorkerCrew::Sleep(const Desk& desk, const Enough& enough, Clock::time_point until) {
   Doorbell& bell = arena_.bell();
   const std::uint32_t key = bell.PrepareWait();
-  bool has_arrivals = enough();
+  bool has_arrivals = enough() || changes_.load(std::memory_order_seq_cst) != desk.changes;
   for (int worker = 0; worker < num_threads(); ++worker) {
     const std::uint64_t wake_at = desk.wake_at[static_cast<std::size_t>(worker)];
     if (wake_at == kNever) continue;
@@ -436,6 +446,7 @@ void WorkerCrew::VisitInTurns(const Run& run, std::span<const std::uint32_t> env
     const bool repeats = asked[i] != Op::kReset;
     AskMore(run, i, asked[i], repeats ? Run::Part::kRepeat : Run::Part::kNextEpisode);
   }
+  if (over.size() < envs.size()) TellOfMore();
   if (over.empty()) return;
   if (CompletesRootInVisits(ticket)) CompleteRoot(envs_.layout(), ticket, over);
   FinishVisits(ticket, over, std::span(desk.results).first(over.size()), scratch.faults);

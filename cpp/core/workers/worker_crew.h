@@ -115,6 +115,7 @@ class WorkerCrew final : public Crew {
     // Per worker, how many envs it has to have finished for a visit to be worth while; and for a thread that
     // sleeps to be woken.
     std::vector<std::uint64_t> visit_at, wake_at;
+    std::uint64_t changes = 0;  // of the table of runs, when these were last computed
   };
   class DeskInUse;
 
@@ -125,6 +126,7 @@ class WorkerCrew final : public Crew {
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
   void Ask(int worker, Run run);
   void Post(int worker, const Request& request);  // under mutex_
+  void TellOfMore();
   void AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part);
 
   template <class Enough>
@@ -167,6 +169,8 @@ class WorkerCrew final : public Crew {
   std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for a ticket, for any env
   std::atomic<std::uint64_t> deliveries_{0};
   std::atomic<int> num_receiving_{0};  // threads that wait for any env that was sent
+  // How often there was something to wait for that those who wait already do not know of.
+  std::atomic<std::uint64_t> changes_{0};
 };
 
 }  // namespace torchrl_pool::core
