@@ -206,7 +206,9 @@ class Worker:
             else:
                 actions = tuple(block[env].copy() for block in self._actions)
                 ended = self._guarded(env, self._step_anew, env, actions, op == _STEP_AND_RESET)
-            if ended is not None:  # an interrupt, which is for the call: the other envs do not keep it waiting
+            if (
+                ended is not None
+            ):  # an interrupt, which is for the call: the other envs do not keep it waiting
                 raise ended
 
     def _step_anew(self, env: int, actions: Sequence[Any], may_reset: bool) -> None:
