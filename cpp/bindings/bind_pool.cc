@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "chain.h"
+#include "columns.h"
 #include "errors.h"
 #include "gil.h"
 #include "module.h"
@@ -104,53 +105,7 @@ core::WorkerCrew& WorkersOf(PoolHandle& pool) {
   throw core::PoolError("the envs of this pool are in no worker processes");
 }
 
-using Addresses = std::vector<std::byte*>;
 using Entropy = std::vector<std::vector<std::uint32_t>>;
-
-Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
-  if (list.size() != expected) {
-    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
-                          std::to_string(list.size()));
-  }
-  Addresses addresses(expected);
-  for (std::size_t i = 0; i < expected; ++i) {
-    const std::size_t address = PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), i));
-    if (address == static_cast<std::size_t>(-1) && PyErr_Occurred()) throw py::error_already_set();
-    addresses[i] = reinterpret_cast<std::byte*>(address);
-  }
-  return addresses;
-}
-
-// Addresses of all outputs but rewards, as a root has them, with nulls for those.
-Addresses FromRoot(const char* what, const py::list& list, const core::Layout& layout) {
-  const auto is_reward = [](const auto& column) { return column.spec.role == TRP_REWARD; };
-  const auto rewards = std::count_if(layout.outputs.begin(), layout.outputs.end(), is_reward);
-  Addresses addresses = FromList(what, list, layout.outputs.size() - static_cast<std::size_t>(rewards));
-  for (std::size_t i = 0; i < layout.outputs.size(); ++i) {
-    if (is_reward(layout.outputs[i]))
-      addresses.insert(addresses.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
-  }
-  return addresses;
-}
-
-// What a call's batches consist of: the pool's columns, and those of its chain if it has one. A chain's roots
-// name all columns, with nulls for those that they lack.
-struct Columns {
-  const core::Layout& layout;
-  const Chain* chain;
-
-  std::size_t num_inputs() const { return chain ? chain->num_inputs() : layout.actions.size(); }
-  Addresses Inputs(const py::list& list) const { return FromList("actions", list, num_inputs()); }
-  Addresses Outputs(const py::list& list) const {
-    return FromList("out", list, chain ? chain->num_columns() : layout.outputs.size());
-  }
-  Addresses Root(const char* what, const py::list& list) const {
-    return chain ? FromList(what, list, chain->num_columns()) : FromRoot(what, list, layout);
-  }
-  void Extend(Ticket& ticket) const {
-    if (chain) chain->Extend(ticket);
-  }
-};
 
 // A ticket of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
 // until no thread can touch it. Without the GIL.
@@ -329,10 +284,11 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
   try {
     const GilReleased released;
     return pool->Wait(ticket, Interrupted);
-  } catch (const core::EnvFailure&) {
-    throw;
-  } catch (...) {
+  } catch (const core::Interrupted&) {
     flight.ticket = &ticket;  // it is still in flight
+    throw;
+  } catch (const core::PoolError&) {
+    flight.ticket = &ticket;
     throw;
   }
 }

@@ -106,8 +106,7 @@ struct Parts {
   py::dict adapters;  // of each env that is there
   py::set unset;      // of them, those that are to be reset first
   py::list actions;   // rows of all the pool's envs, of each entry
-  py::function
-      fail;  // takes an env that failed, and the exception; returns one that is to be raised, or None
+  py::function fail;  // takes an env that failed, and the exception; returns what is to be raised, or None
   py::function work;  // does a request: op, first env, number of envs, whether only a seed is meant
 };
 
@@ -145,7 +144,7 @@ class Port {
     while (true) {
       while (DoNext(parts)) {
       }
-      // Now and then whatever is said here of the channel: who knows what an env has written to this memory.
+      // Now and then in any case: an env may have overwritten that there is a message.
       if (!waits || port_.TakeMessage() || std::chrono::steady_clock::now() - start > kSignalPeriod) return;
       {
         const GilReleased released;
