@@ -1,8 +1,11 @@
+import math
+import struct
+
 import pytest
 import torch
 from own_tasks import OWN_TASKS, representatives
 
-from torchrl_pool import PoolEnv, list_tasks
+from torchrl_pool import EnvFailure, PoolEnv, list_tasks
 
 # Of the Atari games, which are one program with many cartridges, one; of each domain of dm_control, one.
 DOMAINS = {task.split("-")[0]: task for task in OWN_TASKS if task.startswith("dm_control/")}
@@ -90,3 +93,21 @@ def test_what_is_no_number_is_drawn_nowhere():
         root = env.step(env.rand_action(root))["next"].exclude("reward", "done", "terminated", "truncated")
     assert not root["observation"].isfinite().all()
     assert env.render().shape == (1, 400, 600, 3)
+
+
+def test_a_refused_state_does_not_move_an_env_that_has_failed():
+    """Its next episode is the one that it would have begun anyhow."""
+
+    def first_of_the_next_episode(refused):
+        env = PoolEnv("Pendulum-v1", 1, seed=0, refuse_nan=True)
+        root = env.reset()
+        state = env.get_state()[0]
+        env.set_state(state[:-8] + struct.pack("d", math.nan))
+        with pytest.raises(EnvFailure, match="NaN"):
+            env.step(root.set("action", torch.zeros(1, 1)))
+        if refused:
+            with pytest.raises(ValueError, match="state"):
+                env.set_state(state[:-1])
+        return env.reset()["observation"]
+
+    assert torch.equal(first_of_the_next_episode(True), first_of_the_next_episode(False))

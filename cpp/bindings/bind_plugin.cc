@@ -1,9 +1,19 @@
 // Plugins, their tasks and options, and configurations of tasks.
+#include <pthread.h>
 #include <pybind11/stl.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "cpu.h"
+#include "errors.h"
+#include "gil.h"
 #include "layout.h"
 #include "module.h"
 #include "plugin.h"
@@ -67,7 +77,7 @@ py::dict FromOption(const trp_option& option) {
   for (std::int64_t i = 0; i < option.num_choices; ++i) choices.append(FromValue(option.choices[i]));
   py::dict out;
   out["name"] = option.name;
-  out["help"] = option.help;
+  out["help"] = option.help ? option.help : "";
   out["type"] = TypeName(option.default_value.type);
   out["default"] = FromValue(option.default_value);
   out["nullable"] = option.nullable != 0;
@@ -121,10 +131,54 @@ OptionValue ToValue(const py::handle& value, trp_type type) {
   }
 }
 
+// Threads that open tasks, perhaps for somebody who no longer waits.
+std::atomic<int> num_opening{0};
+// At the end of the interpreter they are waited for, though not for ever: they use what ends next.
+constexpr auto kLongestOpening = std::chrono::seconds(10);
+
+void WaitForOpening() {
+  const GilReleased released;
+  const auto end = std::chrono::steady_clock::now() + kLongestOpening;
+  while (num_opening > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// Opening a task may take seconds: on a thread of its own, so that Python goes on meanwhile and this one can
+// be interrupted. Then that thread comes to its end alone.
+std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const trp_task& task,
+                                   std::vector<OptionValue> values) {
+  using Opened = std::shared_ptr<Config>;
+  std::promise<Opened> promise;
+  std::future<Opened> opened = promise.get_future();
+  const GilReleased released;
+  const auto open = [plugin, &task, values = std::move(values)](std::promise<Opened> result) {
+    try {
+      result.set_value(std::make_shared<Config>(plugin, task, values));
+    } catch (...) {
+      result.set_exception(std::current_exception());
+    }
+    --num_opening;
+  };
+  ++num_opening;
+  try {
+    std::thread(open, std::move(promise)).detach();
+  } catch (...) {
+    --num_opening;
+    throw;
+  }
+  while (opened.wait_for(core::kInterruptPeriod) != std::future_status::ready) {
+    if (Interrupted()) throw core::Interrupted();
+  }
+  return opened.get();
+}
+
 }  // namespace
 
 void InitPlugin(py::module_& m) {
   m.attr("ABI_VERSION") = TRP_ABI_VERSION;
+  py::module_::import("atexit").attr("register")(py::cpp_function(&WaitForOpening));
+  pthread_atfork(nullptr, nullptr, [] { num_opening = 0; });  // a child has none of them
 
   m.def("available_cpus", py::overload_cast<>(&core::AvailableCpus),
         "Processors that this process may use: affinity mask and cgroup quota.");
@@ -166,7 +220,7 @@ void InitPlugin(py::module_& m) {
   m.def(
       "load_plugin",
       [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
-      py::arg("path"));
+      py::arg("path"), py::call_guard<GilReleased>());
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
       .def(py::init([](std::vector<std::string> info_keys, bool one_hot, int float_dtype, bool from_pixels,
@@ -191,7 +245,7 @@ void InitPlugin(py::module_& m) {
                converted.push_back(
                    ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
              }
-             return std::make_shared<Config>(plugin, task, converted);
+             return OpenConfig(plugin, task, std::move(converted));
            }),
            py::arg("plugin"), py::arg("task_id"), py::arg("values"))
       .def_property_readonly("specs", &Config::specs)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "chain.h"
+#include "columns.h"
 #include "errors.h"
 #include "gil.h"
 #include "module.h"
@@ -87,8 +88,12 @@ class PoolHandle {
   // Keeps what the pool's threads write to until they have ended.
   void Own(py::object owner) { owner_ = std::move(owner); }
 
-  Pool& operator*() { return *pool_; }
-  Pool* operator->() { return pool_.get(); }
+  // The one way to it. A child that was forked has threads and worker processes of it no more: it is refused.
+  Pool* operator->() {
+    if (pool_->forked()) (void)pool_->workers();  // throws
+    return pool_.get();
+  }
+  void Close() { pool_->Close(Interrupted); }  // nothing, in a child
 
  private:
   py::object owner_;
@@ -100,63 +105,33 @@ core::WorkerCrew& WorkersOf(PoolHandle& pool) {
   throw core::PoolError("the envs of this pool are in no worker processes");
 }
 
-using Addresses = std::vector<std::byte*>;
 using Entropy = std::vector<std::vector<std::uint32_t>>;
 
-Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
-  if (list.size() != expected) {
-    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
-                          std::to_string(list.size()));
+// A ticket of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
+// until no thread can touch it. Without the GIL.
+template <class FillTicket>
+Ticket& Begin(PoolHandle& pool, Op op, const std::shared_ptr<void>& owner, FillTicket&& fill) {
+  Ticket& ticket = pool->Begin(op);
+  try {
+    ticket.owner = owner;
+    fill(ticket);
+  } catch (...) {
+    pool->Drop(ticket);
+    throw;
   }
-  Addresses addresses(expected);
-  for (std::size_t i = 0; i < expected; ++i) {
-    addresses[i] = reinterpret_cast<std::byte*>(PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), i)));
-  }
-  return addresses;
+  return ticket;
 }
 
-// Addresses of all outputs but rewards, as a root has them, with nulls for those.
-Addresses FromRoot(const char* what, const py::list& list, const core::Layout& layout) {
-  const auto is_reward = [](const auto& column) { return column.spec.role == TRP_REWARD; };
-  const auto rewards = std::count_if(layout.outputs.begin(), layout.outputs.end(), is_reward);
-  Addresses addresses = FromList(what, list, layout.outputs.size() - static_cast<std::size_t>(rewards));
-  for (std::size_t i = 0; i < layout.outputs.size(); ++i) {
-    if (is_reward(layout.outputs[i]))
-      addresses.insert(addresses.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
-  }
-  return addresses;
-}
-
-// What a call's batches consist of: the pool's columns, and those of its chain if it has one. A chain's roots
-// name all columns, with nulls for those that they lack.
-struct Columns {
-  const core::Layout& layout;
-  const Chain* chain;
-
-  std::size_t num_inputs() const { return chain ? chain->num_inputs() : layout.actions.size(); }
-  Addresses Inputs(const py::list& list) const { return FromList("actions", list, num_inputs()); }
-  Addresses Outputs(const py::list& list) const {
-    return FromList("out", list, chain ? chain->num_columns() : layout.outputs.size());
-  }
-  Addresses Root(const char* what, const py::list& list) const {
-    return chain ? FromList(what, list, chain->num_columns()) : FromRoot(what, list, layout);
-  }
-  void Extend(Ticket& ticket) const {
-    if (chain) chain->Extend(ticket);
-  }
-};
-
-// One call of the pool, without the GIL: `fill` completes the ticket, and `owner` keeps the memory behind it
-// alive until no thread can touch it.
+// One call of the pool.
 template <class FillTicket>
 std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
                   const std::function<void()>& meanwhile = nullptr) {
   const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
   const GilReleased released;
-  Ticket& ticket = pool->Begin(op);
-  ticket.owner = shared;
-  fill(ticket);
-  if (mask != 0) pool->Select(ticket, reinterpret_cast<const std::uint8_t*>(mask));
+  Ticket& ticket = Begin(pool, op, shared, [&](Ticket& begun) {
+    fill(begun);
+    if (mask != 0) pool->Select(begun, reinterpret_cast<const std::uint8_t*>(mask));
+  });
   pool->Submit(ticket, Pool::Await::kAtOnce, Interrupted);
   return pool->Wait(ticket, Interrupted, meanwhile);
 }
@@ -293,12 +268,12 @@ void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutRows& rows, std::
                 const py::object& owner, const Chain* chain) {
   if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
   auto fill = FillRolloutStep(pool, rows, step, actions, root, sources, chain);
-  auto shared = Share(owner);
+  const auto shared = Share(owner);
   const GilReleased released;
-  Ticket& ticket = pool->Begin(Op::kStepAndReset);
-  ticket.owner = std::move(shared);
-  fill(ticket);
-  pool->Select(ticket, core::Run{rows.first, rows.count});
+  Ticket& ticket = Begin(pool, Op::kStepAndReset, shared, [&](Ticket& begun) {
+    fill(begun);
+    pool->Select(begun, core::Run{rows.first, rows.count});
+  });
   pool->Submit(ticket, Pool::Await::kLater, Interrupted);
   flight.ticket = &ticket;
 }
@@ -309,13 +284,31 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
   try {
     const GilReleased released;
     return pool->Wait(ticket, Interrupted);
-  } catch (const core::EnvFailure&) {
-    throw;
-  } catch (...) {
+  } catch (const core::Interrupted&) {
     flight.ticket = &ticket;  // it is still in flight
+    throw;
+  } catch (const core::PoolError&) {
+    flight.ticket = &ticket;
     throw;
   }
 }
+
+// Envs that Python works with, between __enter__ and __exit__: nobody else does then.
+class Touch {
+ public:
+  Touch(PoolHandle& pool, std::vector<std::uint32_t> envs) : pool_(pool), envs_(std::move(envs)) {}
+
+  void Enter() {
+    const GilReleased released;
+    touch_.emplace(*pool_.operator->(), envs_, Pool::Touch::By::kCaller, Interrupted);
+  }
+  void Exit(const py::args&) { touch_.reset(); }
+
+ private:
+  PoolHandle& pool_;
+  const std::vector<std::uint32_t> envs_;
+  std::optional<Pool::Touch> touch_;
+};
 
 core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
   core::Batch batch;
@@ -411,6 +404,9 @@ void InitPool(py::module_& m) {
   py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
       .def(py::init<>())
       .def_property_readonly("in_flight", [](const Flight& flight) { return flight.ticket != nullptr; });
+  py::class_<Touch>(m, "Touch", "Envs that nobody else uses while Python works with them.")
+      .def("__enter__", &Touch::Enter)
+      .def("__exit__", &Touch::Exit);
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
@@ -452,7 +448,7 @@ void InitPool(py::module_& m) {
             std::vector<std::uint8_t> bytes;
             {
               const GilReleased released;  // another thread may be drawing a picture
-              bytes = pool->Save(env_index);
+              bytes = pool->Save(env_index, Interrupted);
             }
             return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           },
@@ -462,23 +458,27 @@ void InitPool(py::module_& m) {
           [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
             const std::string_view view = state;
             const GilReleased released;
-            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()});
+            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()},
+                       Interrupted);
           },
           py::arg("env_index"), py::arg("state"))
       .def(
           "render_size",
-          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index); },
+          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index, Interrupted); },
           py::arg("env_index"), py::call_guard<GilReleased>())
       .def(
           "render",
           [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {
             const GilReleased released;
-            pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb));
+            pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb), Interrupted);
           },
           py::arg("env_index"), py::arg("rgb"))
       .def(
-          "check_at_rest", [](PoolHandle& pool, std::uint32_t env_index) { pool->CheckAtRest(env_index); },
-          py::arg("env_index"), py::call_guard<GilReleased>())
+          "touch",
+          [](PoolHandle& pool, std::vector<std::uint32_t> envs) {
+            return std::make_unique<Touch>(pool, std::move(envs));
+          },
+          py::arg("envs"), py::keep_alive<0, 1>())
       .def(
           "ended_workers", [](PoolHandle& pool) { return WorkersOf(pool).Ended(); },
           py::call_guard<GilReleased>())
@@ -486,7 +486,7 @@ void InitPool(py::module_& m) {
           "replace_worker",
           [](PoolHandle& pool, int worker, int process) { WorkersOf(pool).Replace(worker, process); },
           py::arg("worker"), py::arg("process"))
-      .def("close", [](PoolHandle& pool) { pool->Close(Interrupted); }, py::call_guard<GilReleased>());
+      .def("close", &PoolHandle::Close, py::call_guard<GilReleased>());
 }
 
 }  // namespace torchrl_pool::bindings

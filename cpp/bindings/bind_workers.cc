@@ -106,8 +106,7 @@ struct Parts {
   py::dict adapters;  // of each env that is there
   py::set unset;      // of them, those that are to be reset first
   py::list actions;   // rows of all the pool's envs, of each entry
-  py::function
-      fail;  // takes an env that failed, and the exception; returns one that is to be raised, or None
+  py::function fail;  // takes an env that failed, and the exception; returns what is to be raised, or None
   py::function work;  // does a request: op, first env, number of envs, whether only a seed is meant
 };
 
@@ -141,10 +140,12 @@ class Port {
       throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
     }
     const AtWork at_work(is_at_work_);
+    const auto start = std::chrono::steady_clock::now();
     while (true) {
       while (DoNext(parts)) {
       }
-      if (!waits || port_.TakeMessage()) return;
+      // Now and then in any case: an env may have overwritten that there is a message.
+      if (!waits || port_.TakeMessage() || std::chrono::steady_clock::now() - start > kSignalPeriod) return;
       {
         const GilReleased released;
         port_.Wait(kSignalPeriod);
@@ -178,7 +179,7 @@ class Port {
         Write(fields_[rewards_[i]], port_.arena().OutputRow(rewards_[i], env), reward[py::int_(i)]);
       }
     }
-    truncated |= port_.arena().cell(env).is_last;
+    truncated |= port_.arena().cell(env).is_last != 0;
     port_.Stepped(env, NumberOf(reward), terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) Finish();
@@ -248,7 +249,7 @@ class Port {
     }
     py::object ended = py::none();
     const std::uint32_t first = at_hand_;
-    for (std::uint32_t i = 0; i < adapters.size(); ++i) {
+    for (std::uint32_t i = 0; i < adapters.size() && ended.is_none(); ++i) {  // an interrupt ends all of it
       try {
         py::tuple actions(blocks.size());
         for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];
@@ -378,7 +379,10 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     if (!error.matches(static_cast<PyObject*>(failure.get()))) interrupt(error);  // Ctrl-C, say
     throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
   };
-  const auto report = [](py::error_already_set& error) { error.discard_as_unraisable("a worker process"); };
+  const auto report = [interrupt](py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) interrupt(error);
+    error.discard_as_unraisable("a worker process");
+  };
   core::WorkerOptions options;
   options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
   options.processes = workers.attr("processes").cast<std::vector<int>>();

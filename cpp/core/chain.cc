@@ -1,7 +1,6 @@
 #include "chain.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "cache_line.h"
 #include "ticket.h"
@@ -17,12 +16,6 @@ std::byte* TempMemory(std::size_t bytes) {
   thread_local ApartVector<std::byte> memory;
   if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
-}
-
-// Statistics may be shared by chains and by pools: they are learned by one ticket at a time.
-std::mutex& LearningMutex() {
-  static std::mutex& mutex = *new std::mutex;
-  return mutex;
 }
 
 }  // namespace
@@ -53,11 +46,16 @@ void Chain::Extend(Ticket& ticket) const {
   if (ticket.learned.size() < learned_bytes_) ticket.learned.resize(learned_bytes_);
 }
 
-void Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
-  const std::lock_guard lock(LearningMutex());
+bool Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
+  LearningLocks locks;
+  for (const auto& stage : StagesOf(phase, when)) {
+    if (stage->learns()) locks.Add(stage->statistics());
+  }
+  if (!locks.Lock()) return false;
   for (const auto& stage : StagesOf(phase, when)) {
     if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
   }
+  return true;
 }
 
 ChainRunner::ChainRunner(const Ticket& ticket, const Batch& batch) : ticket_(ticket), chain_(*ticket.chain) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "batch.h"
+#include "learning_locks.h"
 #include "rows.h"
 
 namespace torchrl_pool::core {
@@ -114,8 +115,9 @@ class ChainStage {
   // A step has written the rows, or a reset.
   virtual void Run(const ChainRows& rows, When when) const = 0;
 
-  // For those that need the whole batch first. One thread at a time in all tickets.
+  // For those that need the whole batch first. One thread at a time, of all that learn the same statistics.
   virtual bool learns() const { return false; }
+  virtual Statistics statistics() const { return {}; }
   virtual std::size_t learned_bytes() const { return 0; }
   virtual void Learn(const BatchRows& rows, std::byte* learned) const {
     (void)rows;
@@ -179,8 +181,9 @@ class Chain {
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
 
-  // Lets the stages of a phase that learn see these rows.
-  void Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
+  // Lets the stages of a phase that learn see these rows. False: somebody else holds the lock of what they
+  // learn, and nothing has changed.
+  bool Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
 
  private:
   friend class ChainRunner;

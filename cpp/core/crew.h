@@ -4,6 +4,7 @@
 #define TORCHRL_POOL_CORE_CREW_H_
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,12 +12,15 @@
 #include "env_table.h"
 #include "event_count.h"
 #include "outbox.h"
+#include "phases.h"
 #include "ticket.h"
 #include "ticket_box.h"
 #include "visit.h"
 #include "visit_watch.h"
 
 namespace torchrl_pool::core {
+
+class ChainRunner;
 
 // All methods are safe from any thread, but for what is said of their beginning and their end.
 class Crew : public Deliverer {
@@ -55,20 +59,35 @@ class Crew : public Deliverer {
   // Visits these envs of the ticket, whose rows are then complete, and leaves the results in `scratch`.
   // False: the visit was given up, and is accounted for. There is one env only where visits are watched.
   bool VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch* watch);
-  // The ticket's chain on the rows of envs that were visited; then they begin the episodes that follow.
-  void RunChain(const Ticket& ticket, std::span<const std::uint32_t> envs, Visitor& visitor,
-                Scratch& scratch);
+  // The parts of that: what goes before `count` visits, with rows of these envs that are recorded; the
+  // ticket's chain on the rows of those that are kOk; and where such an env is done, its next episode.
+  void BeginVisits(const Ticket& ticket, std::span<const std::uint32_t> recorded, std::size_t count,
+                   Scratch& scratch);
+  void RunChain(const Ticket& ticket, std::span<const std::uint32_t> envs, const Scratch& scratch);
+  bool IsDone(const Ticket& ticket, std::uint32_t env) const;
+  void BeginNext(const Ticket& ticket, std::size_t i, std::uint32_t env, Visitor& visitor, Scratch& scratch,
+                 std::optional<ChainRunner>& root);
   // The one way back of results, with their faults.
   void Deliver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
   // So many envs have done their part of a phase. Once the last one of the last phase is counted the ticket
   // may be used again: nothing of it is touched after this.
   void CountDone(Ticket& ticket, std::uint32_t count);
-  // Begins the ticket's next phases, by whoever has done the last of one. False: somebody else goes on.
-  virtual bool RunPhases(Ticket& ticket) = 0;
+  // What an exception has cut short, such as the lack of memory: its envs are accounted for.
+  void Lose(Ticket& ticket, std::span<const std::uint32_t> envs, std::exception_ptr error);
+  // Begins the next phase of a ticket that has stalled, if it has. By whoever waits for it.
+  void GoOnIfStalled(Ticket& ticket);
+  // Begins the ticket's next phases, by whoever has done the last of one. kPhase: somebody else goes on.
+  virtual Next RunPhases(Ticket& ticket) = 0;
 
   EnvTable& envs_;
   TicketBox& tickets_;
+
+ private:
+  void HandOver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
+                std::vector<EnvFault>& faults);
+  void VisitAll(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch);
+  void GoOn(Ticket& ticket);
 };
 
 }  // namespace torchrl_pool::core

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "cpu.h"
@@ -97,6 +99,21 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
   if (wake) delivered_.notify_all();
 }
 
+void Outbox::DeliverLost(Op op, std::span<const std::uint32_t> envs) noexcept {
+  for (const std::uint32_t env : envs) {
+    while (true) {
+      try {
+        const Result failed[] = {Result::kFailed};
+        std::vector<EnvFault> faults = {{env, "there was no memory left", EnvFault::kInReset}};
+        Deliver(op, std::span(&env, 1), failed, faults);
+        break;
+      } catch (const std::bad_alloc&) {
+        std::this_thread::sleep_for(kInterruptPeriod);
+      }
+    }
+  }
+}
+
 void Outbox::PutBack(const Received& received) {
   {
     Perturb();
@@ -114,7 +131,7 @@ void Outbox::PutBack(const Received& received) {
 
 bool Outbox::WakesSomebody(const Queue& queue) {
   const auto goes_on = [&](std::size_t count) {
-    return queue.ready.size() >= count || !queue.faults.empty();
+    return queue.ready.size() >= std::min(count, queue.outstanding) || !queue.faults.empty();
   };
   return std::any_of(queue.awaited.begin(), queue.awaited.end(), goes_on);
 }
@@ -156,6 +173,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   if (!queue.faults.empty()) {
     received.faults.swap(queue.faults);
     queue.outstanding -= received.faults.size();
+    if (WakesSomebody(queue)) delivered_.notify_all();
     return received;
   }
   count = std::min(count, queue.ready.size());
@@ -164,6 +182,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   received.envs.assign(queue.ready.begin(), end);
   queue.ready.erase(queue.ready.begin(), end);
   queue.outstanding -= count;
+  if (WakesSomebody(queue)) delivered_.notify_all();  // who waited for more has no more to wait for
   Sort(received.envs);
   for (const std::uint32_t env : received.envs)
     received.resets.push_back(sent_[env].result == Result::kReset);
@@ -202,7 +221,7 @@ std::optional<Outbox::Received> Outbox::Receive(Op op, std::size_t least, std::s
       return queue.ready.size() >= std::min(count, queue.outstanding) || !queue.faults.empty();
     };
     if (has()) return true;
-    const Awaited awaited(queue.awaited, std::min(count, queue.outstanding));
+    const Awaited awaited(queue.awaited, count);
     return WaitUntil(lock, deadline, interrupted, has);
   };
   if (!wait_for(least)) return std::nullopt;

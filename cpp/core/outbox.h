@@ -66,6 +66,10 @@ class Outbox {
   void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
 
+  // The same of envs that an exception was in the way of, such as the lack of memory. It waits for what
+  // little memory it takes to say so.
+  void DeliverLost(Op op, std::span<const std::uint32_t> envs) noexcept;
+
   // Received and not taken after all: as if they had just been delivered.
   void PutBack(const Received& received);
 
@@ -85,7 +89,8 @@ class Outbox {
     std::size_t outstanding = 0;  // not yet received
     std::deque<std::uint32_t> ready;
     std::vector<EnvFault> faults;
-    std::vector<std::size_t> awaited;  // by each thread that waits: how many results; 0: one env's, by itself
+    std::vector<std::size_t> awaited;  // by each thread that waits: how many results, or else all that are
+                                       // outstanding; 0: one env's, by itself
   };
   enum class How : std::uint8_t { kWithOthers, kAlone, kAloneAndReady };
   struct Sent {

@@ -9,7 +9,8 @@ using Phase = Ticket::Phase;
 
 // What was cut short is left as it is: nobody looks at it.
 bool HasFurtherPhases(const Ticket& ticket) {
-  return !ticket.outbox && ticket.faults.empty() && !ticket.cancelled.load(std::memory_order_relaxed);
+  return !ticket.outbox && ticket.faults.empty() && !ticket.error &&
+         !ticket.cancelled.load(std::memory_order_relaxed);
 }
 
 bool HasResets(const Ticket& ticket) { return ticket.resets.load(std::memory_order_relaxed) > 0; }
@@ -20,25 +21,25 @@ bool HasRootPhase(const Ticket& ticket) {
   return ticket.op == Op::kStepAndReset && HasResets(ticket);
 }
 
-// Begins the first phase of the chain from `chain_phase` on that has something to do. False: none has.
-bool Enter(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket, Phase phase,
+// Begins the first phase of the chain from `chain_phase` on that has something to do, if any has.
+Next Enter(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket, Phase phase,
            std::size_t chain_phase) {
-  if (!ticket.chain) return false;
+  if (!ticket.chain) return Next::kNone;
   const bool resets = phase == Phase::kResetRows;
   const auto when = resets ? Chain::When::kReset : Chain::When::kStep;
   const Chain& chain = *ticket.chain;
   while (chain_phase < chain.num_phases() && !chain.HasStages(chain_phase, when)) ++chain_phase;
-  if (chain_phase >= chain.num_phases()) return false;
-  ticket.phase = phase;
-  ticket.chain_phase = chain_phase;
+  if (chain_phase >= chain.num_phases()) return Next::kNone;
   // At a reset the statistics take in what all envs now show, as TorchRL's transforms do.
   const bool all_show = ticket.op == Op::kReset;
   const std::span<const std::uint32_t> envs = ticket.envs;
   const bool takes_root = resets && !all_show;
-  chain.Learn(ticket, chain_phase, when,
-              {ticket.out, ticket.root, all_show ? all : envs, takes_root, layout.done,
-               all_show ? envs : std::span<const std::uint32_t>{}});
-  return true;
+  const BatchRows rows(ticket.out, ticket.root, all_show ? all : envs, takes_root, layout.done,
+                       all_show ? envs : std::span<const std::uint32_t>{});
+  if (!chain.Learn(ticket, chain_phase, when, rows)) return Next::kLater;
+  ticket.phase = phase;
+  ticket.chain_phase = chain_phase;
+  return Next::kPhase;
 }
 
 }  // namespace
@@ -63,19 +64,23 @@ void CompleteRoot(const Layout& layout, const Ticket& ticket, std::span<const st
   });
 }
 
-bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket) {
-  if (ticket.phase == Phase::kRoot || !HasFurtherPhases(ticket)) return false;
+Next NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket) {
+  if (ticket.phase == Phase::kRoot || !HasFurtherPhases(ticket)) return Next::kNone;
   Phase phase = ticket.phase;
   std::size_t next = ticket.chain_phase + 1;
   if (phase == Phase::kVisits) {
     phase = ticket.op == Op::kReset ? Phase::kResetRows : Phase::kStepRows;
     next = 1;
   }
-  if (Enter(layout, all, ticket, phase, next)) return true;
+  const Next entered = Enter(layout, all, ticket, phase, next);
+  if (entered != Next::kNone) return entered;
   const bool resets_follow = phase == Phase::kStepRows && ticket.op == Op::kStepAndReset && HasResets(ticket);
-  if (resets_follow && Enter(layout, all, ticket, Phase::kResetRows, 1)) return true;
+  if (resets_follow) {
+    const Next resets = Enter(layout, all, ticket, Phase::kResetRows, 1);
+    if (resets != Next::kNone) return resets;
+  }
   ticket.phase = Phase::kRoot;
-  return HasRootPhase(ticket);
+  return HasRootPhase(ticket) ? Next::kPhase : Next::kNone;
 }
 
 void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs) {

@@ -9,9 +9,16 @@
 
 namespace torchrl_pool::core {
 
-// Moves the ticket to its next phase, after what has to be known of all rows before it begins. False: none is
-// left. By the one thread that has done the last of a phase. `all`: the envs of the pool.
-bool NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket);
+// Whether a ticket has another phase to go through.
+enum class Next {
+  kPhase,
+  kNone,
+  kLater,  // what it has to learn before is locked by somebody else: to be asked again
+};
+
+// Moves the ticket to its next phase, after what has to be known of all rows before it begins. By the one
+// thread that has done the last of a phase. `all`: the envs of the pool.
+Next NextPhase(const Layout& layout, std::span<const std::uint32_t> all, Ticket& ticket);
 
 // Does these envs' part of a phase that is not the visits.
 void RunPhase(const Layout& layout, const Ticket& ticket, std::span<const std::uint32_t> envs);

@@ -14,6 +14,7 @@ namespace {
 
 // Of one entry of one env: far below what sizes in bytes could not count, far above what memory holds.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int32_t kMostDimensions = 64;  // as torch has it
 
 // A status of one of the plugin's functions, as an exception.
 void CheckStatus(int status, const std::string& id, const trp_error& error) {
@@ -23,13 +24,53 @@ void CheckStatus(int status, const std::string& id, const trp_error& error) {
 // Whether a struct as large as the plugin's holds this member.
 #define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
 
+// Whether a value points to what its type says, of a type that there is.
+bool IsWhole(const trp_value& value) {
+  if (value.is_none) return true;
+  const auto has_entries = [&](const auto& is_fine) {
+    return value.count == 0 || (value.count > 0 && value.entries &&
+                                std::all_of(value.entries, value.entries + value.count, is_fine));
+  };
+  switch (value.type) {
+    case TRP_TYPE_BOOL:
+    case TRP_TYPE_INT:
+      return value.ints;
+    case TRP_TYPE_FLOAT:
+      return value.floats;
+    case TRP_TYPE_STRING:
+      return value.string;
+    case TRP_TYPE_INT_OR_STRING:
+      return value.string || value.ints;
+    case TRP_TYPE_INT_LIST:
+      return value.count == 0 || (value.count > 0 && value.ints);
+    case TRP_TYPE_FLOAT_LIST:
+      return value.count == 0 || (value.count > 0 && value.floats);
+    case TRP_TYPE_STRING_LIST:
+      return has_entries([](const trp_entry& entry) { return entry.key != nullptr; });
+    default:
+      return has_entries([](const trp_entry& entry) {
+        return entry.key && (entry.count == 0 || (entry.count > 0 && entry.numbers));
+      });
+  }
+}
+
 void CheckOptions(const trp_option* options, std::int64_t count, const std::string& id, const auto& fail) {
+  if (count < 0 || (count > 0 && !options)) fail("task '" + id + "' has no table of options");
   for (std::int64_t i = 0; i < count; ++i) {
-    const int type = options[i].default_value.type;
-    if (type < TRP_TYPE_BOOL || type > TRP_TYPE_STRING_LIST) {
-      fail("option '" + std::string(options[i].name) + "' of task '" + id + "' has unknown type " +
-           std::to_string(type));
+    const trp_option& option = options[i];
+    if (!option.name) fail("an option of task '" + id + "' has no name");
+    const std::string name = "option '" + std::string(option.name) + "' of task '" + id + "' ";
+    const auto check = [&](const trp_value& value, const std::string& which) {
+      if (value.type < TRP_TYPE_BOOL || value.type > TRP_TYPE_STRING_LIST) {
+        fail(name + "has unknown type " + std::to_string(value.type));
+      }
+      if (!IsWhole(value)) fail(name + "has " + which + " that points to nothing");
+    };
+    check(option.default_value, "a default");
+    if (option.num_choices < 0 || (option.num_choices > 0 && !option.choices)) {
+      fail(name + "has no table of choices");
     }
+    for (std::int64_t k = 0; k < option.num_choices; ++k) check(option.choices[k], "a choice");
   }
 }
 
@@ -162,6 +203,9 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   if (raw->num_packages < 0 || (raw->num_packages > 0 && (!raw->packages || !raw->locate))) {
     fail("it has no table of packages");
   }
+  for (std::int64_t i = 0; i < raw->num_packages; ++i) {
+    if (!raw->packages[i].name) fail("one of its packages has no name");
+  }
   auto plugin = std::make_shared<Plugin>();
   plugin->path_ = path;
   plugin->plugin_ = raw;
@@ -276,6 +320,9 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
       fail(name + "has unknown dtype " + std::to_string(spec->dtype));
     if (spec->ndim < 0 || spec->num_categories < 0)
       fail(name + "has a negative number of dimensions or categories");
+    if (spec->ndim > kMostDimensions) fail(name + "has too many dimensions");
+    if ((spec->ndim > 0 && !spec->shape) || (spec->num_categories > 0 && !spec->categories))
+      fail(name + "has dimensions or categories that point to nothing");
     std::int64_t size = 1;
     for (const std::int64_t extent : std::span(spec->shape, static_cast<std::size_t>(spec->ndim))) {
       if (extent < 0) fail(name + "has a negative extent");

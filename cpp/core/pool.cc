@@ -1,28 +1,17 @@
 #include "pool.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <string>
 
 #include "cpu.h"
 #include "errors.h"
+#include "fork.h"
 #include "perturb.h"
 #include "saved_state.h"
 
 namespace torchrl_pool::core {
 namespace {
-
-std::atomic<unsigned> fork_generation{0};
-
-unsigned ForkGeneration() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-  return fork_generation.load(std::memory_order_relaxed);
-}
 
 std::unique_ptr<Crew> MakeCrew(EnvTable& envs, TicketBox& tickets, const PoolOptions& options) {
   if (options.workers) return std::make_unique<WorkerCrew>(envs, tickets, *options.workers);
@@ -61,14 +50,22 @@ void Pool::Start(InterruptCheck interrupted) {
 
 Pool::~Pool() { Close(); }
 
-bool Pool::forked() const { return fork_generation_ != fork_generation.load(std::memory_order_relaxed); }
+bool Pool::forked() const { return fork_generation_ != ForkGeneration(); }
+
+void Pool::CheckNotForked() const {
+  if (!forked()) return;
+  throw PoolError(
+      "this pool was created before the process forked; its threads exist only in the parent. Create the "
+      "pool in the child, or use the 'spawn' start method");
+}
+
+WorkerCrew* Pool::workers() {
+  CheckNotForked();
+  return dynamic_cast<WorkerCrew*>(crew_.get());
+}
 
 std::unique_lock<std::mutex> Pool::Lock() const {
-  if (forked()) {
-    throw PoolError(
-        "this pool was created before the process forked; its threads exist only in the parent. Create the "
-        "pool in the child, or use the 'spawn' start method");
-  }
+  CheckNotForked();
   Perturb();
   std::unique_lock lock(mutex_);
   if (closing_) throw PoolError("this pool is closed");
@@ -78,7 +75,7 @@ std::unique_lock<std::mutex> Pool::Lock() const {
 // ---- tickets ------------------------------------------------------------------------------------
 
 Ticket& Pool::Begin(Op op) {
-  if (forked()) (void)Lock();  // throws
+  CheckNotForked();
   Ticket& ticket = tickets_.Take(op);
   ticket.envs = envs_.all();
   return ticket;
@@ -97,13 +94,8 @@ void Pool::Select(Ticket& ticket, const std::uint8_t* mask) {
 }
 
 void Pool::Select(Ticket& ticket, Run envs) {
-  try {
-    const std::uint64_t end = std::uint64_t{envs.first} + envs.count;
-    if (end > envs_.size()) envs_.CheckIndex(end - 1);
-  } catch (...) {
-    tickets_.Drop(ticket);
-    throw;
-  }
+  const std::uint64_t end = std::uint64_t{envs.first} + envs.count;
+  if (end > envs_.size()) envs_.CheckIndex(end - 1);
   ticket.envs = envs_.all().subspan(envs.first, envs.count);
 }
 
@@ -120,7 +112,7 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
       throw PoolError("a step that resets writes the column 'done'");
     }
     crew_->FreeHung();
-    const auto lock = LockSettled(interrupted);
+    const auto lock = LockSettled(ticket.envs, interrupted);
     const bool at_once = ticket.at_once = await == Await::kAtOnce;
     if (ticket.op == Op::kReset) CheckNotHung(ticket.envs);
     waiting_.reserve(waiting_.size() + 1);  // or fails now
@@ -156,18 +148,20 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
 
 std::uint32_t Pool::Finish(Ticket& ticket) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
+  const std::exception_ptr error = std::move(ticket.error);
   std::optional<EnvFailure> failure;
   if (!ticket.faults.empty()) failure.emplace(envs_.FailureOf(std::move(ticket.faults)));
   std::shared_ptr<void> owner;  // let go of without the lock
   {
     Perturb();
     std::lock_guard lock(mutex_);
-    envs_.SetState(ticket.envs, EnvState::kReady);
+    envs_.SetState(ticket.envs, error ? EnvState::kUnknown : EnvState::kReady);
     if (failure) envs_.MarkFailed(failure->faults);
     if (!ticket.at_once) std::erase(for_later_, &ticket);
     owner = tickets_.Drop(ticket);
     Leave();
   }
+  if (error) std::rethrow_exception(error);
   if (failure) throw *failure;
   return resets;
 }
@@ -190,10 +184,12 @@ void Pool::Leave() {
   if (closing_) left_.notify_all();
 }
 
-// Waits for what interrupted calls have left behind.
-std::unique_lock<std::mutex> Pool::LockSettled(InterruptCheck interrupted) {
+// Waits for what interrupted calls have left behind, and for touches.
+std::unique_lock<std::mutex> Pool::LockSettled(std::span<const std::uint32_t> envs,
+                                               InterruptCheck interrupted) {
   while (true) {
     auto lock = Lock();
+    if (!touches_.empty()) WaitForTouches(lock, envs, interrupted);
     if (abandoned_.empty()) return lock;
     Ticket& ticket = *abandoned_.back();
     ticket.users.fetch_add(1, std::memory_order_relaxed);
@@ -233,15 +229,18 @@ void Pool::SettleFinished() {
 void Pool::PrepareAsync(const Batch& out, const Batch& root) {
   const auto lock = Lock();
   if (!async_out_.base.empty()) throw PoolError("async calls are prepared already");
-  for (const ActionColumn& column : layout().actions) {
-    async_actions_.emplace_back(num_envs() * column.row_bytes);
-  }
-  async_out_ = out;
-  async_root_ = root;
+  std::vector<ZeroedBytes> actions;
+  for (const ActionColumn& column : layout().actions) actions.emplace_back(num_envs() * column.row_bytes);
+  Batch own_root = root;
+  Batch own_out = out;
+  async_actions_.swap(actions);
+  async_root_ = std::move(own_root);
+  async_out_ = std::move(own_out);
 }
 
 void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
                 InterruptCheck interrupted) {
+  CheckNotForked();
   crew_->FreeHung();
   for (const std::uint32_t env : envs) envs_.CheckIndex(env);
   if (envs.empty()) return;
@@ -254,7 +253,7 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
       throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
     }
     ticket.envs = ticket.chosen;
-    const auto lock = LockSettled(interrupted);
+    const auto lock = LockSettled(ticket.envs, interrupted);
     if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
     ticket.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
     ticket.root = async_root_;
@@ -320,56 +319,6 @@ void Pool::Take(const Outbox::Received& received, const std::byte* const* out, c
   envs_.SetState(received.envs, EnvState::kReady);
 }
 
-// ---- state and pictures -------------------------------------------------------------------------
-
-std::unique_lock<std::mutex> Pool::LockAtRest(std::uint32_t env_index) {
-  SettleFinished();
-  auto lock = Lock();
-  envs_.CheckIndex(env_index);
-  if (envs_.state(env_index) == EnvState::kInFlight) {
-    if (abandoned_.empty())
-      throw PoolError("env " + std::to_string(env_index) + " is in flight: receive it first");
-    lock.unlock();
-    crew_->LookAfterWork();  // nobody waits for it who would
-    throw PoolError("envs are still at work after an interrupted call");
-  }
-  CheckNotHung(std::span(&env_index, 1));
-  return lock;
-}
-
-std::vector<std::uint8_t> Pool::Save(std::uint32_t env_index) {
-  const auto lock = LockAtRest(env_index);
-  const EnvSlot& slot = envs_.slot(env_index);
-  if (slot.task->save && envs_.state(env_index) != EnvState::kReady) {
-    throw PoolError("env " + std::to_string(env_index) + " has no state to save: reset it first");
-  }
-  return SaveState(layout(), slot, env_index);
-}
-
-void Pool::Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes) {
-  const auto lock = LockAtRest(env_index);
-  LoadState(layout(), envs_.slot(env_index), env_index, envs_.state(env_index) == EnvState::kReady, bytes);
-  envs_.SetState(std::span(&env_index, 1), EnvState::kReady);
-}
-
-std::pair<std::int64_t, std::int64_t> Pool::RenderSize(std::uint32_t env_index) {
-  const auto lock = LockAtRest(env_index);
-  return envs_.slot(env_index).config->RenderSize();
-}
-
-void Pool::Render(std::uint32_t env_index, std::uint8_t* rgb) {
-  const auto lock = LockAtRest(env_index);
-  const EnvSlot& slot = envs_.slot(env_index);
-  if (!slot.task->render) {
-    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + slot.task->id + "' cannot be rendered");
-  }
-  if (envs_.state(env_index) != EnvState::kReady) {
-    throw PoolError("env " + std::to_string(env_index) + " has nothing to show: reset it first");
-  }
-  trp_error error{};
-  ThrowUnlessOk(slot.task->render(slot.env, rgb, &error), slot, env_index, error);
-}
-
 // ---- the end ------------------------------------------------------------------------------------
 
 void Pool::Close(InterruptCheck interrupted) {
@@ -389,13 +338,14 @@ void Pool::Close(InterruptCheck interrupted) {
       }
       return true;
     };
-    if (closing_) {
-      if (!wait_until([this] { return closed_; })) throw Interrupted();
-      return;
+    while (closing_) {  // by another thread, which may give up
+      if (!wait_until([this] { return closed_ || !closing_; })) throw Interrupted();
+      if (closed_) return;
     }
     closing_ = true;
     if (!wait_until([this] { return waiting_.empty(); })) {
       closing_ = false;
+      left_.notify_all();
       throw Interrupted();
     }
   }
@@ -425,10 +375,48 @@ bool Pool::FreeAll() {
   return true;
 }
 
-bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
+namespace {
+
+// Pools that are closed, and that threads which hang may still use. Whoever retires one takes them all, tries
+// to free each, and puts the rest back.
+class Remains {
+ public:
+  using Pools = std::vector<std::unique_ptr<Pool>>;
+
+  static Pools Take() {
+    Remains& remains = The();
+    remains.Lock();
+    Pools pools = std::exchange(remains.pools_, {});
+    remains.lock_.Unlock();
+    return pools;
+  }
+  static void Put(Pools pools) {
+    Remains& remains = The();
+    remains.Lock();
+    for (auto& pool : pools) remains.pools_.push_back(std::move(pool));
+    remains.lock_.Unlock();
+  }
+
+ private:
   // Never freed: threads that hang may outlive everything.
-  static std::mutex& mutex = *new std::mutex;
-  static auto& remains = *new std::vector<std::unique_ptr<Pool>>;
+  static Remains& The() {
+    static auto& remains = *new Remains;
+    return remains;
+  }
+  void Lock() {
+    while (!lock_.TryLock()) std::this_thread::yield();
+    // What a parent has left, perhaps in the midst of a change, is not the child's to free.
+    if (std::exchange(fork_generation_, ForkGeneration()) != ForkGeneration()) new (&pools_) Pools;
+  }
+
+  ForkAwareLock lock_;
+  unsigned fork_generation_ = ForkGeneration();
+  Pools pools_;
+};
+
+}  // namespace
+
+bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
   if (!pool) return true;
   if (pool->forked()) {
     (void)pool.release();
@@ -440,14 +428,11 @@ bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
   } catch (const Interrupted&) {
     in_time = false;
   }
-  bool freed = false;
-  {
-    std::lock_guard lock(mutex);
-    std::erase_if(remains,
-                  [](const auto& remaining) { return !remaining->forked() && remaining->FreeAll(); });
-    freed = pool->FreeAll();
-    if (!freed) remains.push_back(std::move(pool));
-  }
+  auto remains = Remains::Take();
+  std::erase_if(remains, [](const auto& remaining) { return remaining->FreeAll(); });
+  const bool freed = pool->FreeAll();
+  if (!freed) remains.push_back(std::move(pool));
+  Remains::Put(std::move(remains));
   if (!in_time) throw Interrupted();
   return freed;
 }

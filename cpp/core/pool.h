@@ -4,6 +4,9 @@
 // later. What is sent asynchronously is a ticket too, whose results go to the outbox one by one. Any number
 // of tickets may be in flight, from any threads: an env is in one of them at most.
 //
+// Whatever is done with an env is an interval in which it is nobody else's: a step or a reset from Submit to
+// the end of Wait, a look at its state or a picture in a Touch.
+//
 // Who guards what: `mutex_` the table of envs and the pool's own life; the crew, the outbox and the box of
 // tickets look after themselves. No lock is held while an env works.
 #ifndef TORCHRL_POOL_CORE_POOL_H_
@@ -61,21 +64,24 @@ class Pool {
   const Layout& layout() const { return envs_.layout(); }
   std::uint32_t num_envs() const { return envs_.size(); }
   int num_threads() const { return crew_->num_threads(); }
-  // Null where the envs are in this process.
-  WorkerCrew* workers() { return dynamic_cast<WorkerCrew*>(crew_.get()); }
+  // Null where the envs are in this process. Throws PoolError in a forked child.
+  WorkerCrew* workers();
 
   // ---- tickets: any threads. All throw PoolError when the rules are broken. ----
 
   // A ticket to fill in: for all envs, with batches of the layout's columns, null bases and contiguous
   // strides.
   Ticket& Begin(Op op);
+  // Instead of Submit: gives back what has not been submitted.
+  void Drop(Ticket& ticket) { tickets_.Drop(ticket); }
   // Limits it to the envs where the mask is not zero, or to consecutive ones (throws StatusError).
   void Select(Ticket& ticket, const std::uint8_t* mask);
   void Select(Ticket& ticket, Run envs);
 
   // Puts it in flight. At once: the caller goes on to wait for it. Otherwise the pool's threads do the work,
-  // and the pool holds on to the ticket's owner while they do. What an interrupted call has left behind is
-  // waited for first. If it throws, nothing has changed, and the ticket is gone.
+  // and the pool holds on to the ticket's owner while they do. What an interrupted call has left behind, and
+  // other threads' touches of these envs, are waited for first. If it throws, nothing has changed, and the
+  // ticket is gone.
   enum class Await { kAtOnce, kLater };
   void Submit(Ticket& ticket, Await await, InterruptCheck interrupted);
 
@@ -115,28 +121,53 @@ class Pool {
 
   // ---- state and pictures: any thread, not of an env in flight. ----
 
-  std::vector<std::uint8_t> Save(std::uint32_t env_index);
-  // An env that is not ready is reset before it is given the state.
-  void Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes);
-  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index);  // height, width
-  void Render(std::uint32_t env_index, std::uint8_t* rgb);
-  void CheckAtRest(std::uint32_t env_index) { (void)LockAtRest(env_index); }
+  // While it lives, one thread works with some envs, other than by a ticket: those who want them wait.
+  class Touch {
+   public:
+    enum class By { kPool, kCaller };  // by the latter: the pool may be closed meanwhile
+
+    // Throws PoolError where one of them is in flight, StatusError where there is no such env, Interrupted.
+    Touch(Pool& pool, std::vector<std::uint32_t> envs, By by, InterruptCheck interrupted);
+    ~Touch();
+    Touch(const Touch&) = delete;
+    Touch& operator=(const Touch&) = delete;
+
+   private:
+    friend class Pool;
+    Pool& pool_;
+    const std::vector<std::uint32_t> envs_;
+    const By by_;
+    const std::thread::id thread_ = std::this_thread::get_id();
+  };
+
+  std::vector<std::uint8_t> Save(std::uint32_t env_index, InterruptCheck interrupted = NeverAsks);
+  // Where the state is refused, nothing has changed.
+  void Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes,
+            InterruptCheck interrupted = NeverAsks);
+  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index,  // height, width
+                                                   InterruptCheck interrupted = NeverAsks);
+  void Render(std::uint32_t env_index, std::uint8_t* rgb, InterruptCheck interrupted = NeverAsks);
 
   // Waits for those who wait, ends the threads and destroys the simulators, but for those in which a thread
   // hangs. Any thread; idempotent. Throws Interrupted: either nothing has changed, because another thread's
   // call would not end, or the pool is closed and threads that would not end are left to themselves.
-  void Close(InterruptCheck interrupted = [] { return false; });
+  void Close(InterruptCheck interrupted = NeverAsks);
 
  private:
+  static bool NeverAsks() { return false; }
   Pool(std::vector<EnvRequest> envs, const PoolOptions& options);
   void Start(InterruptCheck interrupted);
 
+  void CheckNotForked() const;
   // Lock mutex_ if the pool can be used, and throw PoolError otherwise: whatever its envs do; once what
-  // interrupted calls have left behind is over; if this env is at rest.
+  // interrupted calls have left behind is over, and no other thread touches these envs.
   std::unique_lock<std::mutex> Lock() const;
-  std::unique_lock<std::mutex> LockSettled(InterruptCheck interrupted);
-  std::unique_lock<std::mutex> LockAtRest(std::uint32_t env_index);
+  std::unique_lock<std::mutex> LockSettled(std::span<const std::uint32_t> envs, InterruptCheck interrupted);
   void CheckNotHung(std::span<const std::uint32_t> envs) const;
+  // Under the lock, but for while it waits.
+  void WaitForTouches(std::unique_lock<std::mutex>& lock, std::span<const std::uint32_t> envs,
+                      InterruptCheck interrupted);
+  const Touch* FindTouch(std::span<const std::uint32_t> envs) const;
 
   std::uint32_t Finish(Ticket& ticket);
   void GiveUp(Ticket& ticket, bool is_abandoned);
@@ -153,10 +184,11 @@ class Pool {
   Outbox outbox_;
 
   mutable std::mutex mutex_;
-  std::condition_variable left_;  // a waiting thread has gone, or the pool is closed
+  std::condition_variable left_;  // a waiting thread has gone, a touch is over, or the pool is closed
   std::vector<std::thread::id> waiting_;
   std::vector<Ticket*> for_later_;  // in flight, to be awaited later
   std::vector<Ticket*> abandoned_;  // given up by an interrupt, in flight or just finished
+  std::vector<const Touch*> touches_;
   bool closing_ = false, closed_ = false;
   std::vector<ZeroedBytes> async_actions_;  // per action: rows of all envs
   Batch async_out_, async_root_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "errors.h"
 
@@ -104,16 +106,43 @@ std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layo
   return states;
 }
 
-// An episode of which nobody sees anything: a plugin may only be asked to load what has begun one.
-void BeginEpisode(const Layout& layout, EnvSlot& slot, std::uint32_t env_index) {
-  Scratch scratch(layout);
-  Ticket ticket;
-  ticket.op = Op::kReset;
-  for (const OutputColumn& column : layout.outputs) ticket.out.AddColumn(column.row_bytes);
-  if (Visitor(layout, ticket, scratch).Visit(env_index, slot) == Result::kFailed) {
-    ThrowUnlessOk(TRP_RUNTIME_ERROR, slot, env_index, scratch.error);
+// A plugin may only be asked to load into an env that is within an episode. Where the env is not, another
+// simulator is, of which nobody sees anything: it takes the place of the env's own once it has the state.
+class Substitute {
+ public:
+  Substitute(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index)
+      : stages_(layout.state_bytes), slot_(slot) {
+    slot_.env = nullptr;
+    slot_.state = stages_.data();
+    Do(Op::kCreate, layout, env_index);
+    Do(Op::kReset, layout, env_index);
   }
-}
+  ~Substitute() {
+    if (slot_.env) slot_.task->destroy(slot_.env);
+  }
+  Substitute(const Substitute&) = delete;
+  Substitute& operator=(const Substitute&) = delete;
+
+  trp_env* env() const { return slot_.env; }
+  void TakeThePlaceOf(EnvSlot& slot) { std::swap(slot.env, slot_.env); }
+
+ private:
+  void Do(Op op, const Layout& layout, std::uint32_t env_index) {
+    Scratch scratch(layout);
+    Ticket ticket;
+    ticket.op = op;
+    for (const OutputColumn& column : layout.outputs) ticket.out.AddColumn(column.row_bytes);
+    if (Visitor(layout, ticket, scratch).Visit(env_index, slot_) == Result::kFailed) {
+      const std::string why = MessageOf(scratch.error);
+      if (op == Op::kCreate && slot_.env) slot_.task->destroy(std::exchange(slot_.env, nullptr));
+      throw StatusError(TRP_RUNTIME_ERROR,
+                        "env " + std::to_string(env_index) + " (" + slot_.task->id + "): " + why);
+    }
+  }
+
+  ZeroedBytes stages_;
+  EnvSlot slot_;
+};
 
 }  // namespace
 
@@ -163,9 +192,12 @@ void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, boo
     Refuse("this state is damaged: it counts " + std::to_string(elapsed_steps) + " steps");
   }
   const auto states = ReadStages(reader, layout);
-  if (!is_ready) BeginEpisode(layout, slot, env_index);
+  std::optional<Substitute> substitute;
+  if (!is_ready && task.create) substitute.emplace(layout, slot, env_index);
+  trp_env* const env = substitute ? substitute->env() : slot.env;
   trp_error error{};
-  ThrowUnlessOk(task.load(slot.env, reader.rest.data(), reader.rest.size(), &error), slot, env_index, error);
+  ThrowUnlessOk(task.load(env, reader.rest.data(), reader.rest.size(), &error), slot, env_index, error);
+  if (substitute) substitute->TakeThePlaceOf(slot);
   slot.elapsed_steps = elapsed_steps;
   const auto stages = StagesWithState(layout);
   for (std::size_t i = 0; i < stages.size(); ++i) {

@@ -10,10 +10,11 @@
 
 namespace torchrl_pool::core {
 
-// Both throw StatusError, and leave the env as it was.
+// Both throw StatusError, and then have left the env as it was.
 std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index);
 
-// An env that cannot be loaded as it is, because it has failed or was never reset, is reset first.
+// An env that is not ready, because it has failed or was never reset, gets a new simulator for it; one of a
+// worker is given the state as it is.
 void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, bool is_ready,
                std::span<const std::uint8_t> bytes);
 

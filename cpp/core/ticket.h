@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -73,9 +74,11 @@ struct Ticket {
   std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};     // results of kind kReset
   std::atomic<bool> finished{false};
-  EventCount done;  // notified when finished
+  std::atomic<bool> is_stalled{false};  // between two phases: who waits for it begins the next one
+  EventCount done;                      // notified when finished, or stalled
   std::mutex faults_mutex;
   std::vector<EnvFault> faults;
+  std::exception_ptr error;  // what has ended it, and is no fault of an env: there was no memory, say
 
   // ---- TicketBox's.
   std::atomic<int> users{0};          // its submitter, and threads that hang in it

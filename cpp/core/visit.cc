@@ -61,6 +61,19 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   return done && may_reset && !ticket_.chain ? BeginNext(row, slot) : Result::kOk;
 }
 
+Result Visitor::VisitOnce(std::uint32_t row, EnvSlot& slot, std::size_t time, bool* goes_on) {
+  scratch_.error.message[0] = '\0';
+  scratch_.actions.MoveTo(row);
+  scratch_.out.targets.MoveTo(row);
+  bool done = false;
+  if (!(time == 0 ? StepOnce(slot, row, &done) : RepeatOnce(slot, row, &done))) {
+    if (ticket_.op == Op::kStepAndReset) Clear(ticket_.root, row);
+    return Fail(ticket_.out, row);
+  }
+  *goes_on = !done && time + 1 < ticket_.chain->repeat().times;
+  return Result::kOk;
+}
+
 Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
   if (!std::exchange(root_is_bound_, true)) {
@@ -125,6 +138,13 @@ bool Visitor::StepOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
 
 // The rest of a step whose first time is over.
 bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
+  for (std::size_t i = 1; i < ticket_.chain->repeat().times && !*done; ++i) {
+    if (!RepeatOnce(slot, row, done)) return false;
+  }
+  return true;
+}
+
+bool Visitor::RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
   const ActionRepeat& repeat = ticket_.chain->repeat();
   std::byte* const reward = ticket_.out.Row(repeat.reward, row);
   const std::size_t bytes = repeat.size * (repeat.is_double ? sizeof(double) : sizeof(float));
@@ -132,15 +152,13 @@ bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
   const auto add_up = [&]<class T>(T* earlier, T* now) {
     for (std::size_t i = 0; i < repeat.size; ++i) now[i] = earlier[i] + now[i];
   };
-  for (std::size_t i = 1; i < repeat.times && !*done; ++i) {
-    std::byte* const earlier = scratch_.rewards.data();
-    std::memcpy(earlier, reward, bytes);
-    if (!StepOnce(slot, row, done)) return false;
-    if (repeat.is_double) {
-      add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
-    } else {
-      add_up(reinterpret_cast<float*>(earlier), reinterpret_cast<float*>(reward));
-    }
+  std::byte* const earlier = scratch_.rewards.data();
+  std::memcpy(earlier, reward, bytes);
+  if (!StepOnce(slot, row, done)) return false;
+  if (repeat.is_double) {
+    add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
+  } else {
+    add_up(reinterpret_cast<float*>(earlier), reinterpret_cast<float*>(reward));
   }
   return true;
 }

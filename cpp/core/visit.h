@@ -69,6 +69,9 @@ class Visitor {
   // Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
   // zeros. Where the ticket has a chain, that follows, and then BeginNext.
   Result Visit(std::uint32_t env_index, EnvSlot& slot);
+  // Where an env's steps come one by one: one of the times that a step repeats its action, `time` of which it
+  // has been taken already. Whether there is another one.
+  Result VisitOnce(std::uint32_t env_index, EnvSlot& slot, std::size_t time, bool* goes_on);
   // Begins the next episode of an env whose step has ended one.
   Result BeginNext(std::uint32_t env_index, EnvSlot& slot);
 
@@ -80,6 +83,7 @@ class Visitor {
   bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
   bool StepOnce(EnvSlot& slot, std::uint32_t row, bool* done);
   bool Repeat(EnvSlot& slot, std::uint32_t row, bool* done);
+  bool RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done);
   void DecodeActions(std::uint32_t row);
   bool RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward);
   void WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated);

@@ -10,7 +10,12 @@ namespace {
 
 int Open(const trp_task*, const trp_value*, trp_config**, trp_error*) { return TRP_OK; }
 void Close(trp_config*) {}
-int64_t GetSpecs(const trp_config*, const trp_spec**) { return 0; }
+trp_spec spec;
+int64_t num_specs = 0;
+int64_t GetSpecs(const trp_config*, const trp_spec** specs) {
+  *specs = &spec;
+  return num_specs;
+}
 int Create(const trp_config*, trp_env**, trp_error*) { return TRP_OK; }
 void Destroy(trp_env*) {}
 int Seed(trp_env*, const uint32_t*, size_t, trp_error*) { return TRP_OK; }
@@ -77,12 +82,52 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     plugin.abi_version = is("version") ? TRP_ABI_VERSION + 1 : TRP_ABI_VERSION - 1;
   }
   static trp_option option = {};
+  option = {};
   option.name = "strange";
   option.default_value.type = is("negative option type") ? -1 : 99;
   if (is("unknown option type") || is("negative option type")) {
     task.options = &option;
     task.num_options = 1;
   }
+  if (is("no table of options")) task.num_options = 1;
+  if (is("negative options")) task.num_options = -1;
+  if (std::strncmp(kind ? kind : "", "option ", 7) == 0) {  // of each type, a default that points to nothing
+    task.options = &option;
+    task.num_options = 1;
+    option.default_value.type = std::atoi(kind + 7);
+    option.default_value.count = 1;
+  }
+  static const trp_entry entry = {nullptr, 1, nullptr};
+  static const int64_t number = 1;
+  option.default_value.ints = &number;
+  if (std::strncmp(kind ? kind : "", "option ", 7) == 0) option.default_value.ints = nullptr;
+  if (is("no key in a list") || is("no name of an option") || is("a choice of nothing") ||
+      is("no table of choices")) {
+    task.options = &option;
+    task.num_options = 1;
+    option.default_value.type = is("no key in a list") ? TRP_TYPE_STRING_LIST : TRP_TYPE_INT;
+    option.default_value.entries = &entry;
+    option.default_value.count = 1;
+    static trp_value nothing = {};
+    nothing.type = TRP_TYPE_STRING;
+    if (is("a choice of nothing")) option.choices = &nothing;
+    if (is("a choice of nothing") || is("no table of choices")) option.num_choices = 1;
+    if (is("no name of an option")) option.name = nullptr;
+  }
+  if (is("nameless package")) {
+    static const trp_package package = {nullptr, nullptr};
+    plugin.num_packages = 1;
+    plugin.packages = &package;
+    plugin.locate = [](int64_t, const char*) {};
+  }
+  spec = {};
+  spec.name = "observation";
+  spec.role = TRP_OBSERVATION;
+  spec.dtype = TRP_INT64;
+  num_specs = is("no shape") || is("no categories") || is("many dimensions");
+  if (is("no shape")) spec.ndim = 1;
+  if (is("no categories")) spec.num_categories = 1;
+  if (is("many dimensions")) spec.ndim = 1 << 30;
   if (is("reset options alone") || is("unknown reset option type")) {
     task.reset_options = &option;
     task.num_reset_options = 1;

@@ -1,12 +1,18 @@
 // Chains of stages over rows: what each stage writes, in which phase it runs, and what a ticket makes of it.
 #include "chain.h"
 
+#include <semaphore.h>
+
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "check.h"
+#include "concurrency.h"
 #include "ticket.h"
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
@@ -279,6 +285,58 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   CHECK(count == 2);
   for (const std::uint32_t env : envs) ChainRunner(ticket, ticket.out).Run(1, kStep, env, 1);
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
+}
+
+// Learns for as long as the test wants it to.
+class SlowLearner final : public ChainStage {
+ public:
+  explicit SlowLearner(sem_t* lock = nullptr) : lock_(reinterpret_cast<std::uintptr_t>(lock)) {}
+  void Run(const ChainRows&, When) const override {}
+  bool learns() const override { return true; }
+  Statistics statistics() const override { return {0, lock_}; }
+  void Learn(const BatchRows&, std::byte*) const override {
+    is_inside = true;
+    while (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  static inline std::atomic<bool> is_inside{false}, is_slow{false};
+
+ private:
+  const std::uintptr_t lock_;
+};
+
+bool Learns(std::vector<sem_t*> locks) {
+  Chain chain(ChainColumns{});
+  for (sem_t* lock : locks) chain.Add(1, std::make_shared<SlowLearner>(lock), true, true);
+  Ticket ticket;
+  chain.Extend(ticket);
+  return chain.Learn(ticket, 1, kStep, {ticket.out, ticket.root, {}, false, 0});
+}
+
+TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
+  sem_t lock, other;
+  sem_init(&lock, 0, 0);  // somebody holds it
+  sem_init(&other, 0, 1);
+  CHECK(!Learns({&other, &lock}));
+  CHECK(sem_trywait(&other) == 0);  // it was given back
+  sem_post(&other);
+  CHECK(Learns({&other}));
+  sem_post(&lock);
+  CHECK(Learns({&lock, &other, &lock}));  // twice the same is one
+  CHECK(Learns({&lock}));
+}
+
+TEST(AChildLearnsWhileItsParentDid) {
+  SlowLearner::is_slow = true;
+  std::thread thread([] { CHECK(Learns({nullptr})); });
+  CHECK(test::Eventually([] { return SlowLearner::is_inside.load(); }));
+  CHECK(!Learns({nullptr}));  // another thread of this process does
+  const int learned = test::RunInChild(10, [] {
+    SlowLearner::is_slow = false;
+    return Learns({nullptr}) ? 0 : 1;
+  });
+  SlowLearner::is_slow = false;
+  thread.join();
+  CHECK_EQ(learned, 0);
 }
 
 TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {

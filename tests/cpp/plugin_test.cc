@@ -66,6 +66,30 @@ TEST(RefusesOptionsOfUnknownType) {
   CHECK_THROWS(StatusError, "has unknown type -1", LoadBad("negative option type"));
 }
 
+TEST(RefusesDescriptionsThatPointToNothing) {
+  CHECK_THROWS(StatusError, "no table of options", LoadBad("no table of options"));
+  CHECK_THROWS(StatusError, "no table of options", LoadBad("negative options"));
+  CHECK_THROWS(StatusError, "has no name", LoadBad("no name of an option"));
+  for (int type = TRP_TYPE_BOOL; type <= TRP_TYPE_STRING_LIST; ++type) {
+    CHECK_THROWS(StatusError, "a default that points to nothing",
+                 LoadBad(("option " + std::to_string(type)).c_str()));
+  }
+  CHECK_THROWS(StatusError, "a default that points to nothing", LoadBad("no key in a list"));
+  CHECK_THROWS(StatusError, "a choice that points to nothing", LoadBad("a choice of nothing"));
+  CHECK_THROWS(StatusError, "no table of choices", LoadBad("no table of choices"));
+  CHECK_THROWS(StatusError, "one of its packages has no name", LoadBad("nameless package"));
+}
+
+TEST(RefusesEntriesThatPointToNothing) {
+  const auto open = [](const char* kind) {
+    const auto plugin = LoadBad(kind);
+    Config(plugin, plugin->task("Bad-v0"), {});
+  };
+  CHECK_THROWS(StatusError, "point to nothing", open("no shape"));
+  CHECK_THROWS(StatusError, "point to nothing", open("no categories"));
+  CHECK_THROWS(StatusError, "too many dimensions", open("many dimensions"));
+}
+
 TEST(PassesOnWhyAPluginDidNotStart) {
   CHECK_THROWS(StatusError, "no licence found", LoadBad("refuses"));
   CHECK_THROWS(StatusError, "did not start: xxx", LoadBad("long refusal"));

@@ -80,6 +80,31 @@ void CloseWhileHeldUp(int closers) {
 
 TEST(ClosingWaitsForTheCallOfAnotherThread) { CloseWhileHeldUp(1); }
 
+TEST(WhoClosesGoesOnWhereAnotherThreadHasGivenUp) {
+  static std::atomic<bool> stop;
+  stop = false;
+  Client client(4, {.options = {{"gate", true}}});
+  client.CheckedReset();
+  test::Threads threads;
+  {
+    test::HeldUpStep held(client, threads);
+    std::atomic<bool> has_begun{false};
+    threads.Start([&] {
+      has_begun = true;
+      CHECK(test::IsInterrupted([&] { client.pool().Close([] { return stop.load(); }); }));
+    });
+    CHECK(test::Eventually([&] { return has_begun.load(); }));
+    test::SleepMs(30);
+    threads.Start([&] { client.pool().Close(); });
+    test::SleepMs(30);
+    stop = true;
+    test::SleepMs(60);
+  }
+  threads.Join();
+  CheckClosed(client);
+  CHECK_EQ(test::TheProbe().envs.load(), 0);
+}
+
 TEST(EveryoneWhoClosesWaits) { CloseWhileHeldUp(3); }
 
 TEST(ClosingRacesWithCalls) {

@@ -232,6 +232,26 @@ TEST(AHungEnvInFlightIsReceivedAsAFailure) {
   }
 }
 
+TEST(AnEnvThatHungAndHasComeBackTakesAState) {
+  Client client(OneOfFive(), {.num_threads = 2, .step_timeout = kTimeout});
+  client.CheckedReset();
+  const auto state = client.pool().Save(2);
+  {
+    const ClosedGate gate;
+    CheckHung(TheFault([&] { client.Step(SomeActions(5, 0)); }), 1);
+    CHECK_THROWS(PoolError, "env 2 hangs", client.pool().Load(2, state));
+  }
+  CHECK(test::Eventually([&] {
+    try {
+      client.pool().Load(2, state);
+      return true;
+    } catch (const PoolError&) {
+      return false;
+    }
+  }));
+  client.CheckedReset();
+}
+
 // Without a time limit too, whoever closes a pool may stop waiting for it.
 TEST(ClosingMayBeInterrupted) {
   Client client(6, {.options = {{"gate", true}}, .num_threads = 2});

@@ -143,6 +143,17 @@ TEST(AnEnvThatWasNeverResetTakesAState) {
   fresh.CheckedStep(Op::kStep, SomeActions(1, 0));
 }
 
+// Its next episode is drawn from the same stream as if nothing had been tried.
+TEST(ARefusedStateLeavesAnEnvThatIsNotReadyAsItWas) {
+  Client client(2, {.options = {{"fail_on_action", std::int64_t{3}}}, .num_threads = 1});
+  client.CheckedReset();
+  Bytes state = client.pool().Save(0);
+  CHECK_THROWS(EnvFailure, "", client.Step({3, 0}));  // env 0 has failed
+  state.pop_back();
+  CHECK_THROWS(StatusError, "", client.pool().Load(0, state));
+  client.CheckedReset(nullptr, false);  // without a seed: resets are counted from the last one
+}
+
 TEST(AStateOfAnotherTaskIsRefused) {
   Client client(1, {.num_threads = 1});
   client.Reset();

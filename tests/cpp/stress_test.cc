@@ -145,6 +145,7 @@ class Storm : test::Dice {
   }
 
   void RefusedStep() {
+    test::checks_left.store(-1);  // it may wait for the interfering thread before it is refused
     DrawMask(false);
     DrawActions();
     bool refused = false;

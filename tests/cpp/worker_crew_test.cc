@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -93,6 +95,10 @@ class Counting {
     options.workers.emplace();
     options.workers->arena = arena;
     options.workers->processes.assign(static_cast<std::size_t>(num_workers), -1);
+    options.workers->save = [](std::uint32_t env) { return std::to_string(env); };
+    options.workers->load = [](std::uint32_t env, std::string_view state) {
+      if (state != std::to_string(env)) throw std::runtime_error("not this env's");
+    };
     const auto config = RemoteTask::Open("Counting", Entries());
     pool = Pool::Open(std::vector<EnvRequest>(num_envs, EnvRequest{config, 0}), options, Never);
     actions.assign(num_envs, 1);
@@ -283,6 +289,51 @@ TEST(ClosedWhileAnotherThreadReceives) {
     counting.pool->Close();
     receiver.join();
   }
+}
+
+// Each thread steps envs of its own, receives others' and looks at any: every result comes once, and to whom
+// it is for.
+TEST(CallsSendsAndLooksOfSeveralThreads) {
+  Counting counting({0, 3, 6, 9});
+  counting.Run(Op::kReset);
+  PrepareAsync(counting);
+  test::Threads threads;
+  for (std::uint32_t part = 0; part < 2; ++part) {
+    threads.Start([&, part] {
+      for (int step = 0; step < 200; ++step) {
+        Ticket& ticket = counting.Begin(Op::kStepAndReset);
+        counting.pool->Select(ticket, Run{2 * part, 2});
+        counting.pool->Submit(ticket, Pool::Await::kLater, Never);
+        counting.pool->Wait(ticket, Never);
+      }
+    });
+  }
+  for (std::uint32_t env = 4; env < 6; ++env) {
+    threads.Start([&, env] {
+      const std::vector<const std::byte*> nowhere(5);
+      const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
+      const std::uint32_t envs[] = {env};
+      for (int step = 0; step < 200; ++step) {
+        counting.pool->Send(Op::kStepAndReset, envs, &actions, env == 5, Never);
+        const auto received = env == 5 ? counting.pool->ReceiveAlone(Op::kStepAndReset, env, {}, Never)
+                                       : counting.pool->Receive(Op::kStepAndReset, 1, 1, {}, Never);
+        CHECK_EQ(received->envs, std::vector<std::uint32_t>{env});
+        counting.pool->Take(*received, nowhere.data(), nowhere.data());
+      }
+    });
+  }
+  threads.Start([&] {
+    for (int round = 0; round < 2'000; ++round) {
+      const auto env = static_cast<std::uint32_t>(round * 5) % 9;
+      try {
+        const auto state = counting.pool->Save(env);
+        counting.pool->Load(env, state);
+      } catch (const PoolError&) {  // it is in flight
+      }
+    }
+  });
+  threads.Join();
+  for (std::uint32_t env = 0; env < 4; ++env) CHECK_EQ(counting.count[env], (200 - 1) % kEpisode + 1);
 }
 
 TEST(CallsOfSeveralThreads) {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from comparing import assert_td_equal
+from gymnasium.spaces import Box, Discrete
 from opengl import missing_opengl
 from python_envs import Sampled
 from torchrl.envs import GymEnv
@@ -246,3 +247,40 @@ def test_a_state_of_an_env_that_is_wrapped_otherwise(make_pool):
     ):
         pool.set_state(other.get_state())
     pool.rollout(3)
+
+
+class Refusing(gymnasium.Env):
+    """Draws what it shows at each reset; fails on action 1; takes no state."""
+
+    observation_space, action_space = Box(0, 1000, (1,)), Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([self.np_random.integers(1000)], np.float32), {}
+
+    def step(self, action):
+        if action == 1:
+            raise RuntimeError("it fails")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def get_state(self):
+        return b"state"
+
+    def set_state(self, state):
+        raise ValueError("no such state")
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_refused_state_does_not_move_an_env_that_has_failed(make_pool, num_workers):
+    def next_episodes(refused):
+        pool = make_pool(Refusing, 1, num_workers=num_workers, seed=0, categorical_action_encoding=True)
+        root = pool.reset()
+        state = pool.get_state()
+        with pytest.raises(EnvFailure, match="it fails"):
+            pool.step(root.set("action", torch.ones(1, dtype=torch.int64)))
+        if refused:
+            with pytest.raises(ValueError, match="no such state"):
+                pool.set_state(state)
+        return [pool.reset()["observation"].item() for _ in range(3)]
+
+    assert next_episodes(True) == next_episodes(False)

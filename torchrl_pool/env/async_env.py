@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from torchrl_pool.env.life import LifeMethods
 from torchrl_pool.env.random_actions import RandomActions, indices_of, rows_of
 from torchrl_pool.env.sent_rows import rows_sent
 from torchrl_pool.env.specs import Key
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 
 _STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
@@ -33,7 +33,7 @@ class _Flight:
         # Per env: the entries that were sent, and the env's row in them.
         self.sent: list[tuple[dict[Key, Any], int] | None] = [None] * env.num_envs
         # So that a receiver finds what was sent, however fast the result is there.
-        self.lock = threading.Lock()
+        self.lock = ForkAwareLock()
 
 
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one

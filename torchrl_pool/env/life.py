@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -17,6 +16,7 @@ from torchrl_pool.env.errors import EnvFailure, env_failure
 from torchrl_pool.env.reset_arguments import ResetArguments
 from torchrl_pool.env.source import Source
 from torchrl_pool.env.tensors import TensorMethods
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 from torchrl_pool.progress import shown_if_slow
 
 
@@ -35,7 +35,7 @@ class LifeMethods(TensorMethods):
     _step_timeout: float | None
     _pool: _core.Pool | None = None
     _was_closed = False
-    _opening: threading.Lock
+    _opening: ForkAwareLock
     _entropy: list[list[int] | None]  # of the last seeds, for the next start
     _flight: object | None = None  # what async calls keep: of this pool, not of the next
     _holders: weakref.WeakSet[Holder]

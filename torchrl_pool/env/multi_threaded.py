@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
 
 from torchrl_pool import _core
 from torchrl_pool.env.pool_env import PoolEnv
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 from torchrl_pool.plugins.names import id_of_envpools
 from torchrl_pool.plugins.options import suggesting
 
@@ -67,7 +67,7 @@ class MultiThreadedEnv(PoolEnv):
         self.num_workers = num_workers
         self.env_name = env_name
         self._is_new = True  # neither stepped nor closed
-        self._beginning = threading.Lock()
+        self._beginning = ForkAwareLock()
         self._allow_done_after_reset = allow_done_after_reset
         if frame_skip is not None:
             self.frame_skip = frame_skip  # EnvBase's metaclass looks here and wraps the env

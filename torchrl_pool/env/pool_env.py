@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -43,6 +42,7 @@ from torchrl_pool.env.specs import (
 from torchrl_pool.env.states import StateEntries
 from torchrl_pool.env.tensors import PlainEntries
 from torchrl_pool.env.traced import TracedMethods
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 from torchrl_pool.plugins.loading import register
 from torchrl_pool.plugins.names import task_ids
 from torchrl_pool.plugins.options import suggesting
@@ -190,7 +190,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self.task = task
         self._step_timeout = check_seconds("step_timeout", step_timeout)
         self._pin_memory_wish = pin_memory
-        self._opening = threading.Lock()
+        self._opening = ForkAwareLock()
         self._holders = weakref.WeakSet()
         self._entropy = [None] * num_envs
         one_hot = not categorical_action_encoding

@@ -169,9 +169,7 @@ class SimulatorMethods(LifeMethods):
         if not isinstance(self._source, PythonSource):
             raise TypeError(f"{self!r} has no envs of Python that could be asked")
         pool = self._running() if self._was_closed else self._start()
-        for index in indices:
-            pool.check_at_rest(index)
-        with failures():
+        with failures(), pool.touch(indices):
             return self._source.workers.ask_each(indices, what, arguments)
 
     def _indices(self, env_index: EnvIndex) -> list[int]:

@@ -234,20 +234,18 @@ class Worker:
 
         What an env raises is its failure, and not the worker's.
         """
-        end = first + count
-        ended: BaseException | None = None
-        if op == _CREATE:
-            for env in range(first, end):
-                ended = self._guarded(env, self._create, env) or ended
-        elif op == _RESET:
-            for env in range(first, end):
-                ended = self._guarded(env, self._reset, env, seed_only) or ended
-        else:
-            for env in range(first, end):
+        for env in range(first, first + count):
+            if op == _CREATE:
+                ended = self._guarded(env, self._create, env)
+            elif op == _RESET:
+                ended = self._guarded(env, self._reset, env, seed_only)
+            else:
                 actions = tuple(block[env].copy() for block in self._actions)
-                ended = self._guarded(env, self._step_anew, env, actions, op == _STEP_AND_RESET) or ended
-        if ended is not None:
-            raise ended
+                ended = self._guarded(env, self._step_anew, env, actions, op == _STEP_AND_RESET)
+            if (
+                ended is not None
+            ):  # an interrupt, which is for the call: the other envs do not keep it waiting
+                raise ended
 
     def _step_anew(self, env: int, actions: Sequence[Any], may_reset: bool) -> None:
         """A step where envs were lost with the process that they were in."""

@@ -10,10 +10,11 @@ import pickle
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool.fork_aware_lock import ForkAwareLock
 from torchrl_pool.workers.entries import Entry
 from torchrl_pool.workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool.workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
@@ -78,9 +79,9 @@ class WorkerSet:
         self._counter = itertools.count(1)
         self._numbers = [0] * count  # of the last question to each worker
         self._senders: dict[int, threading.Thread] = {}  # of long ones
-        self._locks = [threading.Lock() for _ in range(count)]
+        self._locks = [ForkAwareLock() for _ in range(count)]
         self._template: Template | None = None
-        self._launching = threading.Lock()
+        self._launching = ForkAwareLock()
         self._local: Worker | None = None
         self._memory = -1
         self._info_memory: list[int] = []  # of each process
@@ -227,21 +228,28 @@ class WorkerSet:
 
     def respawn(self, index: int) -> int:
         """Another process in the place of one that has ended; returns its descriptor."""
-        with self._locks[index]:
-            worker, old = self._launch(index), self._workers[index]
-            self._workers[index] = worker
-            old.close()
-            self._attach(index)
+        with self._locks[index], self._relaunched(index) as worker:
             return worker.pidfd
 
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
-        with self._locks[index]:
-            worker, old = self._launch(index), self._workers[index]
-            self._workers[index] = worker
+        with self._locks[index], self._relaunched(index) as worker:
             pool.replace_worker(index, worker.pidfd)
-            old.close()
+
+    @contextlib.contextmanager
+    def _relaunched(self, index: int) -> Iterator[WorkerProcess]:
+        """Another process, which belongs to the set once all this has gone well."""
+        worker, old = self._launch(index), self._workers[index]
+        try:
+            self._workers[index] = worker
             self._attach(index)
+            yield worker
+        except BaseException:  # an interrupt, say: the next call tries again
+            self._workers[index] = old
+            worker.kill()
+            worker.close()
+            raise
+        old.close()
 
     def save(self, env: int) -> bytes:
         state: bytes = self.ask(self.worker_of(env), "save", env)

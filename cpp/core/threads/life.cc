@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -52,11 +53,15 @@ void ThreadCrew::Start() {
 }
 
 bool ThreadCrew::StartThread(int home) {
-  auto thread = std::make_unique<Thread>();
+  std::unique_ptr<Thread> thread;
   try {
+    thread = std::make_unique<Thread>();
+    thread->scratch = std::make_unique<Scratch>(envs_.layout());
     thread->thread = std::thread(&ThreadCrew::ThreadMain, this, home, std::ref(*thread));
   } catch (const std::system_error&) {
     return false;  // the system has no more of them
+  } catch (const std::bad_alloc&) {
+    return false;  // or no memory for it
   }
   worker(home).thread = std::move(thread);
   return true;
@@ -70,11 +75,10 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
     PinThisThread(
         options_.thread_affinity[static_cast<std::size_t>(index) % options_.thread_affinity.size()]);
   }
-  Scratch scratch(envs_.layout());
   Worker& me = worker(home);
   VisitWatch* watch = options_.step_timeout ? &thread.watch : nullptr;
   IdleTime idle(rhythm_);
-  while (WorkUntilNone(home, scratch, watch, idle)) {
+  while (WorkUntilNone(home, *thread.scratch, watch, idle)) {
     const std::uint32_t key = me.parked.PrepareWait();
     if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
       me.parked.CancelWait();

@@ -171,35 +171,44 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
   const Work work = WorkOf(ticket);
   const auto envs = ticket.envs.subspan(chunk.first, chunk.count);
   const auto start = Clock::now();
-  if (ticket.phase != Ticket::Phase::kVisits) {
-    RunPhase(envs_.layout(), ticket, envs);
-    cost_.Measure(work, chunk.count, Clock::now() - start);
-    CountDone(ticket, chunk.count);
+  const bool visits = ticket.phase == Ticket::Phase::kVisits;
+  try {
+    if (!visits) {
+      RunPhase(envs_.layout(), ticket, envs);
+    } else if (!VisitEnvs(ticket, envs, scratch, watch)) {
+      return Ran::kGivenUp;
+    }
+  } catch (...) {
+    Lose(ticket, envs, std::current_exception());
     return Ran::kChunk;
   }
-  if (!VisitEnvs(ticket, envs, scratch, watch)) return Ran::kGivenUp;
   cost_.Measure(work, chunk.count, Clock::now() - start);
-  Deliver(ticket, envs, scratch.results, scratch.faults);
+  if (visits) {
+    Deliver(ticket, envs, scratch.results, scratch.faults);
+  } else {
+    CountDone(ticket, chunk.count);
+  }
   return Ran::kChunk;
 }
 
-bool ThreadCrew::RunPhases(Ticket& ticket) {
+Next ThreadCrew::RunPhases(Ticket& ticket) {
   if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once &&
       cost_.IsWorthSharing(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()))) {
     rhythm_.Ended(Clock::now());
   }
-  while (NextPhase(envs_.layout(), envs_.all(), ticket)) {
+  while (true) {
+    const Next next = NextPhase(envs_.layout(), envs_.all(), ticket);
+    if (next != Next::kPhase) return next;
     const auto count = static_cast<std::uint32_t>(ticket.envs.size());
     Plan plan = PlanFor(WorkOf(ticket), count);
     plan.caller_helps = ticket.plan.caller_helps;
     if (plan.threads > 1) {
       ticket.remaining.store(count, std::memory_order_relaxed);
       Publish(ticket, 0, plan);
-      return false;
+      return Next::kPhase;
     }
     RunPhase(envs_.layout(), ticket, ticket.envs);
   }
-  return true;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -253,6 +262,7 @@ void ThreadCrew::HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck in
       }
     } while (backoff.Pause());
     const std::uint32_t key = ticket.done.PrepareWait();
+    GoOnIfStalled(ticket);
     if (ticket.finished.load(std::memory_order_acquire)) return ticket.done.CancelWait();
     WakeForWaitingWork();
     ticket.done.Wait(key, kInterruptPeriod);

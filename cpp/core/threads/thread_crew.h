@@ -64,6 +64,7 @@ class ThreadCrew final : public Crew {
   struct Thread {
     VisitWatch watch;
     std::atomic<bool> ended{false};
+    std::unique_ptr<Scratch> scratch;  // made by who starts it, who can be told that there is no memory
     std::thread thread;
   };
   struct Worker {
@@ -95,7 +96,7 @@ class ThreadCrew final : public Crew {
   bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch, IdleTime& idle);
   Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
-  bool RunPhases(Ticket& ticket) override;
+  Next RunPhases(Ticket& ticket) override;
   void RunInline(Ticket& ticket, InterruptCheck interrupted);
   void HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted);
   bool IsTimeToAsk(EventCount::Clock::time_point now);

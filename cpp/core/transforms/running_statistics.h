@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "chain.h"
-#include "transforms/process_lock.h"
 
 namespace torchrl_pool::core {
 
@@ -87,6 +86,7 @@ class VecNormStage : public Normalise<T> {
   VecNormStage(ValueIndex in, ValueIndex out, std::size_t size, const VecNormState& state)
       : Normalise<T>(in, out, size, 1), state_(state) {}
 
+  Statistics statistics() const override { return {state_.sum, state_.lock}; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_;
@@ -96,7 +96,6 @@ class VecNormStage : public Normalise<T> {
     T* ssq = reinterpret_cast<T*>(state_.ssq);
     float* count = reinterpret_cast<float*>(state_.count);
     const T decay = static_cast<T>(state_.decay), eps = static_cast<T>(state_.eps);
-    const ProcessLock lock(state_.lock);
     if (!state_.frozen) {
       for (std::size_t i = 0; i < size; ++i) {
         sum[i] = sum[i] * decay + static_cast<T>(batch.values[i]);
@@ -132,13 +131,13 @@ class VecNormV2Stage : public Normalise<T> {
                  const VecNormV2State& state)
       : Normalise<T>(in, out, size, state.reduces ? 1 : num_envs), state_(state) {}
 
+  Statistics statistics() const override { return {state_.loc, state_.lock}; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen || !state_.reduces ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_, total = size * this->loc_rows_;
     T* loc = reinterpret_cast<T*>(state_.loc);
     T* var = reinterpret_cast<T*>(state_.var);
     auto* count = reinterpret_cast<std::int64_t*>(state_.count);
-    const ProcessLock lock(state_.lock);
     if (!state_.frozen) {
       const auto n = static_cast<std::int64_t>(state_.reduces ? rows.size() : 1);
       *count += n;

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "chain.h"
-#include "transforms/process_lock.h"
 
 namespace torchrl_pool::core {
 
@@ -18,10 +17,10 @@ class TrajCounterStage : public RowStage<TrajCounterStage> {
       : out_(out), num_envs_(num_envs), count_(count), lock_(lock) {}
 
   bool learns() const override { return true; }
+  Statistics statistics() const override { return {count_, lock_}; }
   std::size_t learned_bytes() const override { return num_envs_ * sizeof(std::int64_t); }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     auto* const numbers = reinterpret_cast<std::int64_t*>(learned);
-    const ProcessLock lock(lock_);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (rows.Begins(i)) numbers[rows.env(i)] = (*reinterpret_cast<std::int32_t*>(count_))++;
     }

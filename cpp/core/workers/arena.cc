@@ -18,12 +18,6 @@ namespace {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
-// A ring with a slot for each env never overflows: an env is in one request at a time.
-std::uint64_t NumRequests(const ArenaShape& shape, int worker) {
-  const auto w = static_cast<std::size_t>(worker);
-  return std::bit_ceil(std::uint64_t{shape.first_env[w + 1] - shape.first_env[w]});
-}
-
 }  // namespace
 
 Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(shape)) {
@@ -36,7 +30,7 @@ Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(sha
   reserve(sizeof(Doorbell));
   mailboxes_ = reserve(sizeof(Mailbox) * static_cast<std::size_t>(shape_.num_workers()));
   for (int worker = 0; worker < shape_.num_workers(); ++worker) {
-    requests_.push_back(reserve(sizeof(std::uint64_t) * NumRequests(shape_, worker)));
+    requests_.push_back(reserve(sizeof(std::uint64_t) * num_requests(worker)));
   }
   cells_ = reserve(sizeof(EnvCell) * num_envs);
   for (const std::size_t bytes : shape_.action_bytes) actions_.push_back(reserve(bytes * num_envs));
@@ -56,7 +50,7 @@ Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(sha
   new (memory_) Doorbell();
   for (int worker = 0; worker < shape_.num_workers(); ++worker) {
     new (&mailbox(worker)) Mailbox();
-    for (std::uint64_t i = 0; i < NumRequests(shape_, worker); ++i) {
+    for (std::uint64_t i = 0; i < num_requests(worker); ++i) {
       new (&request(worker, i)) std::atomic<std::uint64_t>(0);
     }
   }
@@ -65,8 +59,14 @@ Arena::Arena(int descriptor, ArenaShape shape, bool make) : shape_(std::move(sha
 
 Arena::~Arena() { munmap(memory_, size_); }
 
+// A ring with a slot for each env never overflows: an env is in one request at a time.
+std::uint64_t Arena::num_requests(int worker) const {
+  const auto w = static_cast<std::size_t>(worker);
+  return std::bit_ceil(std::uint64_t{shape_.first_env[w + 1] - shape_.first_env[w]});
+}
+
 std::atomic<std::uint64_t>& Arena::request(int worker, std::uint64_t number) const {
-  const std::uint64_t mask = NumRequests(shape_, worker) - 1;
+  const std::uint64_t mask = num_requests(worker) - 1;
   return At<std::atomic<std::uint64_t>>(requests_[static_cast<std::size_t>(worker)])[number & mask];
 }
 

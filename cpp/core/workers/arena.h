@@ -7,6 +7,9 @@
 //
 // A worker does what it is asked for in that order, env by env, so a count of finished envs says which they
 // are. Rows belong to the worker from the request on until their env is counted, and to the pool otherwise.
+//
+// An env may run code that writes anywhere. So each side keeps its own counts, and takes from here only what
+// it can check: no word of this memory, whatever it holds, lets either of them read or write beyond.
 #ifndef TORCHRL_POOL_CORE_WORKERS_ARENA_H_
 #define TORCHRL_POOL_CORE_WORKERS_ARENA_H_
 
@@ -46,6 +49,7 @@ struct Mailbox {
   std::atomic<std::uint64_t> asked{0};                          // envs so far
   std::atomic<std::uint32_t> has_message{0};                    // in the worker's channel, beside all this
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};   // envs so far, by the worker
+  std::atomic<std::uint64_t> begun{0};                          // and those of requests that it has taken up
   alignas(kCacheLine) std::atomic<std::uint64_t> notify_at{0};  // how many are worth waking the pool for
 };
 
@@ -57,8 +61,9 @@ struct alignas(kCacheLine) EnvCell {
 
   State step = kNone;  // of the rows of a step
   State root = kNone;  // of the rows of a reset
-  bool terminated = false, truncated = false;
-  bool is_last = false;         // asked for: the step that is the last one of its episode, however it goes
+  // Flags, as bytes: whatever a worker has written there can be read.
+  std::uint8_t terminated = 0, truncated = 0;
+  std::uint8_t is_last = 0;     // asked for: the step that is the last one of its episode, however it goes
   double reward = 0;            // of a step, where there is one for the whole env; else NaN
   std::uint32_t num_words = 0;  // of the seed; 0: none
   std::uint32_t words[kMaxWords] = {};
@@ -90,6 +95,8 @@ class Arena {
 
   Doorbell& bell() const { return *At<Doorbell>(0); }
   Mailbox& mailbox(int worker) const { return At<Mailbox>(mailboxes_)[worker]; }
+  // So many requests at most are under way at a worker.
+  std::uint64_t num_requests(int worker) const;
   // Where a worker's request of this number is.
   std::atomic<std::uint64_t>& request(int worker, std::uint64_t number) const;
   EnvCell& cell(std::uint32_t env) const { return At<EnvCell>(cells_)[env]; }

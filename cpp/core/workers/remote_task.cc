@@ -22,16 +22,18 @@ int Fail(const RemoteEnv& remote, trp_error* error) {
   return TRP_RUNTIME_ERROR;
 }
 
-// What a visit asks for, once: a worker may have done it already.
-bool Take(RemoteEnv& remote, EnvCell::State EnvCell::* state, Op op) {
-  EnvCell& cell = remote.arena->cell(remote.env);
-  if (cell.*state == EnvCell::kNone && !remote.round_trip(remote, op)) return false;
-  return std::exchange(cell.*state, EnvCell::kNone) == EnvCell::kOk;
+// What a visit asks for, once: its worker has done it.
+bool Take(RemoteEnv& remote, EnvCell::State EnvCell::* state) {
+  const EnvCell::State was = std::exchange(remote.arena->cell(remote.env).*state, EnvCell::kNone);
+  if (was != EnvCell::kOk && was != EnvCell::kFailed) {
+    remote.arena->SetMessage(remote.env, "its worker process has overwritten memory that it shares");
+  }
+  return was == EnvCell::kOk;
 }
 
 int Reset(trp_env* env, void* const* outputs, trp_error* error) {
   RemoteEnv& remote = Remote(env);
-  if (!Take(remote, &EnvCell::root, Op::kReset)) return Fail(remote, error);
+  if (!Take(remote, &EnvCell::root)) return Fail(remote, error);
   const auto& bytes = remote.arena->shape().output_bytes;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (outputs[i]) std::memcpy(outputs[i], remote.arena->RootRow(i, remote.env), bytes[i]);
@@ -41,11 +43,11 @@ int Reset(trp_env* env, void* const* outputs, trp_error* error) {
 
 int Step(trp_env* env, const void* const*, void* const* outputs, trp_step_result* result, trp_error* error) {
   RemoteEnv& remote = Remote(env);
-  if (!Take(remote, &EnvCell::step, remote.last)) return Fail(remote, error);
+  if (!Take(remote, &EnvCell::step)) return Fail(remote, error);
   const EnvCell& cell = remote.arena->cell(remote.env);
   result->reward = cell.reward;
-  result->terminated = cell.terminated;
-  result->truncated = cell.truncated;
+  result->terminated = cell.terminated != 0;
+  result->truncated = cell.truncated != 0;
   const auto& bytes = remote.arena->shape().output_bytes;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (outputs[i]) std::memcpy(outputs[i], remote.arena->OutputRow(i, remote.env), bytes[i]);
@@ -78,8 +80,7 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     *raw = task.raw_.data();
     return static_cast<std::int64_t>(task.raw_.size());
   };
-  // The crew has made it: which of the envs this is, nobody tells a task.
-  task_.create = [](const trp_config*, trp_env**, trp_error*) -> int { return TRP_UNSUPPORTED; };
+  task_.create = nullptr;  // the crew makes them: which of the envs one is, nobody tells a task
   task_.destroy = [](trp_env*) {};
   // Its worker is told the seed with the request.
   task_.seed = [](trp_env*, const std::uint32_t*, std::size_t, trp_error*) -> int { return TRP_OK; };

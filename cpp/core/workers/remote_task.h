@@ -14,14 +14,10 @@
 
 namespace torchrl_pool::core {
 
-// What an env in a worker is to the pool. Only where its worker has not yet done what a visit asks for does
-// that wait.
+// What an env in a worker is to the pool. What a visit asks for its worker has done before.
 struct RemoteEnv {
   std::uint32_t env = 0;
-  Op last = Op::kReset;  // that it was asked for
   const Arena* arena = nullptr;
-  // Has it do something more, and waits. False, with the reason as its message: it could not.
-  std::function<bool(RemoteEnv&, Op)> round_trip;
   std::function<std::string(std::uint32_t)> save;
   std::function<void(std::uint32_t, std::string_view)> load;
   std::string saved;  // what is asked for twice: first its size, then itself

@@ -1,8 +1,14 @@
 // Worker processes as a crew: envs of any kind, each of which lives in one of them.
 //
-// A ticket's envs are asked for in the mailboxes of their workers when it takes off. Its visits, which copy
-// what a worker has written, are made by whoever waits, as the workers finish: the pool has no threads here.
-// One who waits leads at a time, the others sleep until it has delivered something or leaves.
+// A ticket's envs are asked for in the mailboxes of their workers when it takes off, in runs of consecutive
+// ones. A run knows its worker, and how many envs that will have finished with it. Whoever waits for a ticket
+// looks at the counts that its runs need, and visits what is finished: copies what the worker has written.
+// Whoever receives does so for all that was sent. Where a chain wants more of an env, another step or a
+// reset, that is a further run of the same ticket.
+//
+// There are no threads here, and nobody leads: a mutex guards the table of runs, and what a thread has
+// claimed there it alone visits. Workers that have ended, or are late, are looked after by whoever waits and
+// finds nobody else at it. No lock is held while an env, a worker or Python works.
 #ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
 #define TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
 
@@ -10,12 +16,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "crew.h"
@@ -24,13 +30,15 @@
 
 namespace torchrl_pool::core {
 
-// What the crew asks of whoever has started the processes.
+// What the crew asks of whoever has started the processes. Each may throw Interrupted, which comes out of the
+// call that is waiting.
 struct WorkerOptions {
   std::shared_ptr<Arena> arena;
   std::vector<int> processes;  // per worker, its pidfd; -1: there is none, and `serve` does its work
-  std::optional<std::chrono::steady_clock::duration> step_timeout;  // after which a worker is ended
+  // How long a worker may be inside one env for one op, from when it takes it up. After that it is ended.
+  std::optional<std::chrono::steady_clock::duration> step_timeout;
 
-  std::function<void()> serve;                          // empties such mailboxes; throws Interrupted
+  std::function<void()> serve;                          // empties such mailboxes
   std::function<std::string(int worker)> how_it_ended;  // in words that follow "its worker process"
   std::function<int(int worker)> respawn;               // its new pidfd; null: what has ended stays so
   std::function<std::string(std::uint32_t env)> save;   // a state; throws std::exception
@@ -45,10 +53,10 @@ class WorkerCrew final : public Crew {
   int num_threads() const override { return static_cast<int>(workers_.size()); }
   void Begin(Ticket& ticket) override;
   void WaitFor(Ticket& ticket, InterruptCheck interrupted) override;
-  std::uint64_t Deliveries() const override { return deliveries_.load(std::memory_order_acquire); }
+  std::uint64_t Deliveries() const override { return deliveries_.load(std::memory_order_seq_cst); }
   bool WorkUntil(std::uint64_t deliveries, Clock::time_point until) override;
   void LookAfterWork() override;
-  void Stop() override {}
+  void Stop() override { arena_.bell().Ring(); }
   bool WaitForThreads(InterruptCheck interrupted) override;
   bool Join() override;
 
@@ -58,47 +66,91 @@ class WorkerCrew final : public Crew {
   void Replace(int worker, int process);
 
  private:
-  // Envs of one ticket that a worker has been asked for, in the order of the requests. Without a ticket: for
-  // a visit that waits for them itself.
+  // Consecutive envs of a ticket that a worker was asked for, and that nobody has visited yet.
   struct Run {
+    // What their visit goes on with: all of it, another time of a step that repeats its action, or the
+    // episodes that follow.
+    enum class Part : std::uint8_t { kAll, kRepeat, kNextEpisode };
+
     Ticket* ticket;
     Request request;
-    std::uint32_t index;    // of its first env in the ticket's list
+    std::uint32_t index;  // of its first env in the ticket's list
+    Part part = Part::kAll;
+    std::size_t time = 0;   // so many times the step has been taken already
     std::uint64_t end = 0;  // how many envs its worker will have finished with it
+
+    std::uint64_t begin() const { return end - request.count; }
   };
   struct Worker {
-    std::mutex mutex;
-    std::deque<Run> pending;
-    std::uint64_t asked = 0;  // envs, altogether
-    // When it was last seen to have finished another env, or began to have something to do.
-    Clock::time_point progress{};
-    std::uint64_t looked_at = 0;  // how many it had finished then
+    std::atomic<std::uint64_t> asked{0};  // envs, altogether
     std::atomic<int> process{-1};
     std::atomic<bool> has_ended{false};
-    std::string why;  // and that is what its envs have failed of
-    // ---- The leader's.
-    std::uint64_t finished_before = 0;  // it took the place of another one
-    std::uint64_t seen = 0;             // of those that it has finished
-    std::uint64_t awaited = 0;          // how many finished ones the leader waits for
+    // ---- Guarded by mutex_.
+    std::vector<Run> pending;  // in the order of the requests; never longer than the worker has envs
+    std::uint64_t posted = 0;  // requests
+    std::uint64_t known = 0;   // envs that it has finished, at least
+    std::string why;           // it has ended, which is what its envs have failed of
+    // ---- Whose turn it is to look after workers.
+    std::uint64_t begun = 0, finished = 0;  // when last looked at
+    Clock::time_point progress{};           // when that had last changed
+    std::uint64_t finished_before = 0;      // it took the place of another one
   };
+  // Which runs a thread is there for: those of one ticket, or of all that were sent, or any.
+  struct Wanted {
+    Ticket* ticket = nullptr;
+    bool any = false;
 
+    bool operator()(const Run& run) const {
+      return ticket ? run.ticket == ticket : any || run.ticket->outbox;
+    }
+  };
+  // What a thread needs that visits.
+  struct Desk {
+    Desk(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers);
+
+    Scratch scratch;
+    std::vector<Run> claimed;
+    std::vector<std::uint32_t> envs;  // whose visits are over
+    ApartVector<Result> results;      // and what they have led to
+    // Per worker, how many envs it has to have finished for a visit to be worth while; and for a thread that
+    // sleeps to be woken.
+    std::vector<std::uint64_t> visit_at, wake_at;
+    std::uint64_t changes = 0;  // of the table of runs, when these were last computed
+  };
+  class DeskInUse;
+
+  int WorkerOf(std::uint32_t env) const;
+  std::uint64_t FinishedBy(int worker) const;
+
+  void Prepare(const Ticket& ticket, Op op, std::uint32_t env);
   void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
-  void Ask(int worker, const Run& run);
-  void Post(int worker, const Request& request);
-  void Serve();
-  bool Pump(bool visits_all);
-  bool IsWorthVisiting(int worker);
-  bool PumpWorker(int worker);
-  void Visit(Ticket& ticket, std::span<const std::uint32_t> envs);
-  bool RunPhases(Ticket& ticket) override;
+  void Ask(int worker, Run run);
+  void Post(int worker, const Request& request);  // under mutex_
+  void TellOfMore();
+  void AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part);
+
   template <class Enough>
-  void Lead(const Enough& enough, Clock::time_point until, const Ticket* ticket, InterruptCheck interrupted);
-  void AwaitLastOf(const Ticket& ticket);
-  void Sleep(Clock::time_point until, bool for_each);
-  void LookAtProcesses();
+  void Work(const Wanted& wanted, const Enough& enough, Clock::time_point until, InterruptCheck interrupted);
+  template <class Enough>
+  void Sleep(const Desk& desk, const Enough& enough, Clock::time_point until);
+  void Await(const Wanted& wanted, Desk& desk);
+  bool HasArrivals(const Desk& desk) const;
+  void Serve();
+
+  bool VisitFinished(const Wanted& wanted, Desk& desk);
+  void ClaimOf(int worker, const Wanted& wanted, Desk& desk);  // under mutex_
+  void Visit(const Run& run, Desk& desk);
+  void MakeEnvs(std::span<const std::uint32_t> envs, Scratch& scratch);
+  void VisitInTurns(const Run& run, std::span<const std::uint32_t> envs, Desk& desk);
+  void FinishVisits(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
+                    std::vector<EnvFault>& faults);
+  Next RunPhases(Ticket& ticket) override;
+
+  void LookAtWorkers();
+  void LookAt(int worker, Clock::time_point now);
   void Bury(int worker, const std::string& why);
-  void Lose(std::uint32_t env, const std::string& why);
-  bool RoundTrip(RemoteEnv& remote, Op op);
+  void End(int worker, const std::string& why);  // under mutex_
+  void Fail(std::uint32_t env, const std::string& why);
 
   const WorkerOptions options_;
   Arena& arena_;
@@ -106,14 +158,19 @@ class WorkerCrew final : public Crew {
   std::vector<RemoteEnv> remotes_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
-  std::recursive_mutex leading_;  // held by the leader; it may look into an env that it visits
-  Scratch scratch_;               // the leader's
-  Clock::time_point last_asked_{};
-  bool was_interrupted_ = false;
-  bool is_over_ = false;                         // nothing is visited any more
-  std::array<Clock::duration, 2> last_waits_{};  // for the last env of a worker, for any env
-  std::atomic<std::uint64_t> deliveries_{0};     // so far, by leaders
-  EventCount relay_;                             // something was delivered, or the leader leaves
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Desk>> desks_;  // that nobody uses
+  bool is_over_ = false;                      // nothing is visited any more
+  int num_visiting_ = 0;                      // threads
+  std::size_t num_desks_ = 0;
+
+  std::atomic<std::thread::id> serving_{};  // the thread that does what is asked for in this process
+  std::atomic<bool> is_looking_{false};     // some thread, at the workers
+  std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for a ticket, for any env
+  std::atomic<std::uint64_t> deliveries_{0};
+  std::atomic<int> num_receiving_{0};  // threads that wait for any env that was sent
+  // How often there was something to wait for that those who wait already do not know of.
+  std::atomic<std::uint64_t> changes_{0};
 };
 
 }  // namespace torchrl_pool::core

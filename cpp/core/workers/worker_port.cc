@@ -16,12 +16,22 @@ WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
       next_(mailbox_.begin.load(std::memory_order_acquire)) {}
 
 std::optional<Request> WorkerPort::Next() {
-  if (mailbox_.posted.load(std::memory_order_acquire) == next_) return std::nullopt;
+  const std::uint64_t waiting = mailbox_.posted.load(std::memory_order_acquire) - next_;
+  if (waiting == 0) return std::nullopt;
   if (std::exchange(is_idle_, false)) {
     rhythm_.Begins(Rhythm::Clock::now());
     idle_.Worked();
   }
-  return Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
+  const auto request = Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
+  const bool has_sense = waiting <= arena_->num_requests(worker_) && request.first < num_envs() &&
+                         request.count > 0 && request.count <= num_envs() - request.first;
+  if (!has_sense) throw PoolError("the memory that this process shares with its pool was overwritten");
+  if (!std::exchange(has_begun_, true)) {
+    finished_ = begun_ = mailbox_.finished.load(std::memory_order_acquire);
+  }
+  begun_ += request.count;
+  mailbox_.begun.store(begun_, std::memory_order_release);
+  return request;
 }
 
 bool WorkerPort::TakeMessage() {
@@ -35,6 +45,7 @@ bool WorkerPort::HasWork() const {
 }
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
+  if (has_begun_) Publish();
   if (!std::exchange(is_idle_, true)) rhythm_.Ended(Rhythm::Clock::now());
   while (idle_.Pause()) {
     if (HasWork()) return;
@@ -47,10 +58,11 @@ void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
 
 std::span<const std::uint32_t> WorkerPort::SeedOf(std::uint32_t env) const {
   const EnvCell& cell = arena_->cell(env);
-  if (cell.num_words == EnvCell::kTooManyWords) {
+  const std::uint32_t num_words = cell.num_words;
+  if (num_words > EnvCell::kMaxWords) {
     throw StatusError(TRP_INVALID_ARGUMENT, "a seed of an env in a worker must be below 2**256");
   }
-  return {cell.words, cell.num_words};
+  return {cell.words, num_words};
 }
 
 void WorkerPort::Stepped(std::uint32_t env, double reward, bool terminated, bool truncated) {
@@ -70,10 +82,20 @@ void WorkerPort::Failed(std::uint32_t env, std::string_view message) {
 
 void WorkerPort::Finish() {
   Perturb();
-  const std::uint64_t finished = mailbox_.finished.load(std::memory_order_relaxed) + 1;
-  mailbox_.finished.store(finished, std::memory_order_seq_cst);
+  mailbox_.finished.store(++finished_, std::memory_order_seq_cst);
   Doorbell& bell = arena_->bell();
-  if (bell.HasSleepers() && finished >= mailbox_.notify_at.load(std::memory_order_seq_cst)) bell.Ring();
+  if (bell.HasSleepers() && finished_ >= mailbox_.notify_at.load(std::memory_order_seq_cst)) bell.Ring();
+}
+
+// Once more what has been said already, if somebody has overwritten it since.
+void WorkerPort::Publish() {
+  if (mailbox_.finished.load(std::memory_order_relaxed) == finished_ &&
+      mailbox_.begun.load(std::memory_order_relaxed) == begun_) {
+    return;
+  }
+  mailbox_.begun.store(begun_, std::memory_order_release);
+  mailbox_.finished.store(finished_, std::memory_order_seq_cst);
+  arena_->bell().Ring();
 }
 
 }  // namespace torchrl_pool::core

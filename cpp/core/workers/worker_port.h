@@ -26,7 +26,7 @@ class WorkerPort {
     return arena_->shape().first_env[static_cast<std::size_t>(worker_) + 1] - first_env();
   }
 
-  // The next request, if there is one.
+  // The next request, if there is one. Throws PoolError where the shared memory holds no sense.
   std::optional<Request> Next();
   // Whether there is something in the channel; asked once for each.
   bool TakeMessage();
@@ -48,11 +48,15 @@ class WorkerPort {
 
  private:
   bool HasWork() const;
+  void Publish();
 
   const std::shared_ptr<Arena> arena_;
   const int worker_;
   Mailbox& mailbox_;
   std::uint64_t next_;
+  // Envs so far, those before this process included: no one else's writes into the mailbox change them.
+  std::uint64_t finished_ = 0, begun_ = 0;
+  bool has_begun_ = false;
   Rhythm rhythm_{kPatience};
   IdleTime idle_{rhythm_};
   bool is_idle_ = false;  // as the rhythm has been told

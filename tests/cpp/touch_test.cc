@@ -1,0 +1,121 @@
+// States and pictures are intervals of their own: who wants the env waits, and nobody else does.
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "check.h"
+#include "client.h"
+#include "concurrency.h"
+#include "fixture.h"
+#include "pool.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using test::Client;
+using test::IsInterrupted;
+using test::Mask;
+using test::SomeActions;
+using test::TheProbe;
+
+const test::Options kSlowPictures = {{"render_us", std::int64_t{400'000}}};
+const Mask kOthers = {0, 1, 1}, kLast = {0, 0, 1};
+
+// In another thread, of env 0: until it is destroyed.
+class Picture {
+ public:
+  explicit Picture(Client& client) {
+    threads_.Start([&client] {
+      std::uint8_t rgb[6];
+      client.pool().Render(0, rgb);
+    });
+    CHECK(test::Eventually([] { return TheProbe().rendering.load(); }));
+  }
+  ~Picture() { threads_.Join(); }
+
+ private:
+  test::Threads threads_;
+};
+
+TEST(OtherEnvsGoOnWhileOneIsLookedAt) {
+  for (const int threads : {1, 2}) {
+    Client client(3, {.options = kSlowPictures, .num_threads = threads});
+    client.CheckedReset();
+    const Picture picture(client);
+    for (int step = 0; step < 20; ++step) client.CheckedStep(Op::kStep, SomeActions(3, step), &kOthers);
+    const auto state = client.pool().Save(1);
+    client.pool().Load(1, state);
+    CHECK(TheProbe().rendering.load());
+  }
+}
+
+TEST(WhoWantsTheEnvWaits) {
+  Client client(3, {.options = kSlowPictures, .num_threads = 2});
+  client.CheckedReset();
+  for (int way = 0; way < 3; ++way) {
+    const Picture picture(client);
+    if (way == 0) client.CheckedStep(Op::kStep, SomeActions(3, 0));
+    if (way == 1) client.CheckedReset();
+    if (way == 2) client.pool().Load(0, client.pool().Save(0));
+    CHECK(!TheProbe().rendering.load());
+  }
+}
+
+TEST(WaitingForAnEnvThatIsLookedAtMayBeInterrupted) {
+  Client client(3, {.options = kSlowPictures, .num_threads = 2});
+  client.CheckedReset();
+  {
+    const Picture picture(client);
+    client.interrupted = test::AlwaysInterrupted;
+    CHECK(IsInterrupted([&] { client.Step(SomeActions(3, 0)); }));
+    CHECK(IsInterrupted([&] { client.pool().Save(0, test::AlwaysInterrupted); }));
+    CHECK(IsInterrupted([&] { client.pool().Close(test::AlwaysInterrupted); }));
+    CHECK(TheProbe().rendering.load());
+  }
+  client.interrupted = test::NeverInterrupted;
+  client.CheckedStep(Op::kStep, SomeActions(3, 1));  // nothing has changed
+}
+
+TEST(AnEnvInFlightIsNotLookedAt) {
+  Client client(3, {.num_threads = 2});
+  client.CheckedReset();
+  const Pool::Touch touch(client.pool(), {0, 1}, Pool::Touch::By::kCaller, test::NeverInterrupted);
+  CHECK_THROWS(PoolError, "an env within a call", client.Step(SomeActions(3, 0)));
+  CHECK_THROWS(PoolError, "an env within a call", client.pool().Save(1));
+  client.CheckedStep(Op::kStep, SomeActions(3, 1), &kLast);
+}
+
+// Threads that step, look and load as they like: each env is in one pair of hands.
+TEST(LooksAndStepsOfManyThreads) {
+  Client client(4, {.options = {{"cost_ns", std::int64_t{2'000}}}, .num_threads = 3});
+  client.CheckedReset();
+  const auto state = client.pool().Save(0);
+  std::atomic<int> refused{0};
+  test::Threads threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.Start([&, thread] {
+      for (int round = 0; round < test::Scaled(2'000); ++round) {
+        const auto env = static_cast<std::uint32_t>(round * 7 + thread) % 4;
+        try {
+          if (thread == 0) {
+            client.Step(SomeActions(4, round));
+          } else if (thread == 1) {
+            std::uint8_t rgb[6];
+            client.pool().Render(env, rgb);
+          } else if (thread == 2) {
+            client.pool().Load(env, state);
+          } else {
+            client.pool().Save(env);
+          }
+        } catch (const PoolError&) {
+          ++refused;  // it is in flight
+        }
+      }
+    });
+  }
+  threads.Join();
+  client.CheckedReset();
+}
+
+}  // namespace
+}  // namespace torchrl_pool::core

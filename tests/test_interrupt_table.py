@@ -1,0 +1,300 @@
+"""Ctrl-C comes out of the very call that it interrupts, whatever that waits for.
+
+Each program goes through a table; one that hangs is killed, and the test fails with what it had printed.
+"""
+
+import os
+
+import pytest
+from processes import run_program
+
+LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
+
+PRELUDE = """
+import faulthandler, os, signal, sys, tempfile, threading, time
+from functools import partial
+import torch
+from torchrl.envs import StepCounter, TransformedEnv
+from torchrl_pool import EnvFailure, PoolEnv, fuse, load_plugin
+from torchrl_pool.workers import launching, worker_set
+from hanging_envs import Hanging
+torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+worker_set.CLOSING_SECONDS = worker_set.RETURNING_SECONDS = 0.2
+
+def rows(env, root):
+    return env.rand_action(root.clone())
+
+class Calls:
+    "What waits, by the method of the env that hangs in it."
+    @staticmethod
+    def step(env, root): env.step(rows(env, root))
+    @staticmethod
+    def step_and_maybe_reset(env, root): env.step_and_maybe_reset(rows(env, root))
+    @staticmethod
+    def rollout(env, root): env.rollout(5, auto_reset=False, tensordict=root)
+    @staticmethod
+    def receive(env, root):
+        env.async_step_send(rows(env, root), [0, 1])
+        env.async_step_recv(2)
+    @staticmethod
+    def receive_alone(env, root):
+        env.async_step_send(rows(env, root), [0, 1])
+        env.async_step_recv(1)
+        env.async_step_recv(1)
+    @staticmethod
+    def reset(env, root): env.reset()
+    @staticmethod
+    def get_state(env, root): env.get_state()
+    @staticmethod
+    def set_state(env, root): env.set_state(states, [0, 1])
+    @staticmethod
+    def render(env, root): env.render()
+    @staticmethod
+    def call(env, root): env.call("think")
+    @staticmethod
+    def get_attr(env, root): env.get_attr("opinion")
+    @staticmethod
+    def set_attr(env, root): env.set_attr("opinion", 1)
+    @staticmethod
+    def close(env, root): env.close()
+    @staticmethod
+    def seed(env, root): env.set_seed(3)
+
+HANGS = {"rollout": "step", "step_and_maybe_reset": "step", "receive": "step", "receive_alone": "step",
+         "call": "think", "get_attr": "opinion", "set_attr": "opinion", "seed": "reset"}
+
+def interrupted(name, act):
+    "The call raises KeyboardInterrupt soon after the signal."
+    print(name, end=": ", flush=True)
+    faulthandler.dump_traceback_later(12, exit=True)
+    sent = []
+    def send():
+        time.sleep(0.4)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        act()
+    except KeyboardInterrupt:
+        pass
+    else:
+        raise AssertionError(f"{name} returned")
+    assert sent, "it was interrupted before the signal"
+    seconds = time.monotonic() - sent[0]
+    thread.join()
+    print(f"{seconds:.2f} s", end=", ", flush=True)
+
+def ends(env):
+    "It is closed cleanly, and begins anew."
+    env.close()
+    faulthandler.cancel_dump_traceback_later()
+    print("closed", flush=True)
+"""
+
+
+def run(body, timeout=110):
+    """What the program prints, which must come to its end."""
+    result = run_program(PRELUDE + body, timeout=timeout)
+    assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+WORKERS = """
+for kind, settings in KINDS.items():
+    for name in NAMES:
+        where = HANGS.get(name, name)
+        env = PoolEnv(partial(Hanging, where), 2, **settings)
+        root = env.reset()
+        states = env.get_state()
+        env.call("arm")
+        interrupted(f"{kind} {name}", lambda: getattr(Calls, name)(env, root))
+        ends(env)
+print("all")
+"""
+FEW = ["step", "receive", "reset", "get_state", "set_state", "call"]
+ALL = [*FEW, "step_and_maybe_reset", "rollout", "receive_alone", "seed", "render", "get_attr", "set_attr"]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("workers", {"num_workers": 2}),
+        ("here", {"num_workers": 0}),
+        ("both", {"num_workers": 1, "caller_steps": True}),
+        ("timed", {"num_workers": 1, "step_timeout": 60.0}),
+        ("respawned", {"num_workers": 2, "respawn": True}),
+    ],
+)
+def test_envs_of_python(kind, settings):
+    names = ALL if LONG or kind in ("workers", "here") else FEW
+    body = f"KINDS, NAMES = {{{kind!r}: {settings}}}, {names}\n{WORKERS}"
+    assert run(body).endswith("all\n")
+
+
+def test_closing_envs_that_hang_in_their_close():
+    body = """
+worker_set.CLOSING_SECONDS = 60.0
+env = PoolEnv(partial(Hanging, "close"), 2, num_workers=2)
+env.reset()
+env.call("arm")
+interrupted("close", env.close)
+env.reset()
+worker_set.CLOSING_SECONDS = worker_set.RETURNING_SECONDS = 0.2
+ends(env)
+print("all")
+"""
+    assert run(body).endswith("all\n")
+
+
+def test_fused_steps_whose_resets_hang():
+    """What a fused StepCounter ends, the executor resets."""
+    body = """
+for workers in (2, 0):
+    pool = PoolEnv(partial(Hanging, "reset"), 2, num_workers=workers)
+    env = fuse(TransformedEnv(pool, StepCounter(max_steps=2)))
+    _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
+    pool.call("arm")
+    interrupted(f"fused, {workers} workers", lambda: env.step_and_maybe_reset(env.rand_action(root)))
+    ends(env)
+print("all")
+"""
+    assert run(body).endswith("all\n")
+
+
+def test_workers_that_are_replaced():
+    """A new process that hangs as it makes its envs; and a signal in the midst of it."""
+    body = """
+with tempfile.TemporaryDirectory() as folder:
+    env = PoolEnv(partial(Hanging, "__init__", f"{folder}/made"), 1, num_workers=1, respawn=True)
+    _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
+    os.kill(env._source.workers._workers[0].pid, signal.SIGKILL)
+    interrupted("respawn", lambda: env.step_and_maybe_reset(env.rand_action(root)))
+    ends(env)
+    env = PoolEnv(partial(Hanging, "__init__", f"{folder}/again"), 1, num_workers=1)
+    root = env.reset()
+    os.kill(env._source.workers._workers[0].pid, signal.SIGKILL)
+    try:
+        env.step(env.rand_action(root))
+    except EnvFailure:
+        pass
+    interrupted("reset", env.reset)
+    ends(env)
+env = PoolEnv(partial(Hanging, "nowhere"), 2, num_workers=2, respawn=True)
+root = env.reset()
+_, root = env.step_and_maybe_reset(env.rand_action(root))
+workers = env._source.workers
+launch = workers._launch
+def interrupted_launch():
+    os.kill(os.getpid(), signal.SIGINT)
+    return launch()
+workers._launch = interrupted_launch
+os.kill(workers._workers[0].pid, signal.SIGKILL)
+try:
+    env.step_and_maybe_reset(env.rand_action(root))
+except KeyboardInterrupt:
+    workers._launch = launch
+else:
+    raise AssertionError("nothing was raised")
+root = env.reset()
+data, _ = env.step_and_maybe_reset(env.rand_action(root))
+assert data["next", "observation"].flatten().tolist() == [1, 1]
+ends(env)
+print("all")
+"""
+    assert run(body).endswith("all\n")
+
+
+def test_while_another_thread_works():
+    """The env is at work in one thread; the main thread waits for it, and other envs go on."""
+    body = """
+for name, main in [("get_state", "step"), ("call", "reset"), ("render", "receive"),
+                   ("set_state", "get_state"), ("call", "call")]:
+    where = HANGS.get(name, name)
+    env = PoolEnv(partial(Hanging, where), 2, num_workers=2)
+    root = env.reset()
+    states = env.get_state(0) * 2
+    env.call("arm", env_index=0)
+    thread = threading.Thread(target=lambda: getattr(env, "call" if name == "call" else name)(
+        *{"call": ("think",), "set_state": (states[:1],)}.get(name, ()), env_index=0), daemon=True)
+    thread.start()
+    time.sleep(0.2)
+    mask = torch.tensor([False, True])
+    for _ in range(20):
+        env.step(rows(env, root).set("_step", mask))
+    interrupted(f"{main} while {name} hangs", lambda: getattr(Calls, main)(env, root))
+    env._source.workers._workers[0].kill()
+    thread.join()
+    ends(env)
+print("all")
+os._exit(0)
+"""
+    assert run(body).endswith("all\n")
+
+
+@pytest.mark.parametrize("caller", ["main", "thread"])
+def test_simulators_with_a_timeout(caller):
+    """A thread of the pool is inside the simulator, whether it comes back in time or not."""
+    body = """
+import ctypes
+from building import build_plugin
+load_plugin(build_plugin("gated"))
+gates = ctypes.CDLL(build_plugin("gated"))
+CALLER = "%s"
+for name in ("step", "step_and_maybe_reset", "receive", "reset"):
+    env = PoolEnv("Gated-v0", 2, num_threads=2, step_timeout=60.0, categorical_action_encoding=True)
+    root = env.reset()
+    rows = lambda env, root: root.clone().set("action", torch.tensor([4, 0]))
+    gates.set_gate(1, True)
+    if name == "reset" or CALLER == "thread":
+        thread = threading.Thread(target=lambda: env.step(rows(env, root)), daemon=True)
+        thread.start()
+        time.sleep(0.2)
+        try:
+            Calls.step(env, root)
+        except RuntimeError as error:
+            assert "in flight" in str(error), error
+        gates.set_gate(1, False)
+        thread.join()
+        gates.set_gate(1, True)
+    if name != "reset":
+        interrupted(name, lambda: getattr(Calls, name)(env, root))
+    gates.set_gate(1, False)
+    env.reset() if name != "receive" else None
+    ends(env)
+print("all")
+"""
+    assert run(body % caller).endswith("all\n")
+
+
+def test_locks_of_statistics_that_nobody_gives_back():
+    """A process that was killed holds the lock of a VecNorm, of either kind, or of a TrajCounter."""
+    body = """
+import multiprocessing as mp
+from torchrl.envs.transforms import VecNorm, VecNormV2
+for kind in (VecNormV2, VecNorm):
+    for threads in (1, 2):
+        lock = mp.get_context("fork").Lock()
+        env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, num_threads=threads, seed=0),
+                                  kind(in_keys=["observation"], lock=lock)))
+        other = fuse(TransformedEnv(PoolEnv("CartPole-v1", 4, seed=0), kind(in_keys=["observation"])))
+        root = env.reset()
+        for _ in range(5):
+            _, root = env.step_and_maybe_reset(env.rand_action(root))
+        child = os.fork()
+        if child == 0:
+            lock.acquire()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        step = lambda: env.step_and_maybe_reset(env.rand_action(root))
+        interrupted(f"{kind.__name__}, {threads} threads", step)
+        other.rollout(5)  # nobody else waits
+        lock.release()
+        root = env.reset()
+        env.step_and_maybe_reset(env.rand_action(root))
+        ends(env)
+print("all")
+"""
+    assert run(body).endswith("all\n")
