@@ -9,8 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from small_envs import Slider
 
-from torchrl_pool import MujocoPool, MujocoTask, MultiThreadedEnv, PoolCollector, PoolEnv
+from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
 
@@ -71,16 +72,6 @@ def test_a_suggestion_with_options_is_one_that_works(suffix):
     given = dict(option.split("=") for option in options.rstrip("?").split(" and "))
     env = PoolEnv(task, 1, **{name: ast.literal_eval(value) for name, value in given.items()})
     assert env.rollout(2)["observation"].shape[2:] == ((128,) if suffix.startswith("-ram") else (4, 84, 84))
-
-
-class Slider(MujocoTask):
-    XML_PATH = "hopper.xml"
-
-    def _compute_reward(self, state, action, next_state):
-        return next_state["qpos"][..., 0]
-
-    def _compute_done(self, state, next_state):
-        return next_state["qpos"][..., 2].abs() > 9
 
 
 def cartpole():

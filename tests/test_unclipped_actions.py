@@ -10,6 +10,7 @@ import torch
 from building import build_plugin
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
+from small_envs import Slider
 from stable_baselines3 import TD3
 from stable_baselines3.common.vec_env import DummyVecEnv
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -18,7 +19,6 @@ from torchrl.modules import OrnsteinUhlenbeckProcessModule, TanhModule
 
 from torchrl_pool import (
     MujocoPool,
-    MujocoTask,
     MultiThreadedEnv,
     PoolCollector,
     PoolEnv,
@@ -130,16 +130,6 @@ class Lights(Echo):
     def __init__(self):
         super().__init__()
         self.action_space = spaces.MultiBinary(3)
-
-
-class Slider(MujocoTask):
-    XML_PATH = "hopper.xml"
-
-    def _compute_reward(self, state, action, next_state):
-        return next_state["qpos"][..., 0]
-
-    def _compute_done(self, state, next_state):
-        return next_state["qpos"][..., 2].abs() > 9
 
 
 STRICT = {

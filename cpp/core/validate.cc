@@ -60,7 +60,8 @@ template <class T>
 constexpr Range<T> kFinite{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
 
 template <class T>
-Range<T> RangeOf(const Spec& spec, std::size_t element) {
+Range<T> RangeOf(const ActionColumn& column, const Spec& spec, std::size_t element) {
+  if (!column.bounded) return kFinite<T>;
   constexpr T kLowest = kFinite<T>.least, kMax = kFinite<T>.most;
   if (spec.dtype == TRP_BOOL) return {T{0}, T{1}};
   if (!spec.categories.empty()) return {T{0}, static_cast<T>(spec.categories[element] - 1)};
@@ -114,13 +115,10 @@ struct RowBlock {
 };
 
 template <class T>
-void CheckNumbers(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
-  const std::size_t size = spec.size();
-  const auto range_of = [&](std::size_t i) { return column.bounded ? RangeOf<T>(spec, i) : kFinite<T>; };
+void CheckNumbers(const ActionColumn& column, const Spec& spec, std::size_t size, const RowBlock& rows) {
   bool is_one_range = true;
-  const Range<T> range = range_of(0);
-  for (std::size_t i = 1; column.bounded && i < size; ++i)
-    is_one_range = is_one_range && range_of(i) == range;
+  const Range<T> range = RangeOf<T>(column, spec, 0);
+  for (std::size_t i = 1; i < size; ++i) is_one_range = is_one_range && RangeOf<T>(column, spec, i) == range;
   if (is_one_range && rows.stride == size * sizeof(T) &&
       AllAdmitted(range, std::span(rows.Row<T>(0), rows.count * size))) {
     return;
@@ -128,7 +126,7 @@ void CheckNumbers(const ActionColumn& column, const Spec& spec, const RowBlock& 
   for (std::uint32_t row = 0; row < rows.count; ++row) {
     for (std::size_t i = 0; i < size; ++i) {
       const T value = rows.Row<T>(row)[i];
-      if (!(is_one_range ? range : range_of(i)).Admits(value)) {
+      if (!(is_one_range ? range : RangeOf<T>(column, spec, i)).Admits(value)) {
         RefuseNumber(column, spec, rows.first_env + row, i, value);
       }
     }
@@ -174,24 +172,25 @@ void CheckOneHot(const Spec& spec, const RowBlock& rows) {
 }
 
 void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
-  if (spec.size() == 0) return;
+  const std::size_t size = spec.size();
+  if (size == 0) return;
   if (column.one_hot) return CheckOneHot(spec, rows);
   switch (spec.dtype) {
     case TRP_BOOL:
     case TRP_UINT8:
-      return CheckNumbers<std::uint8_t>(column, spec, rows);
+      return CheckNumbers<std::uint8_t>(column, spec, size, rows);
     case TRP_INT8:
-      return CheckNumbers<std::int8_t>(column, spec, rows);
+      return CheckNumbers<std::int8_t>(column, spec, size, rows);
     case TRP_INT16:
-      return CheckNumbers<std::int16_t>(column, spec, rows);
+      return CheckNumbers<std::int16_t>(column, spec, size, rows);
     case TRP_INT32:
-      return CheckNumbers<std::int32_t>(column, spec, rows);
+      return CheckNumbers<std::int32_t>(column, spec, size, rows);
     case TRP_INT64:
-      return CheckNumbers<std::int64_t>(column, spec, rows);
+      return CheckNumbers<std::int64_t>(column, spec, size, rows);
     case TRP_FLOAT32:
-      return CheckNumbers<float>(column, spec, rows);
+      return CheckNumbers<float>(column, spec, size, rows);
     case TRP_FLOAT64:
-      return CheckNumbers<double>(column, spec, rows);
+      return CheckNumbers<double>(column, spec, size, rows);
   }
 }
 

@@ -28,7 +28,7 @@ inline double Modulo(double x, double divisor) {
 // loops_trigonometric): reduction by multiples of pi/2 in three parts (Cody and Waite), then a polynomial,
 // all with fused multiply-adds. They are up to 1.5 ulp away from the rounded true value, so libm's cosf
 // does not equal them. Exact where NumPy finds FMA (any x86 since 2013, any 64-bit Arm); for the few
-// processors without it NumPy calls libm. Valid for |x| < 71476, as there.
+// processors without it NumPy calls libm. As it does everywhere for large numbers, and so do these.
 float CosFloat32(float x);
 float SinFloat32(float x);
 

@@ -14,6 +14,7 @@ import torch
 logging.disable(logging.WARNING)
 
 from dm_control import suite  # noqa: E402
+from dm_control.rl.control import PhysicsError  # noqa: E402
 from dm_control.suite import quadruped  # noqa: E402
 from torchrl._utils import seed_generator  # noqa: E402
 from torchrl.envs import DMControlEnv, SerialEnv  # noqa: E402
@@ -56,6 +57,17 @@ def differing_pixels(task, visualize_reward=False, **view):
     pool.close()
     quadruped.Physics.contexts = None
     return differing
+
+
+def physics_error(task, control):
+    """What dm_control says of controls that are all this number; None: nothing."""
+    twin = suite.load(*suite_names(task))
+    twin.reset()
+    try:
+        twin.step(np.full(twin.action_spec().shape, control))
+    except PhysicsError as error:
+        return str(error)
+    return None
 
 
 def chain(seed, count):

@@ -206,6 +206,15 @@ def test_a_simulation_that_diverges_fails_as_dm_controls_physics_error(make_pool
     assert push(make_pool(task, 1, physics_errors=False, info_keys=["warnings"]))["warnings"].sum() == 1
 
 
+def test_controls_that_mujoco_does_not_take_fail_as_dm_controls_physics_error(make_pool, plain):
+    """Of a model whose controls have no range; beyond 1e10 MuJoCo warns."""
+    task = "dm_control/lqr-lqr_2_1-v0"
+    pool = make_pool(task, 1)
+    with pytest.raises(EnvFailure, match="MuJoCo: Nan, Inf or huge value in CTRL"):
+        pool.step(pool.reset().set("action", torch.full((1, 1), 1.1e10, dtype=torch.float64)))
+    assert "BADCTRL" in plain.ask("physics_error", task=task, control=1.1e10)
+
+
 def test_substeps(make_pool):
     roots = []
     for kwargs in ({}, {"n_sub_steps": 2}, {"n_sub_steps": 4}):

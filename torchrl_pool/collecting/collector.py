@@ -150,7 +150,7 @@ class PoolCollector(StoringCollector):
     ) -> None:
         del return_same_td
         known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
-        for name in kwargs.keys() - known:
+        for name in [name for name in kwargs if name not in known]:
             what = f"{type(self).__name__} has no argument {name!r}"
             raise UnknownOption(name, what, "beside its own it takes those of TorchRL's Collector", known)
         self._groups = Groups(double_buffered)

@@ -71,7 +71,9 @@ typedef struct trp_spec {
   int32_t dtype;        /* trp_dtype */
   int32_t ndim;         /* 0: a scalar */
   const int64_t* shape; /* [ndim] */
-  const double* low;    /* NULL: unbounded; else one value per element */
+  /* NULL: unbounded; else one value per element. Actions are finite, but may lie outside: clip them. Those of
+   * int8 from 0 to 1 are choices, which the host checks. */
+  const double* low;
   const double* high;
   /* Numbers of categories of a discrete entry (then low and high are NULL): one number and ndim 0
    * for a single choice, or as many as the entry has elements. */

@@ -38,7 +38,7 @@ class Row {
     return static_cast<T*>(outputs_[i]);
   }
 
-  // The i-th action spec. Not for Reset.
+  // The i-th action spec. Not for Reset. Numbers of a Box are finite, and may lie outside of its bounds.
   template <class T>
   const T* Action(int i = 0) const {
     check_.template Action<T>(i, actions_);

@@ -35,7 +35,9 @@ constexpr trp_dtype DtypeOf() {
   }
 }
 
-// The values that one tensor of an env may take.
+// The values that one tensor of an env may take. Of actions the pool checks that choices exist and numbers
+// are finite; but numbers may lie outside of the bounds of a Box, as in Gymnasium: an env clips them where
+// that matters, std::clamp(x, -1.0f, 1.0f), and always before one becomes an index.
 struct Space {
   trp_dtype dtype = TRP_FLOAT32;
   std::vector<std::int64_t> shape;
