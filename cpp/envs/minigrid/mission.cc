@@ -69,7 +69,7 @@ void WriteChars(const std::string& mission, int count, std::uint8_t* chars) {
 int LastWord() { return static_cast<int>(std::size(kWords)); }
 
 void WriteWords(const std::string& mission, std::int64_t* words) {
-  const std::int64_t* end = words + kMaxWords;
+  std::int64_t* const end = words + kMaxWords;
   const std::string_view text = mission;
   for (std::size_t begin = 0; begin < text.size();) {
     std::size_t size = text[begin] == ',' ? 1 : text.substr(begin).find_first_of(" ,");
@@ -80,7 +80,7 @@ void WriteWords(const std::string& mission, std::int64_t* words) {
     }
     begin += std::max<std::size_t>(size, 1);
   }
-  std::fill(words, const_cast<std::int64_t*>(end), 0);
+  std::fill(words, end, 0);
 }
 
 void WriteFlatChars(const std::string& mission, std::uint8_t* codes) {

@@ -19,7 +19,7 @@ struct Missions {
 
 // One for each way to fill the gaps {} of a sentence; the last gap changes first.
 Missions EachOf(const std::string& sentence, const std::vector<std::vector<std::string>>& gaps = {});
-// Of up to so many characters, each of them as likely as another.
+// Of up to so many characters, and not counted.
 inline Missions UpTo(int longest) { return {.longest = longest}; }
 
 const std::vector<std::string>& ColorsByName();

@@ -42,21 +42,37 @@ View::View(const World& world, int side)
 }
 
 // From the agent on, row by row away from it: what is next to a cell that can be looked through, aside or
-// ahead.
+// ahead. A row is a number with a bit for each of its cells.
 void View::See(const World& world) {
-  std::fill_n(seen_.begin(), side_ * side_, false);
-  seen_[static_cast<std::size_t>(AgentCell())] = true;
-  const auto spread = [&](int i, int j, int aside) {
-    const auto cell = static_cast<std::size_t>(i * side_ + j);
-    if (!seen_[cell]) return;
-    if (cells_[cell] != kNothing && !world.thing(cells_[cell]).CanSeeBehind()) return;
-    const auto next = static_cast<std::size_t>(static_cast<int>(cell) + aside * side_);
-    seen_[next] = true;
-    if (j > 0) seen_[next - 1] = seen_[cell - 1] = true;
-  };
+  const std::uint64_t all = (std::uint64_t{1} << side_) - 1, first = 1,
+                      last = std::uint64_t{1} << (side_ - 1);
+  std::uint64_t row = std::uint64_t{1} << (side_ / 2);
   for (int j = side_ - 1; j >= 0; --j) {
-    for (int i = 0; i < side_ - 1; ++i) spread(i, j, 1);
-    for (int i = side_ - 1; i > 0; --i) spread(i, j, -1);
+    std::uint64_t clear = 0;
+    for (int i = 0; i < side_; ++i) {
+      const Id id = cells_[static_cast<std::size_t>(i * side_ + j)];
+      const bool is_clear = id == kNothing || world.thing(id).CanSeeBehind();
+      clear |= static_cast<std::uint64_t>(is_clear) << i;
+    }
+    std::uint64_t passed = row & clear, way = clear;
+    for (int step = 1; step < side_; step *= 2) {
+      passed |= way & passed << step;
+      way &= way << step;
+    }
+    row = (row | passed << 1) & all;
+    passed &= ~last;
+    std::uint64_t ahead = passed | passed << 1;
+    passed = row & clear;
+    way = clear;
+    for (int step = 1; step < side_; step *= 2) {
+      passed |= way & passed >> step;
+      way &= way >> step;
+    }
+    row |= passed >> 1;
+    passed &= ~first;
+    ahead |= passed | passed >> 1;
+    for (int i = 0; i < side_; ++i) seen_[static_cast<std::size_t>(i * side_ + j)] = row >> i & 1;
+    row = ahead;
   }
 }
 

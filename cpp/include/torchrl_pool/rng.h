@@ -82,6 +82,22 @@ class SeedSequence {
   std::array<std::uint32_t, 4> pool_;
 };
 
+namespace internal {
+
+// A uniform draw of a stream's from 0 … last: words without the bits that are too high, until one fits.
+template <class Stream>
+std::uint32_t Masked(Stream& stream, std::uint32_t last) {
+  if (last == 0) return 0;
+  const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(last);
+  std::uint32_t value;
+  do {
+    value = stream.NextUint32() & mask;
+  } while (value > last);
+  return value;
+}
+
+}  // namespace internal
+
 // numpy.random.Generator(PCG64(seed)): same draws, same order, same bits.
 class Rng {
  public:
@@ -142,7 +158,7 @@ class Rng {
   template <class Iterator>
   void Shuffle(Iterator begin, Iterator end) {
     for (auto last = end - begin - 1; last > 0; --last) {
-      std::iter_swap(begin + last, begin + Interval(static_cast<std::uint32_t>(last)));
+      std::iter_swap(begin + last, begin + internal::Masked(*this, static_cast<std::uint32_t>(last)));
     }
   }
 
@@ -172,16 +188,6 @@ class Rng {
     constexpr uint128 kMultiplier =
         static_cast<uint128>(2549297995355413924ULL) << 64 | 4865540595714422341ULL;
     state_ = state_ * kMultiplier + increment_;
-  }
-
-  // A uniform draw from 0 … last, for less than 2^32, as Generator.shuffle makes them.
-  std::uint32_t Interval(std::uint32_t last) {
-    const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(last);
-    std::uint32_t value;
-    do {
-      value = NextUint32() & mask;
-    } while (value > last);
-    return value;
   }
 
   // A uniform draw from 0 … range, both included.
@@ -270,16 +276,7 @@ class LegacyRng {
   }
 
   // RandomState.randint(count), for less than 2^32: what exceeds the range is drawn again.
-  std::uint32_t Integer(std::uint32_t count) {
-    const std::uint32_t last = count - 1;
-    if (last == 0) return 0;
-    const std::uint32_t mask = ~std::uint32_t{0} >> std::countl_zero(last);
-    std::uint32_t value;
-    do {
-      value = NextUint32() & mask;
-    } while (value > last);
-    return value;
-  }
+  std::uint32_t Integer(std::uint32_t count) { return internal::Masked(*this, count - 1); }
 
   bool IsValid() const { return next_ <= kSize && has_normal_ <= 1; }
 
