@@ -53,7 +53,14 @@ def check_licences() -> None:
     expression = package.metadata["License-Expression"]
     folder = next(Path(str(f.locate())).parent for f in package.files or () if f.match("licenses/LICENSE"))
     texts = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    expected = {"LICENSE", "pybind11/LICENSE", "numpy/LICENSE.txt", "gymnasium/LICENSE", "mujoco/LICENSE", "box2d/LICENSE"}
+    expected = {
+        "LICENSE",
+        "pybind11/LICENSE",
+        "numpy/LICENSE.txt",
+        "gymnasium/LICENSE",
+        "mujoco/LICENSE",
+        "box2d/LICENSE",
+    }
     assert texts >= expected, expected - texts
     with_ale = "atari" in families()
     assert ("LICENSE-ALE.md" in texts) == with_ale == ("GPL-2.0-only" in expression), (texts, expression)

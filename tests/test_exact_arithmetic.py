@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,18 +44,15 @@ def test_what_is_built_does_not_fuse(library):
 
 def compile_one(folder, source, flags):
     """The object file of one of the sources, as a build with these CXXFLAGS makes it."""
-    subprocess.run(
-        ["cmake", "-S", CHECKOUT, "-B", folder, "-G", "Ninja", "-DTORCHRL_POOL_PYTHON=OFF"]
-        + ["-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"],
-        env={**os.environ, "CXXFLAGS": flags},
-        check=True,
-        capture_output=True,
-    )
+    options = ("-DTORCHRL_POOL_PYTHON=OFF", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    run = partial(subprocess.run, check=True, capture_output=True, env={**os.environ, "CXXFLAGS": flags})
+    run(["cmake", "-S", CHECKOUT, "-B", folder, "-G", "Ninja", *options])
     commands = json.loads((folder / "compile_commands.json").read_text())
-    (command,) = (command for command in commands if command["file"].endswith(source))
-    (folder / command["output"]).parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(command["command"], shell=True, cwd=command["directory"], check=True, capture_output=True)
-    return folder / command["output"]
+    (command,) = (shlex.split(c["command"]) for c in commands if c["file"].endswith(source))
+    compiled = folder / command[command.index("-o") + 1]
+    compiled.parent.mkdir(parents=True, exist_ok=True)
+    run(command, cwd=folder)
+    return compiled
 
 
 @pytest.mark.skipif(

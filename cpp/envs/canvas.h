@@ -34,17 +34,17 @@ class Canvas : public Picture {
 
   // pygame.gfxdraw's, which cut corners and centres to whole pixels.
 
-  void Outline(const Corners& corners, Colour colour);           // aapolygon
-  void Polygon(const Corners& corners, Colour colour);           // aapolygon, then filled_polygon
-  void Circle(Point centre, int radius, Colour colour);          // aacircle, then filled_circle
+  void Outline(const Corners& corners, Colour colour);   // aapolygon
+  void Polygon(const Corners& corners, Colour colour);   // aapolygon, then filled_polygon
+  void Circle(Point centre, int radius, Colour colour);  // aacircle, then filled_circle
 
   // pygame.draw's. All but the smooth ones cut to whole pixels, too.
 
-  void Shape(const Corners& corners, Colour colour);             // polygon(width=0)
+  void Shape(const Corners& corners, Colour colour);  // polygon(width=0)
   void Line(Point from, Point to, Colour colour, int width = 1);
   void Lines(const std::vector<Point>& points, Colour colour, int width, bool is_closed);
-  void Disc(Point centre, int radius, Colour colour);            // circle(width=0)
-  void SmoothLine(Point from, Point to, Colour colour);          // aaline
+  void Disc(Point centre, int radius, Colour colour);                                 // circle(width=0)
+  void SmoothLine(Point from, Point to, Colour colour);                               // aaline
   void SmoothLines(const std::vector<Point>& points, Colour colour, bool is_closed);  // aalines
 
  private:

@@ -42,10 +42,12 @@ void Canvas::Mix(int x, int y, Colour colour, float brightness) {
 void Canvas::Shape(const Corners& corners, Colour colour) {
   const std::vector<Pixel> pixels = Cut(corners);
   if (pixels.size() == 3) return FillTriangle(pixels, colour);
-  const auto [highest, lowest] = std::minmax_element(pixels.begin(), pixels.end(), [](Pixel a, Pixel b) { return a.y < b.y; });
+  const auto [highest, lowest] =
+      std::minmax_element(pixels.begin(), pixels.end(), [](Pixel a, Pixel b) { return a.y < b.y; });
   const int top = highest->y, bottom = lowest->y;
   if (top == bottom) {
-    const auto [left, right] = std::minmax_element(pixels.begin(), pixels.end(), [](Pixel a, Pixel b) { return a.x < b.x; });
+    const auto [left, right] =
+        std::minmax_element(pixels.begin(), pixels.end(), [](Pixel a, Pixel b) { return a.x < b.x; });
     return HorizontalLine(left->x, right->x, top, colour);
   }
   const int end = std::min(bottom, static_cast<int>(height()) - 1);
@@ -58,11 +60,14 @@ void Canvas::Shape(const Corners& corners, Colour colour) {
       const bool crosses = y >= upper.y && y < lower.y;
       const bool ends_here = y == bottom && lower.y == bottom && upper.y != bottom;
       if (!crosses && !ends_here) continue;
-      const float part = static_cast<float>((y - upper.y) * (lower.x - upper.x)) / static_cast<float>(lower.y - upper.y);
-      crossings.push_back(static_cast<int>(crossings.size() % 2 == 0 ? std::floor(part) : std::ceil(part)) + upper.x);
+      const float part =
+          static_cast<float>((y - upper.y) * (lower.x - upper.x)) / static_cast<float>(lower.y - upper.y);
+      crossings.push_back(static_cast<int>(crossings.size() % 2 == 0 ? std::floor(part) : std::ceil(part)) +
+                          upper.x);
     }
     std::sort(crossings.begin(), crossings.end());
-    for (std::size_t i = 0; i + 1 < crossings.size(); i += 2) HorizontalLine(crossings[i], crossings[i + 1], y, colour);
+    for (std::size_t i = 0; i + 1 < crossings.size(); i += 2)
+      HorizontalLine(crossings[i], crossings[i + 1], y, colour);
   }
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     const Pixel from = pixels[i == 0 ? pixels.size() - 1 : i - 1], to = pixels[i];
@@ -78,9 +83,13 @@ void Canvas::FillTriangle(std::vector<Pixel> corners, Colour colour) {
     if (b.y < a.y) std::swap(a, b);
   }
   if (a.y == b.y && b.y == c.y && a.x == b.x && b.x != c.x) std::swap(b, c);
-  const auto slope = [](Pixel from, Pixel to) { return static_cast<float>((to.x - from.x) / ((to.y - from.y) + 1e-17)); };
+  const auto slope = [](Pixel from, Pixel to) {
+    return static_cast<float>((to.x - from.x) / ((to.y - from.y) + 1e-17));
+  };
   const float whole = slope(a, c), upper = slope(a, b), lower = slope(b, c);
-  const auto along = [](Pixel from, int y, float way) { return from.x + static_cast<int>(static_cast<float>(y - from.y) * way); };
+  const auto along = [](Pixel from, int y, float way) {
+    return from.x + static_cast<int>(static_cast<float>(y - from.y) * way);
+  };
   for (int y = a.y; y <= c.y; ++y) {
     HorizontalLine(along(a, y, whole), y < b.y ? along(a, y, upper) : along(b, y, lower), y, colour);
   }
@@ -90,7 +99,9 @@ void Canvas::Line(Point from, Point to, Colour colour, int width) { Lines({from,
 
 void Canvas::Lines(const std::vector<Point>& points, Colour colour, int width, bool is_closed) {
   const std::vector<Pixel> pixels = Cut(points);
-  const auto draw = [&](Pixel from, Pixel to) { width == 1 ? ThinLine(from, to, colour) : ThickLine(from, to, width, colour); };
+  const auto draw = [&](Pixel from, Pixel to) {
+    width == 1 ? ThinLine(from, to, colour) : ThickLine(from, to, width, colour);
+  };
   for (std::size_t i = 1; i < pixels.size(); ++i) draw(pixels[i - 1], pixels[i]);
   if (is_closed && pixels.size() > 2) draw(pixels.back(), pixels.front());
 }
@@ -103,14 +114,16 @@ void Canvas::ThickLine(Pixel from, Pixel to, int width, Colour colour) {
   const int after = width / 2, before = after - 1 + width % 2;
   const bool is_steep = std::abs(from.x - to.x) <= std::abs(from.y - to.y);
   Bresenham(from.x, from.y, to.x, to.y, [&](int x, int y) {
-    is_steep ? HorizontalLine(x - before, x + after, y, colour) : VerticalLine(x, y - before, y + after, colour);
+    is_steep ? HorizontalLine(x - before, x + after, y, colour)
+             : VerticalLine(x, y - before, y + after, colour);
   });
 }
 
 void Canvas::Disc(Point centre, int radius, Colour colour) {
   const int cx = Cut(centre.x), cy = Cut(centre.y);
   const auto rows = [&](int half_width, int distance) {
-    for (const int y : {cy + distance - 1, cy - distance}) HorizontalLine(cx - half_width, cx + half_width - 1, y, colour);
+    for (const int y : {cy + distance - 1, cy - distance})
+      HorizontalLine(cx - half_width, cx + half_width - 1, y, colour);
   };
   int error = 1 - radius, across = -2 * radius, along = 0, narrow = 0, wide = radius;
   while (narrow < wide) {
@@ -132,7 +145,8 @@ bool Canvas::SmoothSpan::EndsOnPixel() const { return std::round(x2) == x2 && st
 
 void Canvas::SmoothLine(Point from, Point to, Colour colour) {
   const auto f = [](double v) { return static_cast<float>(v); };
-  DrawSmooth({f(from.x), f(from.y), f(to.x), f(to.y)}, {.first = true, .second = true, .extra = false}, colour);
+  DrawSmooth({f(from.x), f(from.y), f(to.x), f(to.y)}, {.first = true, .second = true, .extra = false},
+             colour);
 }
 
 void Canvas::SmoothLines(const std::vector<Point>& points, Colour colour, bool is_closed) {
@@ -140,7 +154,8 @@ void Canvas::SmoothLines(const std::vector<Point>& points, Colour colour, bool i
   const std::size_t count = points.size() - (is_closed && points.size() > 2 ? 0 : 1);
   for (std::size_t i = 0; i < count; ++i) {
     const Point &from = points[i], &to = points[(i + 1) % points.size()];
-    lines.push_back({static_cast<float>(from.x), static_cast<float>(from.y), static_cast<float>(to.x), static_cast<float>(to.y)});
+    lines.push_back({static_cast<float>(from.x), static_cast<float>(from.y), static_cast<float>(to.x),
+                     static_cast<float>(to.y)});
   }
   // pygame compares the first line with the second from another place than the others.
   const auto is_steep_behind = [](const SmoothSpan& line, const SmoothSpan& next) {
@@ -184,7 +199,8 @@ bool Canvas::ClipSmooth(SmoothSpan* line, float gradient, float left, float righ
 void Canvas::DrawSmooth(SmoothSpan line, Ends ends, Colour colour) {
   float dx = line.x2 - line.x1, dy = line.y2 - line.y1;
   if (std::fabs(dx) < 0.0001 && std::fabs(dy) < 0.0001) {
-    return Mix(static_cast<int>(std::floor(line.x1 + 0.5)), static_cast<int>(std::floor(line.y1 + 0.5)), colour, 1);
+    return Mix(static_cast<int>(std::floor(line.x1 + 0.5)), static_cast<int>(std::floor(line.y1 + 0.5)),
+               colour, 1);
   }
   float right = static_cast<float>(width()), bottom = static_cast<float>(height());
   const bool is_steep = std::fabs(dx) < std::fabs(dy);
@@ -229,7 +245,8 @@ void Canvas::DrawSmooth(SmoothSpan line, Ends ends, Colour colour) {
   }
   const int last = static_cast<int>(std::ceil(line.x2));
   if ((ends.second || ends.extra) && line.x1 < right - 1) {
-    share(last, line.y2 + gradient * (static_cast<float>(last) - line.x2), 1 - static_cast<float>(last) + line.x2);
+    share(last, line.y2 + gradient * (static_cast<float>(last) - line.x2),
+          1 - static_cast<float>(last) + line.x2);
   }
   for (int x = first; x < last; ++x) {
     const int y = static_cast<int>(across);

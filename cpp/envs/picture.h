@@ -14,7 +14,8 @@ struct Colour {
 };
 constexpr Colour kBlack{0, 0, 0}, kWhite{255, 255, 255};
 
-// Draws on uint8 [height, width, 3], or on as many more bytes a pixel as there are. What lies outside is left out.
+// Draws on uint8 [height, width, 3], or on as many more bytes a pixel as there are. What lies outside is left
+// out.
 class Picture {
  public:
   Picture(std::uint8_t* pixels, ImageSize size, Colour background, int pixel_bytes = 3);

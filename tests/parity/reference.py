@@ -23,7 +23,9 @@ def gymnasium_tasks(family=None):
 
 def gymnasium_env(task, **kwargs):
     if task_info(task).family == "box2d":
-        pytest.importorskip("Box2D", reason="there are wheels of box2d for CPython 3.11 to 3.13 on x86-64 alone")
+        pytest.importorskip(
+            "Box2D", reason="there are wheels of box2d for CPython 3.11 to 3.13 on x86-64 alone"
+        )
     return gymnasium.make(task, disable_env_checker=True, **kwargs)
 
 

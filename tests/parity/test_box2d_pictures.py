@@ -21,7 +21,9 @@ def test_pictures_equal_gymnasiums(task, make_pool):
 
 def test_wind_blows_particles_too(make_pool):
     torch.manual_seed(1)
-    assert_same_pictures(play("LunarLander-v3", make_pool, episodes=1, steps=60, enable_wind=True, gravity=-3.0))
+    assert_same_pictures(
+        play("LunarLander-v3", make_pool, episodes=1, steps=60, enable_wind=True, gravity=-3.0)
+    )
 
 
 def test_skid_marks(make_pool):

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 _ID = re.compile(
     r"(?:(?P<namespace>.*)/)?(?P<name>.+?)(?P<ram>-ram)?(NoFrameskip|Deterministic)?(-v(?P<version>\d+))?$"
 )
-_BOX2D = re.compile(r"(LunarLander|BipedalWalker|CarRacing)", re.IGNORECASE)
 
 
 def suggestion(task: str, known: Iterable[str]) -> str:
@@ -30,8 +29,6 @@ def suggestion(task: str, known: Iterable[str]) -> str:
     asked = _name(task)
     if asked in by_name:
         names = [asked]
-    elif _BOX2D.match(task):
-        return "Box2D's tasks are not among those here; see list_tasks()"
     else:
         parts = [name for name in by_name if len(asked) > 2 and asked in name]
         names = parts + difflib.get_close_matches(asked, by_name.keys() - parts, n=3, cutoff=0.7)

@@ -128,7 +128,8 @@ class Painter {
 
 }  // namespace
 
-// The reference draws the world from its beginning and shows its right end, so lines are cut where that begins.
+// The reference draws the world from its beginning and shows its right end, so lines are cut where that
+// begins.
 void DrawWalk(std::uint8_t* rgb, const Walk& scene, const b2World& world) {
   const double drawn = Walk::kViewWidth + std::max(0.0, scene.Scroll()) * kScale;
   // It lies within the terrain, but for what a state that was made up may say.

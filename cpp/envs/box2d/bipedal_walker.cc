@@ -1,5 +1,6 @@
-// BipedalWalker: walk to the far end on two legs, over slightly uneven ground or over stumps, stairs and pits.
-// Oleg Klimov's; reference: gymnasium/envs/box2d/bipedal_walker.py. What is double here is a Python float there.
+// BipedalWalker: walk to the far end on two legs, over slightly uneven ground or over stumps, stairs and
+// pits. Oleg Klimov's; reference: gymnasium/envs/box2d/bipedal_walker.py. What is double here is a Python
+// float there.
 #include "bipedal_walker.h"
 
 #include <algorithm>
@@ -51,19 +52,20 @@ class BipedalWalker : private b2ContactListener {
     low[8] = low[13] = -0.0;
     high.insert(high.end(), Walk::kRays, 1);
     low.insert(low.end(), Walk::kRays, -1);
-    return {Observation("observation", Box<float>({24}, low, high),
-                        "hull's angle, angular velocity and velocity (x, y); of each leg: hip's angle and speed, "
-                        "knee's angle and speed, whether it touches the ground; ten distances by lidar"),
-            Action("action", Box<float>({4}, -1, 1),
-                   "torques of the one leg's hip and knee, of the other's hip and knee")};
+    return {
+        Observation("observation", Box<float>({24}, low, high),
+                    "hull's angle, angular velocity and velocity (x, y); of each leg: hip's angle and speed, "
+                    "knee's angle and speed, whether it touches the ground; ten distances by lidar"),
+        Action("action", Box<float>({4}, -1, 1),
+               "torques of the one leg's hip and knee, of the other's hip and knee")};
   }
 
   explicit BipedalWalker(const Options& options) : options_(options) {}
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
-  // The world lives on from one episode to the next, as the reference's: what was destroyed in it decides which
-  // numbers the next fixtures get, and these the order in which contacts are solved.
+  // The world lives on from one episode to the next, as the reference's: what was destroyed in it decides
+  // which numbers the next fixtures get, and these the order in which contacts are solved.
   void Reset(Row& row) {
     Clear();
     episode_.Begin(rng_);
@@ -177,7 +179,8 @@ class BipedalWalker : private b2ContactListener {
     is_whole_ = false;
     for (int i = 0; i < 4; ++i) {
       const int speed = i % 2 == 0 ? kHipSpeed : kKneeSpeed;
-      const float way = std::isnan(action[i]) ? action[i] : static_cast<float>((action[i] > 0) - (action[i] < 0));
+      const float way =
+          std::isnan(action[i]) ? action[i] : static_cast<float>((action[i] > 0) - (action[i] < 0));
       joints_[i]->SetMotorSpeed(static_cast<float>(speed) * way);
       joints_[i]->SetMaxMotorTorque(static_cast<float>(kTorque) * Strength(action[i]));
     }

@@ -22,7 +22,7 @@ struct Walk {
   using Place = std::pair<double, double>;
 
   std::array<double, kLength> ground{};
-  std::vector<b2Body*> obstacles;        // stumps, stairs and pits, in the order in which they were made
+  std::vector<b2Body*> obstacles;            // stumps, stairs and pits, in the order in which they were made
   std::array<b2Body*, kLength - 1> edges{};  // of the ground
   std::array<std::array<Place, 5>, kClouds> clouds{};
   b2Body* hull = nullptr;
@@ -32,8 +32,8 @@ struct Walk {
   double Scroll() const { return hull->GetPosition().x - kViewWidth / kScale / 5; }
 };
 
-// The ray of the lidar with this number, from `from` to `to`; where it ends, as a fraction and, if it hits the
-// ground, as a point.
+// The ray of the lidar with this number, from `from` to `to`; where it ends, as a fraction and, if it hits
+// the ground, as a point.
 struct LidarRay : b2RayCastCallback {
   LidarRay(const b2World& world, const b2Vec2& from, int number);
   float32 ReportFixture(b2Fixture* fixture, const b2Vec2& point, const b2Vec2&, float32 where) override;

@@ -26,7 +26,7 @@ class Car {
     b2Body* body = nullptr;
     b2RevoluteJoint* joint = nullptr;
     double gas = 0, brake = 0, steer = 0, phase = 0, omega = 0;
-    int tiles = 0;  // how many it touches
+    int tiles = 0;                        // how many it touches
     bool is_skidding = false;             // since the last step
     std::shared_ptr<SkidMark> skid_mark;  // that it goes on with
   };

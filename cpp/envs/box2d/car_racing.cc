@@ -45,12 +45,13 @@ class CarRacing : private b2ContactListener {
   };
 
   static Specs MakeSpecs(const Options& options) {
-    return {Observation("observation", Box<std::uint8_t>({96, 96, 3}, 0, 255), "the track from above, RGB"),
-            options.continuous
-                ? Action("action", Box<float>({3}, std::vector<double>{-1, 0, 0}, std::vector<double>{1, 1, 1}),
-                         "steering (-1: left), gas, brake")
-                : Action("action", Discrete(5), "nothing, right, left, gas, brake"),
-            Info("lap_finished", Box<bool>({}), "whether the lap was completed, where the episode terminates")};
+    return {
+        Observation("observation", Box<std::uint8_t>({96, 96, 3}, 0, 255), "the track from above, RGB"),
+        options.continuous
+            ? Action("action", Box<float>({3}, std::vector<double>{-1, 0, 0}, std::vector<double>{1, 1, 1}),
+                     "steering (-1: left), gas, brake")
+            : Action("action", Discrete(5), "nothing, right, left, gas, brake"),
+        Info("lap_finished", Box<bool>({}), "whether the lap was completed, where the episode terminates")};
   }
 
   explicit CarRacing(const Options& options) : options_(options) {}

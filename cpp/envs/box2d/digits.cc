@@ -1,5 +1,6 @@
-// Digits and the minus sign as pygame.font draws them at size 42 in its default font, GNU FreeSans Bold: their greys, run
-// by run, and how the font kerns them. tests/parity/test_box2d_pictures.py compares them with pygame's.
+// Digits and the minus sign as pygame.font draws them at size 42 in its default font, GNU FreeSans Bold:
+// their greys, run by run, and how the font kerns them. tests/parity/test_box2d_pictures.py compares them
+// with pygame's.
 #include "digits.h"
 
 #include <span>
@@ -192,17 +193,8 @@ struct Glyph {
   Runs runs;
 };
 const Glyph kGlyphs[] = {
-    {23, 3, kZero},
-    {23, 5, kOne},
-    {23, 3, kTwo},
-    {23, 3, kThree},
-    {23, 4, kFour},
-    {23, 4, kFive},
-    {23, 3, kSix},
-    {23, 5, kSeven},
-    {23, 3, kEight},
-    {23, 3, kNine},
-    {13, 19, kDash},
+    {23, 3, kZero}, {23, 5, kOne},   {23, 3, kTwo},   {23, 3, kThree}, {23, 4, kFour},  {23, 4, kFive},
+    {23, 3, kSix},  {23, 5, kSeven}, {23, 3, kEight}, {23, 3, kNine},  {13, 19, kDash},
 };
 constexpr int kMinus = 10;
 

@@ -1,5 +1,5 @@
-// What an episode follows from. Box2D's memory cannot be saved, nor bytes that claim to be it be checked, so a saved
-// state says how the episode came about, and loading it plays it again.
+// What an episode follows from. Box2D's memory cannot be saved, nor bytes that claim to be it be checked, so
+// a saved state says how the episode came about, and loading it plays it again.
 #ifndef TORCHRL_POOL_ENVS_BOX2D_EPISODE_H_
 #define TORCHRL_POOL_ENVS_BOX2D_EPISODE_H_
 

@@ -1,5 +1,6 @@
 // LunarLander: land between two flags, with a main engine and two at the sides.
-// Oleg Klimov's; reference: gymnasium/envs/box2d/lunar_lander.py. What is double here is a Python float there.
+// Oleg Klimov's; reference: gymnasium/envs/box2d/lunar_lander.py. What is double here is a Python float
+// there.
 #include "lunar_lander.h"
 
 #include <algorithm>
@@ -44,8 +45,8 @@ class LunarLander : private b2ContactListener {
 
   static Specs MakeSpecs(const Options& options) {
     const double turn = static_cast<float>(2 * std::numbers::pi);
-    const std::vector<double> high = {2.5, 2.5, 10, 10, turn, 10, 1, 1}, low = {-2.5,  -2.5, -10, -10,
-                                                                               -turn, -10,  -0., -0.};
+    const std::vector<double> high = {2.5, 2.5, 10, 10, turn, 10, 1, 1},
+                              low = {-2.5, -2.5, -10, -10, -turn, -10, -0., -0.};
     return {Observation("observation", Box<float>({8}, low, high),
                         "position (x, y) and velocity (x, y), angle (rad) and angular velocity, "
                         "whether the left and the right leg touch the ground"),
@@ -140,7 +141,8 @@ class LunarLander : private b2ContactListener {
     b2Body* moon = AddBody(&*world_, b2_staticBody, Vector(0, 0), 0, fixture);
     fixture.friction = F(0.1);
     for (int i = 0; i + 1 < kChunks; ++i) {
-      edge.Set(Vector(Lunar::ChunkX(i), scene_.ground[i]), Vector(Lunar::ChunkX(i + 1), scene_.ground[i + 1]));
+      edge.Set(Vector(Lunar::ChunkX(i), scene_.ground[i]),
+               Vector(Lunar::ChunkX(i + 1), scene_.ground[i + 1]));
       moon->CreateFixture(&fixture);
     }
   }
@@ -306,15 +308,15 @@ class LunarLander : private b2ContactListener {
   std::int64_t wind_ = 0, torque_ = 0;
 };
 
-const bool registered = Register<LunarLander<false>>({.id = "LunarLander-v3",
-                                                      .description = "land between two flags",
-                                                      .max_episode_steps = 1000,
-                                                      .reward_threshold = 200}) &&
-                        Register<LunarLander<true>>(
-                            {.id = "LunarLanderContinuous-v3",
-                             .description = "land between two flags with engines that can be throttled",
-                             .max_episode_steps = 1000,
-                             .reward_threshold = 200});
+const bool registered =
+    Register<LunarLander<false>>({.id = "LunarLander-v3",
+                                  .description = "land between two flags",
+                                  .max_episode_steps = 1000,
+                                  .reward_threshold = 200}) &&
+    Register<LunarLander<true>>({.id = "LunarLanderContinuous-v3",
+                                 .description = "land between two flags with engines that can be throttled",
+                                 .max_episode_steps = 1000,
+                                 .reward_threshold = 200});
 
 }  // namespace
 }  // namespace torchrl_pool::box2d

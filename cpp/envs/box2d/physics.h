@@ -9,8 +9,9 @@
 
 #include "torchrl_pool/error.h"
 
-// The unused nodes of the tree that a world finds contacts with, the next to be taken first. In an empty world
-// they are all that is left of the episodes before: fixtures' numbers, and by them the order of contacts, follow.
+// The unused nodes of the tree that a world finds contacts with, the next to be taken first. In an empty
+// world they are all that is left of the episodes before: fixtures' numbers, and by them the order of
+// contacts, follow.
 struct b2FreeNodes {
   static std::vector<std::int32_t> Of(const b2World& world);
   // Throws InvalidArgument where no empty world can have these.

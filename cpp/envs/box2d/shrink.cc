@@ -125,7 +125,8 @@ void Shrinker::Run(const std::uint8_t* pixels, std::uint8_t* rgb) {
   for (const Share& share : down_) {
     for (std::int32_t i = 0; i < share.whole; ++i, pixels += row_bytes_) {
       ShrinkRow(pixels, row_.data());
-      for (std::size_t k = 0; k < sums_.size(); ++k) sums_[k] = static_cast<std::uint16_t>(sums_[k] + row_[k]);
+      for (std::size_t k = 0; k < sums_.size(); ++k)
+        sums_[k] = static_cast<std::uint16_t>(sums_[k] + row_[k]);
     }
     ShrinkRow(pixels, row_.data());
     pixels += row_bytes_;
@@ -134,7 +135,8 @@ void Shrinker::Run(const std::uint8_t* pixels, std::uint8_t* rgb) {
       sums_[k] = Part(row_[k], share.rest);
       row_[k] = Mean(total, down_reciprocal_);
     }
-    for (std::int64_t x = 0; x < to_.width; ++x, rgb += 3) std::memcpy(rgb, &row_[static_cast<std::size_t>(4 * x)], 3);
+    for (std::int64_t x = 0; x < to_.width; ++x, rgb += 3)
+      std::memcpy(rgb, &row_[static_cast<std::size_t>(4 * x)], 3);
   }
 }
 

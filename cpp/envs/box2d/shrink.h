@@ -1,4 +1,5 @@
-// pygame.transform.smoothscale of a picture with four bytes a pixel: what pictures::SmoothlyShrunk computes, fast.
+// pygame.transform.smoothscale of a picture with four bytes a pixel: what pictures::SmoothlyShrunk computes,
+// fast.
 #ifndef TORCHRL_POOL_ENVS_BOX2D_SHRINK_H_
 #define TORCHRL_POOL_ENVS_BOX2D_SHRINK_H_
 

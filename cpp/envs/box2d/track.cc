@@ -111,7 +111,8 @@ Track OneLap(const Track& laps) {
   const auto at = [&laps](std::size_t i) { return laps.begin() + static_cast<std::ptrdiff_t>(i); };
   Track lap(at(first), at(last - 1));
   const TrackPoint &head = lap.front(), &tail = lap.back();
-  const double gap_x = std::cos(head.beta) * (head.x - tail.x), gap_y = std::sin(head.beta) * (head.y - tail.y);
+  const double gap_x = std::cos(head.beta) * (head.x - tail.x),
+               gap_y = std::sin(head.beta) * (head.y - tail.y);
   if (std::sqrt(gap_x * gap_x + gap_y * gap_y) > Race::kDetail) return {};
   return lap;
 }

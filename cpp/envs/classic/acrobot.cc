@@ -16,10 +16,10 @@ namespace {
 
 using pictures::Canvas;
 using pictures::Corners;
-using pictures::Point;
-using pictures::RotatedRectangle;
 using pictures::kBlack;
 using pictures::kWhite;
+using pictures::Point;
+using pictures::RotatedRectangle;
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kMaxVelocity1 = 4 * kPi;

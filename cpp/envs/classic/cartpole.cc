@@ -12,10 +12,10 @@ namespace {
 
 using pictures::Canvas;
 using pictures::Corners;
-using pictures::Point;
-using pictures::RotatedRectangle;
 using pictures::kBlack;
 using pictures::kWhite;
+using pictures::Point;
+using pictures::RotatedRectangle;
 
 constexpr double kGravity = 9.8;
 constexpr double kMassPole = 0.1;

@@ -15,11 +15,11 @@ namespace torchrl_pool::classic {
 
 using pictures::Canvas;
 using pictures::Corners;
+using pictures::kBlack;
+using pictures::kWhite;
 using pictures::Point;
 using pictures::Rotated;
 using pictures::RotatedRectangle;
-using pictures::kBlack;
-using pictures::kWhite;
 
 constexpr double kMinPosition = -1.2;
 constexpr double kMaxPosition = 0.6;

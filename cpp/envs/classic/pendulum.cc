@@ -14,11 +14,11 @@ namespace {
 using pictures::Canvas;
 using pictures::Colour;
 using pictures::Corners;
+using pictures::kBlack;
+using pictures::kWhite;
 using pictures::Point;
 using pictures::Rotated;
 using pictures::RotatedRectangle;
-using pictures::kBlack;
-using pictures::kWhite;
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kMaxSpeed = 8;
