@@ -18,6 +18,7 @@ except ImportError as error:
 from torchrl_pool.arrays import ArrayPool
 from torchrl_pool.arrays.array_pool import Columns, Mask
 from torchrl_pool.arrays.spaces import Array, row_of
+from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -82,6 +83,11 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             **options,
         )
         self.num_envs = num_envs
+        try:
+            self._check_spaces(task)
+        except BaseException:
+            self._pool.close()
+            raise
         self.render_mode = render_mode
         self.metadata = {**self._pool.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = self._pool.single_observation_space
@@ -92,6 +98,19 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self._seeded = [-1] * num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
+
+    def _check_spaces(self, task: Any) -> None:
+        """Those of all envs are those of the first, whose batch the vector env's are."""
+        if isinstance(task, str) or callable(task) or not is_python(task):
+            return
+        for name in ("observation_space", "action_space"):
+            first, *others = self._pool.get_attr(name, range(self.num_envs))
+            for i, other in enumerate(others, start=1):
+                if other != first:
+                    raise RuntimeError(
+                        f"env {i}: its {name} is {other}, and that of env 0 {first}; the envs of a vector env "
+                        "have the same spaces (PoolEnv takes envs whose bounds differ)"
+                    )
 
     def reset(
         self,
