@@ -108,8 +108,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             for i, other in enumerate(others, start=1):
                 if other != first:
                     raise RuntimeError(
-                        f"env {i}: its {name} is {other}, and that of env 0 {first}; the envs of a vector env "
-                        "have the same spaces (PoolEnv takes envs whose bounds differ)"
+                        f"env {i}: its {name} is {other}, and that of env 0 {first}; the envs of a vector "
+                        "env have the same spaces (PoolEnv takes envs whose bounds differ)"
                     )
 
     def reset(

@@ -62,7 +62,11 @@ BOX, LARGER = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Box(0, 5, (2,))
 SPACES = {
     "bounds of observations": ((BOX, None), (LARGER, None), "observation_space"),
     "bounds of actions": ((BOX, BOX), (BOX, LARGER), "action_space"),
-    "numbers of choices": ((BOX, gymnasium.spaces.Discrete(2)), (BOX, gymnasium.spaces.Discrete(6)), "action_space"),
+    "numbers of choices": (
+        (BOX, gymnasium.spaces.Discrete(2)),
+        (BOX, gymnasium.spaces.Discrete(6)),
+        "action_space",
+    ),
     "shapes": ((BOX, None), (gymnasium.spaces.Box(0, 1, (3,)), None), "observation_space"),
 }
 
@@ -73,7 +77,9 @@ def test_vector_envs_refuse_spaces_that_differ(first, second, name, num_workers)
     makes = [partial(Sampled, *first), partial(Sampled, *first), partial(Sampled, *second)]
     with pytest.raises(RuntimeError):
         SyncVectorEnv(makes)
-    with pytest.raises(RuntimeError, match=rf"env 2.*(its {name} is .* that of env 0|the same entries; env 0 has)"):
+    with pytest.raises(
+        RuntimeError, match=rf"env 2.*(its {name} is .* that of env 0|the same entries; env 0 has)"
+    ):
         PoolVectorEnv(makes, 3, num_workers=num_workers)
     same = PoolVectorEnv(makes[:2], 2, num_workers=num_workers)
     assert same.reset(seed=0)[0].shape == (2, 2)

@@ -23,7 +23,7 @@ def hint_at_registration(error: Exception) -> None:
     gymnasium = sys.modules.get("gymnasium")
     if gymnasium is not None and isinstance(error, gymnasium.error.UnregisteredEnv):
         error.add_note(
-            "Where a package registers it, name that first, as in "
-            "'gymnasium:minigrid:MiniGrid-Empty-8x8-v0', or import it within the function that makes the env; "
+            "Where a package registers it, name that first, as in 'gymnasium:minigrid:MiniGrid-Empty-8x8-v0',"
+            " or import it within the function that makes the env; "
             "what __main__ registers, that function registers, too: envs are made in processes of their own."
         )
