@@ -1,4 +1,4 @@
-"""An env that starts programs, as ViZDoom does: they are stubborn, and hide from the process that started them."""
+"""An env that starts programs, as ViZDoom does: stubborn ones, which hide from what has started them."""
 
 import os
 import subprocess

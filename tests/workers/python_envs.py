@@ -133,3 +133,32 @@ class Sleeping(gymnasium.Env):
     def step(self, action):
         time.sleep(self.step_seconds)
         return np.zeros(3, np.float32), 1.0, False, False, {}
+
+
+class Failing(gymnasium.Env):
+    """Fails while a file is there, in what it was told to fail in."""
+
+    observation_space = spaces.Box(-1, 1, (1,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, file, when, how):
+        self.file, self.when, self.how = file, when, how
+        self.act("made")
+
+    def act(self, now):
+        if now == self.when and os.path.exists(self.file):
+            if self.how == "exits":
+                os._exit(3)
+            raise ValueError(f"not {now}")
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.act("reset" if seed is None else "seeded")
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.act("step")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def close(self):
+        self.act("closed")

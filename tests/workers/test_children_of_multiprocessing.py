@@ -65,9 +65,15 @@ def test_locks_and_values_are_shared(launch):
 
 def test_what_waits_and_carries_is_shared(launch):
     given = [SPAWN.Event(), SPAWN.Queue(), SPAWN.Value("d", 1.5), SPAWN.Array("i", 3), *SPAWN.Pipe()]
-    given += [SPAWN.Semaphore(2), SPAWN.Condition(), SPAWN.Barrier(2), SPAWN.JoinableQueue(), SPAWN.SimpleQueue()]
+    given += [
+        SPAWN.Semaphore(2),
+        SPAWN.Condition(),
+        SPAWN.Barrier(2),
+        SPAWN.JoinableQueue(),
+        SPAWN.SimpleQueue(),
+    ]
     worker = launch(given)
-    event, queue, value, array, ours, theirs, semaphore, _, barrier, _, simple = given
+    event, queue, _, array, ours, theirs, semaphore, _, barrier, _, simple = given
     assert not asked(worker, "factories[0].is_set()")
     event.set()
     assert asked(worker, "factories[0].is_set()")

@@ -37,7 +37,18 @@ match how.split():
     case ["raise"]:
         raise SystemExit(3)
 """
-HOWS = ["SIGKILL", "SIGTERM", "SIGHUP", "SIGQUIT", "all SIGTERM", "all SIGHUP", "all SIGQUIT", "raise", "exit", "SIGKILL open"]
+HOWS = [
+    "SIGKILL",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "all SIGTERM",
+    "all SIGHUP",
+    "all SIGQUIT",
+    "raise",
+    "exit",
+    "SIGKILL open",
+]
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -81,7 +92,9 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
 
 def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "with_server.py").write_text("server = None\ndef make():\n    return server.poll(), server.pid\n")
+    (tmp_path / "with_server.py").write_text(
+        "server = None\ndef make():\n    return server.poll(), server.pid\n"
+    )
     import with_server
 
     (tmp_path / "with_server.py").write_text(
@@ -100,4 +113,3 @@ def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_pa
     assert parent_of(server)
     template.close()
     eventually(lambda: not parent_of(server), 3.0)
-

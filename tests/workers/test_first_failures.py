@@ -1,46 +1,17 @@
 """Whatever fails first, in whichever call, the next call answers: with what failed again, or with an env."""
 
-import os
 from functools import partial
 
-import gymnasium
-import numpy as np
 import pytest
+from python_envs import Failing
 
 from torchrl_pool import EnvFailure, PoolEnv
 
 WHERE = {"here": 0, "one worker": 1, "two workers": 2}
 WHEN = ["made", "seeded", "reset", "step", "closed"]
-HOW = ["raises", "exits"]
-
-
-class Failing(gymnasium.Env):
-    """Fails while a file is there, in what it was told to fail in."""
-
-    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, file, when, how):
-        self.file, self.when, self.how = file, when, how
-        self.act("made")
-
-    def act(self, now):
-        if now == self.when and os.path.exists(self.file):
-            if self.how == "exits":
-                os._exit(3)
-            raise ValueError(f"not {now}")
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.act("reset" if seed is None else "seeded")
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.act("step")
-        return np.zeros(1, np.float32), 0.0, False, False, {}
-
-    def close(self):
-        self.act("closed")
+#: Where envs are, how they fail, which of three do.
+WAYS = [("here", "raises", [1]), ("one worker", "raises", [0, 1, 2]), ("two workers", "raises", [1])]
+WAYS += [("one worker", "exits", [0, 1, 2]), ("two workers", "exits", [1])]
 
 
 def calls(pool, order):
@@ -71,28 +42,24 @@ ORDERS = [
 ]
 
 
+OPTIONS = [{"seed": 0}, {"seed": 0, "respawn": True}, {}, {"seed": 0}]
+
+
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize(("where", "how", "failing"), WAYS)
 @pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("which", ["one env", "all envs"])
-def test_the_next_call_answers(tmp_path, where, when, how, which):
+def test_the_next_call_answers(tmp_path, where, how, failing, when):
     """Until it would succeed; then it does."""
-    if how == "exits" and where == "here":
-        pytest.skip("an env that ends its process ends the program")
-    for number, order in enumerate(ORDERS):
-        for options in ({"seed": 0}, {"seed": 0, "respawn": True}, {}):
-            if options.get("respawn") and where == "here":
-                continue
-            file = tmp_path / f"fails {number}"
-            fails, works = (partial(Failing, file, one, how) for one in (when, "never"))
-            pool = PoolEnv([works, fails if which == "one env" else works, fails], 3, num_workers=WHERE[where], **options)
-            file.touch()
-            outcomes = calls(pool, order)
-            file.unlink()
-            assert len(outcomes) == len(order)
-            assert calls(pool, ("close",))[0] in ("fine", "EnvFailure")
-            assert calls(pool, ("reset", "rollout", "close")) == ["fine"] * 3, (order, options, outcomes)
+    file = tmp_path / "fails"
+    for order, given in zip(ORDERS, OPTIONS, strict=True):
+        options = {} if where == "here" and "respawn" in given else given
+        makes = [partial(Failing, file, when if env in failing else "never", how) for env in range(3)]
+        pool = PoolEnv(makes, 3, num_workers=WHERE[where], **options)
+        file.touch()
+        outcomes = calls(pool, order)
+        file.unlink()
+        assert len(outcomes) == len(order)
+        assert calls(pool, ("close", "reset", "rollout", "close"))[1:] == ["fine"] * 3, (order, outcomes)
 
 
 @pytest.mark.timeout(60)

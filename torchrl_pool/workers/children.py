@@ -58,7 +58,7 @@ class Children:
         return self._exit_codes.pop(pid, None)
 
     def end(self, seconds: float) -> None:
-        """Asks them to end by SIGTERM, and kills those that have not within so many seconds, and all others."""
+        """Asks them to end by SIGTERM; kills those that have not within so many seconds, and all others."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _send(signal.SIGTERM, self._forked)
         end = time.monotonic() + seconds

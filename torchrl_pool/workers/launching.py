@@ -278,13 +278,14 @@ def _start_template(factories: Pickled, unpickle: bool) -> tuple[socket.socket, 
         processors=os.sched_getaffinity(os.getpid()),  # the main thread's; others may be pinned
         environment=dict(os.environ),
         child=_of_a_child(),
-        identity=process.current_process()._identity,  # type: ignore[attr-defined]
+        identity=process.current_process()._identity,
         pid=os.getpid(),
         factories=factories.data,
         num_descriptors=len(factories.fds),
         unpickle=unpickle,
     )
     tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
+    assert tracker is not None
     with _outputs() as outputs, contextlib.ExitStack() as undo:
         me = os.pidfd_open(os.getpid())
         undo.callback(os.close, me)

@@ -21,14 +21,14 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from multiprocessing import context, reduction, synchronize
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torchrl_pool.workers.whole_state import attributes_of, become
 
 _WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
 _NO_CLOUDPICKLE = "cloudpickle, once installed, takes lambdas and local functions."
 _OF_A_MODULE = "__name__", "__file__", "__package__", "__path__"
-_OF_SINGLE_DISPATCH = functools.singledispatch(len).__code__
+_OF_SINGLE_DISPATCH = getattr(functools.singledispatch(len), "__code__", None)
 
 
 class Pickled(NamedTuple):
@@ -53,7 +53,7 @@ def dump(factories: Any) -> Pickled:
     """
     child, names, file = _Child(), dict[str, Any](), io.BytesIO()
     main = sys.modules["__main__"]
-    context.set_spawning_popen(child)
+    context.set_spawning_popen(child)  # type: ignore[arg-type]
     try:
         with _told("What makes the envs is sent to other processes", main) as seen:
             pickler = _pickler(file, main, seen)
@@ -154,8 +154,8 @@ def _pickler(
     base: Any = pickle.Pickler if cloudpickle is None else cloudpickle.Pickler
     name_of = {id(one): name for name, one in (known or {}).items()}
 
-    class Pickler(base):  # type: ignore[misc]
-        dispatch_table = ChainMap(
+    class Pickler(base):
+        dispatch_table: ClassVar[Any] = ChainMap(
             _OWN_WAYS,
             {} if cloudpickle is None else base.dispatch_table,
             copyreg.dispatch_table,
@@ -210,16 +210,15 @@ def _name_whole(kind: type, reduced: Sequence[Any]) -> None:
 
 def _is_single(obj: Any, module: types.ModuleType | None) -> bool:
     """Whether its class, of this module, says itself how it is pickled: perhaps by its name."""
-    kind = type(obj)
+    kind: Any = type(obj)
     is_ours = module is not None and kind.__module__ == module.__name__
-    ways = kind.__reduce__, kind.__reduce_ex__
-    return is_ours and ways != (object.__reduce__, object.__reduce_ex__)
+    return is_ours and (kind.__reduce__, kind.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__)
 
 
 def _by_value(obj: Any, main: types.ModuleType) -> Any:
     """How something travels that would do so by its name in ``__main__``, or not at all."""
     kind = type(obj)
-    if isinstance(obj, synchronize.SemLock) and obj._semlock.name is None:
+    if isinstance(obj, synchronize.SemLock) and vars(obj)["_semlock"].name is None:
         raise TypeError(
             f"the {kind.__name__} is of multiprocessing's fork context, for forked processes alone; "
             f"workers share what multiprocessing.get_context('spawn').{kind.__name__}() makes"
@@ -244,7 +243,9 @@ def _by_value(obj: Any, main: types.ModuleType) -> Any:
         reduced = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         if isinstance(reduced, str):
             value = (obj.value,) if isinstance(obj, enum.Enum) else None
-            return (kind, value) if value else (object.__new__, (kind,), attributes_of(obj), None, None, become)
+            return (
+                (kind, value) if value else (object.__new__, (kind,), attributes_of(obj), None, None, become)
+            )
         return reduced
     return NotImplemented
 

@@ -21,6 +21,7 @@ import numpy as np
 from torchrl_pool import _core
 from torchrl_pool.workers.adapters import Adapter, adapt
 from torchrl_pool.workers.entries import Entry, mismatch
+from torchrl_pool.workers.gymnasium_make import hint_at_registration
 from torchrl_pool.workers.info_channel import InfoChannel, SharedChannel
 from torchrl_pool.workers.layers import (
     attribute,
@@ -112,6 +113,7 @@ class Worker:
         self, factories: Factories, wishes: Wishes, channel: InfoChannel | None, is_local: bool = False
     ) -> None:
         # In a process of their own whatever envs raise is their failure: also what would end a program.
+        self._is_local = is_local
         self._failures = Exception if is_local else BaseException
         self._factories = factories
         self._wishes = wishes
@@ -188,7 +190,12 @@ class Worker:
         adapter = self._adapters.get(env)
         if adapter is None:
             factory = self._factory(env)
-            made = factory()
+            try:
+                made = factory()
+            except Exception as error:
+                if not self._is_local:
+                    hint_at_registration(error)
+                raise
             within = _within(made)
             other = self._env_of.get(id(within))
             if other is not None and _is_of(self._adapters.get(other), within):

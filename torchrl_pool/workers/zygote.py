@@ -7,7 +7,8 @@
                                     └──> workers
 
 Each of them ends when its line closes, and sees to it that what descends from it ends, too: workers, which
-may close their envs first, and what envs have started. Where one is killed, the kernel kills what it has forked.
+may close their envs first, and what envs have started. Where one is killed, the kernel kills what it has
+forked.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _serve_pool(line: socket.socket) -> None:
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, setup.processors)
     spawn.prepare(setup.child)
-    process.current_process()._identity = setup.identity  # type: ignore[attr-defined]
+    process.current_process()._identity = setup.identity
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     parent = Parent(setup.pid, pool)
     if setup.unpickle:
@@ -250,7 +251,7 @@ class _Process(process.BaseProcess):
 
     def __init__(self, parent: Parent, number: int, run: Callable[[], None]) -> None:
         super().__init__(target=run, daemon=False)
-        self._identity = (*process.current_process()._identity, number)  # type: ignore[attr-defined]
+        self._identity = (*process.current_process()._identity, number)
         self._name = f"PoolWorker-{':'.join(map(str, self._identity))}"
         self._parent_pid = parent.pid
 
