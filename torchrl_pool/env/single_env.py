@@ -62,7 +62,7 @@ class SingleEnv(EnvBase):
             names = ", ".join(kwargs)
             raise TypeError(f"reset() of {type(self).__name__} takes 'seed' and 'options', got {names}")
         if seed is not None or options is not None:
-            own = [{}] * self.pool.num_envs
+            own: list[dict[str, Any]] = [{}] * self.pool.num_envs
             own[self.env_index] = {"seed": seed, "options": options}
             mask = torch.arange(self.pool.num_envs, device=self.pool.device) == self.env_index
             rows = TensorDict({"_reset": mask}, mask.shape, device=self.pool.device)

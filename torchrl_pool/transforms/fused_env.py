@@ -317,7 +317,7 @@ class FusedEnv(TracedResets, TransformedEnv):
         return part
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("TransformedEnv", type(self).__name__, 1)
+        return str(super().__repr__()).replace("TransformedEnv", type(self).__name__, 1)
 
     def empty_cache(self) -> None:
         self.__dict__.update(_fusion=None, _traced=Traced())
