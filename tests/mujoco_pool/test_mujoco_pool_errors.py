@@ -186,7 +186,7 @@ def test_a_simulation_that_diverges():
 
 
 def test_actions_that_cannot_be():
-    env = make()
+    env = make(check_actions="strict")
     root = env.reset()
     for action, message in (
         (torch.full((3, 2), 5.0), "expected a number in"),
