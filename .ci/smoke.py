@@ -20,7 +20,13 @@ import torchrl_pool  # noqa: E402
 from torchrl_pool import PoolEnv, list_tasks, task_info  # noqa: E402
 
 # One of each family, and one whose picture needs no OpenGL.
-TASKS = {"classic": "CartPole-v1", "toy_text": "Taxi-v4", "minigrid": "MiniGrid-DoorKey-8x8-v0", "mujoco": "HalfCheetah-v5", "atari": "ALE/Pong-v5"}
+TASKS = {
+    "classic": "CartPole-v1",
+    "toy_text": "Taxi-v4",
+    "minigrid": "MiniGrid-DoorKey-8x8-v0",
+    "mujoco": "HalfCheetah-v5",
+    "atari": "ALE/Pong-v5",
+}
 
 
 def families() -> set[str]:
