@@ -6,6 +6,7 @@
 #include <numbers>
 
 namespace torchrl_pool::pictures {
+
 Rotation::Rotation(double angle) {
   constexpr double kRight = std::numbers::pi / 2, kEpsilon = 1e-6;
   angle = std::fmod(angle, 4 * kRight);
