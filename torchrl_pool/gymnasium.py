@@ -84,7 +84,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         )
         self.num_envs = num_envs
         try:
-            self._check_spaces(task)
+            self._check_bounds()
         except BaseException:
             self._pool.close()
             raise
@@ -99,17 +99,18 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
 
-    def _check_spaces(self, task: Any) -> None:
-        """Those of all envs are those of the first, whose batch the vector env's are."""
-        if isinstance(task, str) or callable(task) or not is_python(task):
+    def _check_bounds(self) -> None:
+        """Those of all envs of Python are those of the first, whose batch the vector env's spaces are."""
+        if not is_python(self._pool.env.task):
             return
-        for name in ("observation_space", "action_space"):
-            first, *others = self._pool.get_attr(name, range(self.num_envs))
-            for i, other in enumerate(others, start=1):
-                if other != first:
+        first, *others = self._pool.env._configs
+        for i, config in enumerate(others, start=1):
+            for ours, theirs in zip(config.specs, first.specs, strict=True):
+                if (ours.low, ours.high) != (theirs.low, theirs.high):
                     raise RuntimeError(
-                        f"env {i}: its {name} is {other}, and that of env 0 {first}; the envs of a vector "
-                        "env have the same spaces (PoolEnv takes envs whose bounds differ)"
+                        f"env {i}: its {ours.role} {ours.name!r} lies in [{ours.low}, {ours.high}], that of "
+                        f"env 0 in [{theirs.low}, {theirs.high}]; the envs of a vector env have the same "
+                        "spaces (PoolEnv takes bounds that differ)"
                     )
 
     def reset(

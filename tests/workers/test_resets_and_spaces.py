@@ -59,28 +59,24 @@ def test_a_reset_that_takes_no_options_is_given_none(wrap, front, num_workers):
 
 
 BOX, LARGER = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Box(0, 5, (2,))
+SIX = gymnasium.spaces.Discrete(6)
 SPACES = {
-    "bounds of observations": ((BOX, None), (LARGER, None), "observation_space"),
-    "bounds of actions": ((BOX, BOX), (BOX, LARGER), "action_space"),
-    "numbers of choices": (
-        (BOX, gymnasium.spaces.Discrete(2)),
-        (BOX, gymnasium.spaces.Discrete(6)),
-        "action_space",
-    ),
-    "shapes": ((BOX, None), (gymnasium.spaces.Box(0, 1, (3,)), None), "observation_space"),
+    "bounds of observations": ((BOX, None), (LARGER, None), r"its observation 'observation' lies in .*5\.0"),
+    "bounds of actions": ((BOX, BOX), (BOX, LARGER), r"its action 'action' lies in .*5\.0"),
+    "numbers of choices": ((BOX, None), (BOX, SIX), "env 0 has the action 'action', .*2.* choices, this one"),
+    "shapes": ((BOX, None), (gymnasium.spaces.Box(0, 1, (3,)), None), "env 0 has the observation"),
 }
 
 
-@pytest.mark.parametrize(("first", "second", "name"), SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize(("first", "second", "message"), SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_vector_envs_refuse_spaces_that_differ(first, second, name, num_workers):
+def test_vector_envs_refuse_spaces_that_differ(first, second, message, num_workers):
+    """Bounds at once, others as the envs are made."""
     makes = [partial(Sampled, *first), partial(Sampled, *first), partial(Sampled, *second)]
     with pytest.raises(RuntimeError):
         SyncVectorEnv(makes)
-    with pytest.raises(
-        RuntimeError, match=rf"env 2.*(its {name} is .* that of env 0|the same entries; env 0 has)"
-    ):
-        PoolVectorEnv(makes, 3, num_workers=num_workers)
+    with pytest.raises(RuntimeError, match=f"env 2.*{message}"):
+        PoolVectorEnv(makes, 3, num_workers=num_workers).reset()
     same = PoolVectorEnv(makes[:2], 2, num_workers=num_workers)
     assert same.reset(seed=0)[0].shape == (2, 2)
     same.close()
