@@ -59,27 +59,26 @@ def test_a_reset_that_takes_no_options_is_given_none(wrap, front, num_workers):
 
 
 BOX, LARGER = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Box(0, 5, (2,))
+SIX = gymnasium.spaces.Discrete(6)
 SPACES = {
-    "bounds of observations": ((BOX, None), (LARGER, None), "observation_space"),
-    "bounds of actions": ((BOX, BOX), (BOX, LARGER), "action_space"),
-    "numbers of choices": (
-        (BOX, gymnasium.spaces.Discrete(2)),
-        (BOX, gymnasium.spaces.Discrete(6)),
-        "action_space",
+    "bounds of observations": ((BOX, None), (LARGER, None), r"of env 0, .* got Box\(0.0, 5.0.*from env 2"),
+    "bounds of actions": (
+        (BOX, BOX),
+        (BOX, LARGER),
+        r"expected the action space .* got Box\(0.0, 5.0.*env 2",
     ),
-    "shapes": ((BOX, None), (gymnasium.spaces.Box(0, 1, (3,)), None), "observation_space"),
+    "numbers of choices": ((BOX, None), (BOX, SIX), "env 2.*env 0 has the action 'action', .*2.* choices"),
+    "shapes": ((BOX, None), (gymnasium.spaces.Box(0, 1, (3,)), None), "env 2.*env 0 has the observation"),
 }
 
 
-@pytest.mark.parametrize(("first", "second", "name"), SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize(("first", "second", "message"), SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_vector_envs_refuse_spaces_that_differ(first, second, name, num_workers):
+def test_vector_envs_refuse_spaces_that_differ(first, second, message, num_workers):
     makes = [partial(Sampled, *first), partial(Sampled, *first), partial(Sampled, *second)]
     with pytest.raises(RuntimeError):
         SyncVectorEnv(makes)
-    with pytest.raises(
-        RuntimeError, match=rf"env 2.*(its {name} is .* that of env 0|the same entries; env 0 has)"
-    ):
+    with pytest.raises(RuntimeError, match=message):
         PoolVectorEnv(makes, 3, num_workers=num_workers)
     same = PoolVectorEnv(makes[:2], 2, num_workers=num_workers)
     assert same.reset(seed=0)[0].shape == (2, 2)

@@ -193,10 +193,18 @@ class ArrayPool:
 
     def spaces(self) -> tuple[list[Space], list[Space]]:
         """The observation spaces of all envs, and their action spaces."""
-        envs = range(self.num_envs)
-        if self._is_python and not isinstance(self.env.task, str) and not callable(self.env.task):
-            return self.get_attr("observation_space", envs), self.get_attr("action_space", envs)
-        return [self.single_observation_space] * len(envs), [self.single_action_space] * len(envs)
+        task = self.env.task
+        if not self._is_python or isinstance(task, str) or callable(task):
+            of_all = self.single_observation_space, self.single_action_space
+            return [of_all[0]] * self.num_envs, [of_all[1]] * self.num_envs
+        first_of: dict[int, int] = {}  # of each callable, the env that is made already
+        for env, one in enumerate(task):
+            first_of.setdefault(id(one), env)
+        kinds = [list(first_of).index(id(one)) for one in task]
+        observations, actions = (
+            self.get_attr(name, list(first_of.values())) for name in ("observation_space", "action_space")
+        )
+        return [observations[kind] for kind in kinds], [actions[kind] for kind in kinds]
 
     # ---- calls -----------------------------------------------------------------------------------------
 
