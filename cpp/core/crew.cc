@@ -22,8 +22,8 @@ std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
 
 }  // namespace
 
-bool Crew::VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch,
-                     VisitWatch* watch) {
+[[gnu::flatten]] bool Crew::VisitEnvs(Ticket& ticket, std::span<const std::uint32_t> envs, Scratch& scratch,
+                                      VisitWatch* watch) {
   if (watch) watch->Begin({&ticket, envs[0], FirstStepOf(ticket.op, envs_.slot(envs[0]))});
   std::exception_ptr error;
   try {
@@ -89,8 +89,8 @@ void Crew::BeginNext(const Ticket& ticket, std::size_t i, std::uint32_t env, Vis
   root->Run(0, Chain::When::kReset, env, 1);
 }
 
-void Crew::Deliver(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
-                   std::vector<EnvFault>& faults) {
+[[gnu::flatten]] void Crew::Deliver(Ticket& ticket, std::span<const std::uint32_t> envs,
+                                    std::span<const Result> results, std::vector<EnvFault>& faults) {
   try {
     HandOver(ticket, envs, results, faults);
   } catch (...) {
@@ -123,7 +123,7 @@ void Crew::Lose(Ticket& ticket, std::span<const std::uint32_t> envs, std::except
   CountDone(ticket, static_cast<std::uint32_t>(envs.size()));
 }
 
-void Crew::CountDone(Ticket& ticket, std::uint32_t count) {
+[[gnu::flatten]] void Crew::CountDone(Ticket& ticket, std::uint32_t count) {
   Perturb();
   if (ticket.remaining.fetch_sub(count, std::memory_order_acq_rel) != count) return;
   GoOn(ticket);

@@ -3,17 +3,13 @@
 #include <pthread.h>
 
 namespace torchrl_pool::core {
+
+std::atomic<unsigned> internal::fork_generation{0};
+
 namespace {
 
-std::atomic<unsigned> generation{0};
+[[maybe_unused]] const int registered = pthread_atfork(
+    nullptr, nullptr, [] { internal::fork_generation.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
-
-unsigned ForkGeneration() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-  return generation.load(std::memory_order_relaxed);
-}
-
 }  // namespace torchrl_pool::core

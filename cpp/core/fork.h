@@ -6,8 +6,12 @@
 
 namespace torchrl_pool::core {
 
+namespace internal {
+extern std::atomic<unsigned> fork_generation;
+}
+
 // Grows by one in each forked child: what remembers another number was made by a parent.
-unsigned ForkGeneration();
+inline unsigned ForkGeneration() { return internal::fork_generation.load(std::memory_order_relaxed); }
 
 // A mutex of the whole process, which no child inherits locked. Nothing waits inside of it: who does not get
 // it at once does something else, or tries again.

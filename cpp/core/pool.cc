@@ -106,7 +106,7 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   }
 }
 
-void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
+[[gnu::flatten]] void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
   try {
     if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
@@ -130,7 +130,8 @@ void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
   }
 }
 
-std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::function<void()>& meanwhile) {
+[[gnu::flatten]] std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted,
+                                          const std::function<void()>& meanwhile) {
   const bool at_once = ticket.at_once;
   if (!at_once) {
     const auto lock = Lock();
@@ -146,9 +147,10 @@ std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted, const std::
   return Finish(ticket);
 }
 
-std::uint32_t Pool::Finish(Ticket& ticket) {
+[[gnu::flatten]] std::uint32_t Pool::Finish(Ticket& ticket) {
   const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
-  const std::exception_ptr error = std::move(ticket.error);
+  std::exception_ptr error;
+  if (ticket.error) error = std::move(ticket.error);
   std::optional<EnvFailure> failure;
   if (!ticket.faults.empty()) failure.emplace(envs_.FailureOf(std::move(ticket.faults)));
   std::shared_ptr<void> owner;  // let go of without the lock

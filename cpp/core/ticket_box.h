@@ -74,7 +74,7 @@ class TicketBox {
     ticket.cancelled.store(false, std::memory_order_relaxed);
     ticket.finished.store(false, std::memory_order_relaxed);
     ticket.faults.clear();
-    ticket.error = nullptr;
+    if (ticket.error) ticket.error = nullptr;
     ticket.users.store(1, std::memory_order_relaxed);
     if (std::exchange(ticket.chain, nullptr)) return SetColumns(ticket);  // it had some of its own
     for (Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) {
