@@ -21,6 +21,7 @@ from torchrl_pool.arrays import ArrayPool
 from torchrl_pool.arrays.array_pool import Columns, Infos, Mask
 from torchrl_pool.arrays.copies import remake
 from torchrl_pool.arrays.spaces import Array, Space, row_of
+from torchrl_pool.env.python_source import is_python
 from torchrl_pool.plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -254,8 +255,11 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed that each env was given last; -1: none, it began with one of the system's."""
-        return tuple(self._seeded)
+        """The seed that each env was given last; -1: none, it began with one of the system's.
+
+        Envs of Python say it themselves.
+        """
+        return self.get_attr("np_random_seed") if is_python(self._task) else tuple(self._seeded)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]

@@ -1,0 +1,263 @@
+"""What vector envs know of their envs: attributes, pictures, limits; and copies of them."""
+
+import contextlib
+import copy
+import pickle
+import sys
+import types
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from front_envs import Keyed, Locked, Shown, Talkative
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics, TransformReward
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecVideoRecorder
+
+from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool.gymnasium import PoolVectorEnv
+from torchrl_pool.stable_baselines3 import PoolVecEnv
+
+
+def make_locked():
+    return Locked(gymnasium.make("CartPole-v1"))
+
+
+@pytest.fixture
+def close():
+    with contextlib.ExitStack() as ends:
+        yield lambda env: ends.enter_context(contextlib.closing(env))
+
+
+def test_an_attribute_need_not_be_fetched(close):
+    env = close(PoolVecEnv(make_locked, 2, num_workers=1))
+    assert env.has_attr("action_masks")
+    assert env.has_attr("lock")
+    assert env.has_attr("gravity")
+    assert not env.has_attr("no_such")
+    assert [mask.tolist() for mask in env.env_method("action_masks")] == [[True, False]] * 2
+    task = close(PoolVecEnv("Pendulum-v1", 2))
+    assert task.has_attr("g")
+    assert task.has_attr("render")
+    assert not task.has_attr("action_masks")
+
+
+def test_masks_of_envs_that_cannot_be_pickled_reach_a_learner(close):
+    """What MaskablePPO asks: whether there are masks, and then in each step which."""
+    env = close(PoolVecEnv(make_locked, 2, num_workers=1))
+    observations = env.reset()
+    for _ in range(3):
+        assert env.has_attr("action_masks")
+        masks = np.stack(env.env_method("action_masks"))
+        observations, *_ = env.step(masks.argmax(1))
+    assert observations.shape == (2, 4)
+
+
+@pytest.mark.parametrize("mode", ["rgb_array", "ansi", None])
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_what_envs_show_is_theirs(mode, num_workers, close):
+    make = partial(Shown, mode)
+    ours, theirs = close(PoolVectorEnv(make, 2, num_workers=num_workers)), SyncVectorEnv([make] * 2)
+    assert ours.render_mode == theirs.render_mode == mode
+    assert ours.metadata == theirs.metadata
+    for one in (ours, theirs):
+        one.reset()
+    if mode is not None:
+        for actual, expected in zip(ours.render(), theirs.render(), strict=True):
+            assert type(actual) is type(expected)
+            assert np.array_equal(actual, expected)
+    env, dummy = close(PoolVecEnv(make, 2, num_workers=num_workers)), DummyVecEnv([make] * 2)
+    assert env.render_mode == dummy.render_mode == mode
+    assert env.metadata == dummy.metadata
+    assert env.get_attr("spec") == dummy.get_attr("spec")
+    if mode == "rgb_array":
+        env.reset()
+        actual, expected = env.render(), dummy.render()
+        assert actual.dtype == expected.dtype
+        assert np.array_equal(actual, expected)
+
+
+def test_another_render_mode_than_the_envs_is_refused():
+    with pytest.raises(ValueError, match="expected that of the envs, 'ansi', got 'rgb_array'"):
+        PoolVectorEnv(partial(Shown, "ansi"), 1, num_workers=0, render_mode="rgb_array")
+    with contextlib.closing(PoolVectorEnv("gymnasium:CartPole-v1", 1, num_workers=0, render_mode="rgb_array")) as e:
+        e.reset()
+        assert e.render()[0].shape == (400, 600, 3)
+
+
+def test_attributes_without_a_render_mode(close):
+    class Blind(Shown):
+        def __init__(self):
+            pass
+
+        render_mode = property()  # raises AttributeError
+
+    assert close(PoolVectorEnv(Blind, 1, num_workers=0)).render_mode is None
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert close(PoolVecEnv(Blind, 1, num_workers=0)).render_mode is None
+
+
+def test_what_tasks_know_of_themselves(close):
+    env = close(PoolVecEnv("CartPole-v1", 2))
+    assert env.get_attr("spec") == [gymnasium.spec("CartPole-v1")] * 2
+    assert env.get_attr("metadata")[0]["render_fps"] == env.metadata["render_fps"] == 50
+
+
+def test_videos_of_tasks_need_no_render_mode(close, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "moviepy", types.ModuleType("moviepy"))  # for who records
+    recorder = VecVideoRecorder(
+        close(PoolVecEnv("CartPole-v1", 1)), str(tmp_path), lambda step: False, video_length=3
+    )
+    recorder.reset()
+    assert recorder.venv.render().shape == (400, 600, 3)
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize("watcher", [Monitor, RecordEpisodeStatistics])
+@pytest.mark.parametrize("around", [lambda env: env, lambda env: TransformReward(env, lambda reward: reward)])
+def test_who_watches_knows_of_the_limit(watcher, around, close):
+    def make():
+        return around(watcher(gymnasium.make("Pendulum-v1")))
+
+    env = close(PoolVecEnv(make, 2, num_workers=1, max_episode_steps=4))
+    env.reset()
+    for t in range(1, 9):
+        _, _, dones, infos = env.step(np.zeros((2, 1), np.float32))
+        assert dones.all() == (t % 4 == 0)
+        for info in infos:
+            assert info["TimeLimit.truncated"] == ("episode" in info) == (t % 4 == 0)
+            assert "episode" not in info or info["episode"]["l"] == 4
+
+
+def test_evaluations_come_to_an_end(close):
+    env = close(
+        PoolVecEnv(lambda: Monitor(gymnasium.make("Pendulum-v1")), 1, num_workers=0, max_episode_steps=10)
+    )
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu").learn(32)
+    assert [episode["l"] for episode in model.ep_info_buffer] == [10, 10, 10]
+    rewards, lengths = evaluate_policy(model, env, n_eval_episodes=2, return_episode_rewards=True)
+    assert lengths == [10, 10]
+    assert len(rewards) == 2
+
+
+class Repeat(gymnasium.Wrapper):
+    """Takes each action twice."""
+
+    def step(self, action):
+        self.env.step(action)
+        return self.env.step(action)
+
+
+def test_a_limit_that_who_watches_would_count_otherwise_is_refused():
+    def make():
+        return Repeat(Monitor(gymnasium.make("Pendulum-v1")))
+
+    with pytest.raises(EnvFailure, match=r"Repeat around it.*put gymnasium.wrappers.TimeLimit within Monitor"):
+        PoolVecEnv(make, 1, num_workers=0, max_episode_steps=4)
+    with contextlib.closing(PoolEnv(make, 1, num_workers=0, max_episode_steps=4)) as env:  # which hears nothing
+        assert env.rollout(6, break_when_any_done=True).shape == (1, 4)
+
+
+# ---- envs that are one
+
+
+@pytest.mark.parametrize("wrap", [Monitor, lambda env: env, lambda env: TransformReward(env, abs)])
+def test_one_env_behind_two_wrappers_is_noticed(wrap):
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(EnvFailure, match="expected a new env from each call"):
+        PoolVecEnv(lambda: wrap(env), 2, num_workers=0)
+
+
+# ---- copies
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_copies_before_the_first_reset(copied, task, close):
+    options = {"num_workers": 0} if task.startswith("gymnasium") else {}
+    envs = close(PoolVectorEnv(task, 2, autoreset_mode=AutoresetMode.SAME_STEP, max_episode_steps=7, **options))
+    other = close(copied(envs))
+    assert other.autoreset_mode is AutoresetMode.SAME_STEP
+    assert np.array_equal(envs.reset(seed=1)[0], other.reset(seed=1)[0])
+    for _ in range(9):
+        for one, due in zip(envs.step([0, 1])[:4], other.step([0, 1])[:4], strict=True):
+            assert np.array_equal(one, due)
+    env = close(PoolVecEnv(task, 2, **options))
+    env.seed(3)
+    other = close(copied(env))
+    assert np.array_equal(env.reset(), other.reset())
+
+
+def test_copies_of_what_has_begun_are_refused(close):
+    envs = close(PoolVectorEnv("CartPole-v1", 2))
+    envs.reset()
+    changed = close(PoolVecEnv(Talkative, 1, num_workers=0))
+    changed.set_attr("length", 2)
+    for one in (envs, changed):
+        with pytest.raises(TypeError, match="before the first reset"):
+            copy.deepcopy(one)
+
+
+# ---- modes
+
+
+def boxed(high):
+    env = Keyed()
+    env.observation_space = spaces.Box(0, high, (2,), np.float32)
+    return env
+
+
+def test_observation_modes_are_those_of_the_sync_vector_env(close):
+    makes = [partial(boxed, high) for high in (1, 2, 3)]
+    own = spaces.Box(0, 9, (3, 2), np.float32), spaces.Box(0, 9, (2,), np.float32)
+    for mode in ("different", own):
+        ours = close(PoolVectorEnv(makes, 3, num_workers=0, observation_mode=mode))
+        theirs = SyncVectorEnv(makes, observation_mode=mode)
+        assert ours.observation_space == theirs.observation_space
+        assert ours.single_observation_space == theirs.single_observation_space
+    with pytest.raises(RuntimeError, match="from env 1; 'different' allows other bounds"):
+        PoolVectorEnv(makes, 3, num_workers=0)
+    with pytest.raises(ValueError, match="observation_mode: expected 'same', 'different'"):
+        PoolVectorEnv("CartPole-v1", 3, observation_mode="other")
+
+
+def test_calls_in_two_parts(close):
+    envs, others = close(PoolVectorEnv("CartPole-v1", 2)), close(PoolVectorEnv("CartPole-v1", 2))
+    envs.reset_async(seed=3)
+    for early in (envs.reset_async, lambda: envs.step([0, 0]), lambda: envs.step_async([0, 0]), envs.reset):
+        with pytest.raises(gymnasium.error.AlreadyPendingCallError, match="expected reset_wait"):
+            early()
+    with pytest.raises(gymnasium.error.NoAsyncCallError, match="expected a call of step_async"):
+        envs.step_wait()
+    assert np.array_equal(envs.reset_wait()[0], others.reset(seed=3)[0])
+    for _ in range(3):
+        envs.step_async([0, 1])
+        for one, due in zip(envs.step_wait()[:4], others.step([0, 1])[:4], strict=True):
+            assert np.array_equal(one, due)
+    with pytest.raises(gymnasium.error.NoAsyncCallError):
+        envs.reset_wait()
+
+
+def test_one_env_of_a_task_is_refused_with_what_to_write():
+    with pytest.raises(gymnasium.error.Error, match=r"gymnasium.make_vec\('torchrl_pool/CartPole-v1', num_envs=1\)"):
+        gymnasium.make("torchrl_pool/CartPole-v1")
+    with contextlib.closing(gymnasium.make_vec("torchrl_pool/CartPole-v1", num_envs=2)) as envs:
+        assert type(envs) is PoolVectorEnv
+
+
+def test_ppo_learns_the_same_from_envs_with_infos(close):
+    weights = []
+    for env in (close(PoolVecEnv(partial(Talkative, 5), 2, num_workers=1)), DummyVecEnv([partial(Talkative, 5)] * 2)):
+        torch.manual_seed(0)
+        model = PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu").learn(64)
+        weights.append(model.policy.state_dict())
+    for name, tensor in weights[1].items():
+        assert torch.equal(weights[0][name], tensor), name
