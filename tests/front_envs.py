@@ -1,6 +1,7 @@
-"""Envs of Python for the fronts of Gymnasium and Stable-Baselines3: they tell and take whatever is allowed."""
+"""Envs for the fronts of Gymnasium and Stable-Baselines3 that tell and take all that is allowed."""
 
 import threading
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -80,7 +81,7 @@ class Shown(gymnasium.Env):
 
     observation_space = spaces.Box(-1, 1, (2,), np.float32)
     action_space = spaces.Discrete(2)
-    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 7}
+    metadata: ClassVar = {"render_modes": ["rgb_array", "ansi"], "render_fps": 7}
 
     def __init__(self, render_mode="rgb_array"):
         self.render_mode = render_mode

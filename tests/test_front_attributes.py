@@ -86,7 +86,9 @@ def test_what_envs_show_is_theirs(mode, num_workers, close):
 def test_another_render_mode_than_the_envs_is_refused():
     with pytest.raises(ValueError, match="expected that of the envs, 'ansi', got 'rgb_array'"):
         PoolVectorEnv(partial(Shown, "ansi"), 1, num_workers=0, render_mode="rgb_array")
-    with contextlib.closing(PoolVectorEnv("gymnasium:CartPole-v1", 1, num_workers=0, render_mode="rgb_array")) as e:
+    with contextlib.closing(
+        PoolVectorEnv("gymnasium:CartPole-v1", 1, num_workers=0, render_mode="rgb_array")
+    ) as e:
         e.reset()
         assert e.render()[0].shape == (400, 600, 3)
 
@@ -160,9 +162,11 @@ def test_a_limit_that_who_watches_would_count_otherwise_is_refused():
     def make():
         return Repeat(Monitor(gymnasium.make("Pendulum-v1")))
 
-    with pytest.raises(EnvFailure, match=r"Repeat around it.*put gymnasium.wrappers.TimeLimit within Monitor"):
+    with pytest.raises(EnvFailure, match=r"Repeat around it.*put .*TimeLimit within Monitor"):
         PoolVecEnv(make, 1, num_workers=0, max_episode_steps=4)
-    with contextlib.closing(PoolEnv(make, 1, num_workers=0, max_episode_steps=4)) as env:  # which hears nothing
+    with contextlib.closing(
+        PoolEnv(make, 1, num_workers=0, max_episode_steps=4)
+    ) as env:  # which hears nothing
         assert env.rollout(6, break_when_any_done=True).shape == (1, 4)
 
 
@@ -183,7 +187,9 @@ def test_one_env_behind_two_wrappers_is_noticed(wrap):
 @pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
 def test_copies_before_the_first_reset(copied, task, close):
     options = {"num_workers": 0} if task.startswith("gymnasium") else {}
-    envs = close(PoolVectorEnv(task, 2, autoreset_mode=AutoresetMode.SAME_STEP, max_episode_steps=7, **options))
+    envs = close(
+        PoolVectorEnv(task, 2, autoreset_mode=AutoresetMode.SAME_STEP, max_episode_steps=7, **options)
+    )
     other = close(copied(envs))
     assert other.autoreset_mode is AutoresetMode.SAME_STEP
     assert np.array_equal(envs.reset(seed=1)[0], other.reset(seed=1)[0])
@@ -247,7 +253,7 @@ def test_calls_in_two_parts(close):
 
 
 def test_one_env_of_a_task_is_refused_with_what_to_write():
-    with pytest.raises(gymnasium.error.Error, match=r"gymnasium.make_vec\('torchrl_pool/CartPole-v1', num_envs=1\)"):
+    with pytest.raises(gymnasium.error.Error, match=r"make_vec\('torchrl_pool/CartPole-v1', num_envs=1\)"):
         gymnasium.make("torchrl_pool/CartPole-v1")
     with contextlib.closing(gymnasium.make_vec("torchrl_pool/CartPole-v1", num_envs=2)) as envs:
         assert type(envs) is PoolVectorEnv
@@ -255,7 +261,10 @@ def test_one_env_of_a_task_is_refused_with_what_to_write():
 
 def test_ppo_learns_the_same_from_envs_with_infos(close):
     weights = []
-    for env in (close(PoolVecEnv(partial(Talkative, 5), 2, num_workers=1)), DummyVecEnv([partial(Talkative, 5)] * 2)):
+    for env in (
+        close(PoolVecEnv(partial(Talkative, 5), 2, num_workers=1)),
+        DummyVecEnv([partial(Talkative, 5)] * 2),
+    ):
         torch.manual_seed(0)
         model = PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu").learn(64)
         weights.append(model.policy.state_dict())

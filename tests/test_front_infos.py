@@ -1,4 +1,4 @@
-"""What envs of Python tell in their infos reaches users of Gymnasium's and Stable-Baselines3's vector envs."""
+"""What envs of Python tell in their infos reaches users of Gymnasium's and SB3's vector envs."""
 
 import contextlib
 from functools import partial
@@ -135,7 +135,7 @@ class Unspeakable(Talkative):
 def test_infos_that_cannot_be_pickled():
     with contextlib.closing(PoolVecEnv(Unspeakable, 1, num_workers=1)) as env:
         env.reset()
-        with pytest.raises(EnvFailure, match="'generator'.*info_keys names those that are wanted"):
+        with pytest.raises(EnvFailure, match=r"'generator'.*info_keys names those that are wanted"):
             env.step([0])
     for options in ({"num_workers": 0}, {"num_workers": 1, "info_keys": ["score"]}):
         with contextlib.closing(PoolVecEnv(Unspeakable, 1, **options)) as env:

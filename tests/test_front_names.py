@@ -34,7 +34,10 @@ CASES = [
 
 @pytest.mark.parametrize(("keys", "options"), CASES)
 def test_any_key_in_observations_and_actions(keys, options):
-    ours, theirs = PoolVectorEnv(partial(Keyed, *keys), 2, **options), SyncVectorEnv([partial(Keyed, *keys)] * 2)
+    ours, theirs = (
+        PoolVectorEnv(partial(Keyed, *keys), 2, **options),
+        SyncVectorEnv([partial(Keyed, *keys)] * 2),
+    )
     with contextlib.closing(ours), contextlib.closing(theirs):
         assert ours.observation_space == theirs.observation_space
         assert ours.action_space == theirs.action_space

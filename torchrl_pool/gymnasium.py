@@ -141,7 +141,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
                     f"{observation} from env {env}; 'different' allows other bounds"
                 )
             if action != actions[0]:
-                raise RuntimeError(f"expected the action space {actions[0]} of all envs, got {action} of env {env}")
+                raise RuntimeError(
+                    f"expected the action space {actions[0]} of all envs, got {action} of env {env}"
+                )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made anew from its arguments.

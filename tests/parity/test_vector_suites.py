@@ -1,11 +1,12 @@
 """What Gymnasium tests of its vector envs, and Stable-Baselines3 of its own, asked of the pool's.
 
-The same questions as in both projects' suites, in words of this one; where they ask for what only their own classes
-have, such as ``envs``, ``copy`` or ``shared_memory``, the question is left out.
+The same questions as in both projects' suites, in words of this one; where they ask for what only their own
+classes have, such as ``envs``, ``copy`` or ``shared_memory``, the question is left out.
 """
 
 import contextlib
 from functools import partial
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -44,7 +45,7 @@ SPACES = [
 class Sampler(gymnasium.Env):
     """Of one space for what it sees and does; lasts four steps."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 11}
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 11}
 
     def __init__(self, space, render_mode="rgb_array"):
         self.observation_space = self.action_space = space

@@ -40,8 +40,8 @@ class ArrayPool:
             envs of Python come as they are, by :meth:`take_infos`.
         passed_infos: infos of envs of Python that are wanted in any case.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
-        render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they are
-            made with; of those that a callable makes what it gives them, or ``None``.
+        render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they
+            are made with; of those that a callable makes what it gives them, or ``None``.
         obs_dtype: dtype of floating-point observations, of float32 and float64; ``None``: the task's own.
         **options: what else ``PoolEnv`` takes, the task's options among it.
 

@@ -8,7 +8,9 @@ from typing import Any
 from torchrl_pool.arrays.array_pool import ArrayPool
 
 
-def remake(front: Any, pool: ArrayPool, make: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def remake(
+    front: Any, pool: ArrayPool, make: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """What ``__reduce__`` returns: what makes another front with another pool, and what else this one holds.
 
     Raises:
@@ -16,8 +18,8 @@ def remake(front: Any, pool: ArrayPool, make: Callable[..., Any], arguments: tup
     """
     if not pool.is_fresh:
         raise TypeError(
-            f"{front!r} cannot be pickled or copied once its envs have been reset or changed, since they live "
-            "where they run: do so before the first reset"
+            f"{front!r} cannot be pickled or copied once its envs have been reset or changed: they live "
+            "where they run. Do so before the first reset"
         )
     own = {name: value for name, value in vars(front).items() if value is not pool}
     return make, arguments, own

@@ -23,8 +23,8 @@ class GymnasiumAdapter:
 
     As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
     that name, and a picture that is the whole observation ``"pixels"``; ``is_apart`` has other names.
-    Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where an info dict
-    lacks them.
+    Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where an info
+    dict lacks them.
 
     Args:
         env: the env.

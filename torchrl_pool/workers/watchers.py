@@ -40,9 +40,9 @@ def limit_within(env: Any, most_steps: int, is_heard: bool) -> None:
             innermost = wrapper
             if is_heard and (other := next((one for one in around if not _steps_alike(one)), None)):
                 raise TypeError(
-                    f"max_episode_steps: expected {type(wrapper).__name__} to see each step of the pool, which "
-                    f"{type(other).__name__} around it may hide: put gymnasium.wrappers.TimeLimit within "
-                    f"{type(wrapper).__name__}"
+                    f"max_episode_steps: expected {type(wrapper).__name__} to see each step of the pool, "
+                    f"which {type(other).__name__} around it may hide: put gymnasium.wrappers.TimeLimit "
+                    f"within {type(wrapper).__name__}"
                 )
         around.append(wrapper)
     if innermost is not None and all(map(_steps_alike, around[: around.index(innermost)])):
