@@ -411,7 +411,7 @@ def register_tasks() -> None:
         try:
             gymnasium.register(
                 name,
-                entry_point=_only_many,
+                entry_point="torchrl_pool.gymnasium:_only_many",
                 vector_entry_point="torchrl_pool.gymnasium:PoolVectorEnv",
                 max_episode_steps=info.max_episode_steps,
                 reward_threshold=info.reward_threshold,

@@ -78,7 +78,7 @@ class PoolVecEnv(VecEnv):
         super().__init__(num_envs, self._pool.single_observation_space, self._pool.single_action_space)
 
     @property
-    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+    def metadata(self) -> dict[str, Any]:
         """Of one env; recorders ask it for the frames per second."""
         return self._pool.metadata
 
@@ -148,22 +148,26 @@ class PoolVecEnv(VecEnv):
         """Whether all envs have such an attribute or method, which stays where it is."""
         return self._pool.has_attr(attr_name, range(self.num_envs))
 
+    def _get_indices(self, indices: VecEnvIndices) -> list[int]:
+        """As those of a list: -1 is the last env."""
+        return [range(self.num_envs)[i] for i in super()._get_indices(indices)]
+
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """An attribute of each env: of tasks' envs an option."""
-        return self._pool.get_attr(attr_name, list(self._get_indices(indices)))
+        return self._pool.get_attr(attr_name, self._get_indices(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Sets an attribute of envs of Python to this value."""
-        chosen = list(self._get_indices(indices))
+        chosen = self._get_indices(indices)
         self._pool.set_attr(attr_name, [value] * len(chosen), chosen)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         """Calls a method of each env: of tasks' envs ``render``."""
-        chosen = list(self._get_indices(indices))
+        chosen = self._get_indices(indices)
         return self._pool.call(method_name, chosen, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
         """Whether envs have such a wrapper; a task's have none: ``VecMonitor`` goes around the pool."""
-        return self._pool.is_wrapped(wrapper_class, list(self._get_indices(indices)))
+        return self._pool.is_wrapped(wrapper_class, self._get_indices(indices))

@@ -316,7 +316,7 @@ class ArrayPool:
         if self._is_python:
             with _attribute_errors():
                 return self.env.get_attr(name, list(indices))
-        known = {
+        known: dict[str, Callable[[str], Any]] = {
             "render_mode": lambda task: self.render_mode,
             "observation_space": lambda task: self.single_observation_space,
             "action_space": lambda task: self.single_action_space,

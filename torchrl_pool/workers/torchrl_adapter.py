@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ class TorchRLAdapter:
     """
 
     plain_step = None
-    tell_info = None
+    tell_info: Callable[[Any, bool], None] | None = None
 
     def __init__(self, env: EnvBase) -> None:
         if isinstance(env, TransformedEnv):
