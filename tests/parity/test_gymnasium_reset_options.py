@@ -11,7 +11,10 @@ from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import task_info
 
-TASKS = [task for task in gymnasium_tasks() if task_info(task).reset_options]
+# CarRacing's colours, which most resets of Gymnasium's draw without a seed, are for test_box2d.py.
+TASKS = [
+    task for task in gymnasium_tasks() if task_info(task).reset_options and not task.startswith("CarRacing")
+]
 CHOICES = {
     "CartPole-v0": [{"low": -0.2, "high": 0.1}, {"high": 0.02}, {"low": 0.03}],
     "CartPole-v1": [{"low": -0.2, "high": 0.1}, {"high": 0.02}, {"low": 0.03, "high": 0.03}],
@@ -31,9 +34,9 @@ def test_every_task_has_those_that_gymnasium_reads(task):
     text = inspect.getsource(env_class.reset)
     if "maybe_parse_reset_bounds" in text:
         text += inspect.getsource(inspect.getmodule(env_class).utils.maybe_parse_reset_bounds)
-    expected = set(re.findall(r'options\.get\("(\w+)"\)', text))
+    expected = set(re.findall(r'options(?:\.get\(|\[)"(\w+)"', text))
     assert {option.name for option in task_info(task).reset_options} == expected
-    assert not expected or task in CHOICES
+    assert not expected or task in CHOICES or task not in TASKS
 
 
 @pytest.mark.parametrize("task", TASKS)
