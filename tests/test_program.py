@@ -150,19 +150,19 @@ def test_presets_may_name_what_a_task_has_no_use_for():
 
 
 @pytest.mark.parametrize(
-    ("options", "num_processes", "has_helpers"),
+    ("options", "num_workers", "has_helpers"),
     [
         ({"num_workers": 3}, 3, True),
         ({"num_workers": 1}, 1, True),
-        ({"num_workers": 1, "caller_steps": True}, 2, True),
-        ({"num_workers": 0}, 1, False),
+        ({"num_workers": 1, "caller_steps": True}, 1, True),
+        ({"num_workers": 0}, 0, False),
     ],
 )
-def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_processes, has_helpers):
+def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_workers, has_helpers):
     config = ppo.PROGRAM.config(task="gymnasium:CartPole-v1", **options)
     with closing(make_env(config, num_envs=4, seed=0)) as env:
         pool = pool_of(env)
-        assert (pool.num_threads, pool._source.has_helpers) == (num_processes, has_helpers)
+        assert (pool.num_workers, pool._source.has_helpers) == (num_workers, has_helpers)
 
 
 def test_weights_do_not_depend_on_where_envs_live(tmp_path):

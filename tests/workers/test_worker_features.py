@@ -284,9 +284,9 @@ def test_the_callers_share(make_pool, num_envs, num_workers, here):
     pool.rollout(3)
     processes = pool.call("where")
     assert [env for env, process in enumerate(processes) if process == os.getpid()] == here
-    assert len(set(processes)) == min(num_workers, num_envs - 1) + 1 == pool.num_threads
+    assert len(set(processes)) == min(num_workers, num_envs - 1) + 1 == pool.num_workers + 1
     alone = make_pool(Tells, 99, num_workers=None, caller_steps=True)
-    assert alone.num_threads == _core.available_cpus()
+    assert alone.num_workers == _core.available_cpus() - 1
 
 
 def test_the_callers_share_outlives_a_worker(make_pool):
