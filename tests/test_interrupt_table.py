@@ -187,9 +187,9 @@ root = env.reset()
 _, root = env.step_and_maybe_reset(env.rand_action(root))
 workers = env._source.workers
 launch = workers._launch
-def interrupted_launch():
+def interrupted_launch(index):
     os.kill(os.getpid(), signal.SIGINT)
-    return launch()
+    return launch(index)
 workers._launch = interrupted_launch
 os.kill(workers._workers[0].pid, signal.SIGKILL)
 try:
