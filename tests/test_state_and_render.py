@@ -1,11 +1,10 @@
-import math
-import struct
 
 import pytest
 import torch
+from building import build_plugin
 from own_tasks import OWN_TASKS, representatives
 
-from torchrl_pool import EnvFailure, PoolEnv, list_tasks
+from torchrl_pool import EnvFailure, PoolEnv, list_tasks, load_plugin
 
 # Of the Atari games, which are one program with many cartridges, one; of each domain of dm_control, one.
 DOMAINS = {task.split("-")[0]: task for task in OWN_TASKS if task.startswith("dm_control/")}
@@ -97,17 +96,17 @@ def test_what_is_no_number_is_drawn_nowhere():
 
 def test_a_refused_state_does_not_move_an_env_that_has_failed():
     """Its next episode is the one that it would have begun anyhow."""
+    load_plugin(build_plugin("gated"))
 
-    def first_of_the_next_episode(refused):
-        env = PoolEnv("Pendulum-v1", 1, seed=0, refuse_nan=True)
-        root = env.reset()
-        state = env.get_state()[0]
-        env.set_state(state[:-8] + struct.pack("d", math.nan))
-        with pytest.raises(EnvFailure, match="NaN"):
-            env.step(root.set("action", torch.zeros(1, 1)))
-        if refused:
-            with pytest.raises(ValueError, match="state"):
-                env.set_state(state[:-1])
-        return env.reset()["observation"]
+    def next_episode(refused):
+        with PoolEnv("Gated-v0", 1, categorical_action_encoding=True) as env:
+            root = env.reset()
+            (state,) = env.get_state()
+            with pytest.raises(EnvFailure, match="as it was told to"):
+                env.step(root.set("action", torch.tensor([2])))
+            if refused:
+                with pytest.raises(ValueError, match="state"):
+                    env.set_state(state[:-1])
+            return env.reset()["observation"].tolist()
 
-    assert torch.equal(first_of_the_next_episode(True), first_of_the_next_episode(False))
+    assert next_episode(True) == next_episode(False) == [[2, 0, 0]]
