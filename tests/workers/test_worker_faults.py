@@ -418,7 +418,7 @@ def test_idle_pools_use_no_processor():
 
 
 def test_an_env_that_closes_all_descriptors():
-    """Its worker cannot be talked to any more: it is ended, and says why."""
+    """Its worker cannot be talked to any more: it ends, or is ended, whoever sees it first."""
 
     class Closing(Sampled):
         def step(self, action):
@@ -427,7 +427,7 @@ def test_an_env_that_closes_all_descriptors():
 
     pool = PoolEnv(Closing, 2, num_workers=1)
     pool.rollout(1)
-    with pytest.raises(EnvFailure, match="its worker process was ended, for its channel is closed"):
+    with pytest.raises(EnvFailure, match="its worker process (was ended, for its channel is closed|ended)"):
         pool.get_attr("episode")
     pool.reset()
     pool.rollout(1)

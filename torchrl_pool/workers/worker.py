@@ -397,7 +397,7 @@ def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wish
     worker = Worker(factories, wishes, infos)
     _end_with_the_pool(worker, channel)
     has_pool = False
-    with contextlib.suppress(EOFError, ConnectionError):
+    with contextlib.suppress(EOFError, OSError):  # an env may have closed it, too
         while True:
             if has_pool:
                 worker.serve(waits=True)
