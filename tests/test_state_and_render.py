@@ -1,4 +1,3 @@
-
 import pytest
 import torch
 from building import build_plugin

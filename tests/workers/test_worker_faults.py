@@ -427,7 +427,7 @@ def test_an_env_that_closes_all_descriptors():
 
     pool = PoolEnv(Closing, 2, num_workers=1)
     pool.rollout(1)
-    with pytest.raises(EnvFailure, match="its worker process (was ended, for its channel is closed|ended)"):
+    with pytest.raises(EnvFailure, match=r"its worker process (was ended, for its channel is closed|ended)"):
         pool.get_attr("episode")
     pool.reset()
     pool.rollout(1)
