@@ -241,7 +241,12 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         (Dictionary, ("nothing",), ValueError, "'nothing'.*'count', 'deep/half'"),
         (Dictionary, ("name",), TypeError, "info 'name'.*U4"),
         (Dictionary, ("picture",), ValueError, "'picture'"),
-        (lambda: Sampled(spaces.Dict(a=spaces.Text(3))), (), TypeError, "observation 'a'.*Text"),
+        (
+            lambda: Sampled(spaces.Dict(a=spaces.Graph(spaces.Box(0, 1), None))),
+            (),
+            TypeError,
+            "observation 'a'.*Graph",
+        ),
         (lambda: Sampled(spaces.Sequence(BOX)), (), TypeError, "observation 'observation'.*Sequence"),
         (lambda: Sampled(spaces.Graph(BOX, None)), (), TypeError, "Graph"),
         (lambda: Sampled(action_space=spaces.Text(3)), (), TypeError, "action 'action'.*Text"),
