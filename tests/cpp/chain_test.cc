@@ -326,6 +326,7 @@ TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
 }
 
 TEST(AChildLearnsWhileItsParentDid) {
+  SlowLearner::is_inside = false;  // where another test has left it
   SlowLearner::is_slow = true;
   std::thread thread([] { CHECK(Learns({nullptr})); });
   CHECK(test::Eventually([] { return SlowLearner::is_inside.load(); }));

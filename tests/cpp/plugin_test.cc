@@ -130,7 +130,7 @@ TEST(PackagesAreNamedAndLocated) {
   CHECK_EQ(packages[0].version, std::string("1.2"));
   CHECK_EQ(packages[1].name, std::string("second_package"));
   CHECK(packages[1].version == nullptr);
-  CHECK_THROWS(StatusError, "'second_package' has not been located",
+  CHECK_THROWS(StatusError, "'second_package', which is not installed",
                MakeConfig("options_plugin", "Options-v0", {{"word", "package"}}));
   plugin->Locate({"/one", "/two"});
   CHECK_THROWS(StatusError, "second_package is in /two",
