@@ -62,7 +62,6 @@ class NextRoot:
                 TorchRL, all that no reset writes, actions among it, is zero there.
         """
         following: dict[Key, Any] = {}
-        begins = None if done is None else done.reshape(-1)
         for key, value in (self._entry_by_entry(root) if self._shared else root).items():
             if key in self._dropped:
                 continue
@@ -70,7 +69,7 @@ class NextRoot:
                 following[key] = values[key]
                 continue
             own = value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
-            following[key] = own if begins is None else _cleared(own, begins)
+            following[key] = own if done is None else _cleared(own, done)
         for key in self._in_root:
             following[key] = values[key]
         return following
@@ -90,8 +89,8 @@ def _depth_and_name(key: Key) -> tuple[int, str]:
     return (0, key) if isinstance(key, str) else (len(key) - 1, ".".join(key))
 
 
-def _cleared(value: Any, begins: torch.Tensor) -> Any:
+def _cleared(value: Any, done: torch.Tensor) -> Any:
     """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
-    if is_tensor_collection(value):
-        return value.where(~begins, value.empty(), out=value, pad=0)
-    return value.masked_fill(begins.view(-1, *[1] * (value.ndim - 1)), 0)
+    if type(value) is not torch.Tensor and is_tensor_collection(value):
+        return value.where(~done.reshape(-1), value.empty(), out=value, pad=0)
+    return value.masked_fill(done.reshape(-1, *[1] * (value.ndim - 1)), 0)
