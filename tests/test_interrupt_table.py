@@ -86,6 +86,12 @@ def interrupted(name, act):
     thread.join()
     print(f"{seconds:.2f} s", end=", ", flush=True)
 
+def kill_worker(env):
+    "It has ended when this returns: a signal takes a moment, in which a worker may answer a step."
+    worker = env._source.workers._workers[0]
+    os.kill(worker.pid, signal.SIGKILL)
+    assert worker.wait(5)
+
 def ends(env):
     "It is closed cleanly, and begins anew."
     env.close()
@@ -170,12 +176,12 @@ def test_workers_that_are_replaced():
 with tempfile.TemporaryDirectory() as folder:
     env = PoolEnv(partial(Hanging, "__init__", f"{folder}/made"), 1, num_workers=1, respawn=True)
     _, root = env.step_and_maybe_reset(env.rand_action(env.reset()))
-    os.kill(env._source.workers._workers[0].pid, signal.SIGKILL)
+    kill_worker(env)
     interrupted("respawn", lambda: env.step_and_maybe_reset(env.rand_action(root)))
     ends(env)
     env = PoolEnv(partial(Hanging, "__init__", f"{folder}/again"), 1, num_workers=1)
     root = env.reset()
-    os.kill(env._source.workers._workers[0].pid, signal.SIGKILL)
+    kill_worker(env)
     try:
         env.step(env.rand_action(root))
     except EnvFailure:
@@ -191,7 +197,7 @@ def interrupted_launch(index):
     os.kill(os.getpid(), signal.SIGINT)
     return launch(index)
 workers._launch = interrupted_launch
-os.kill(workers._workers[0].pid, signal.SIGKILL)
+kill_worker(env)
 try:
     env.step_and_maybe_reset(env.rand_action(root))
 except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -25,6 +26,12 @@ def parent_of(pid):
     except (FileNotFoundError, ProcessLookupError):
         return None
     return int(parent) if state != "Z" else None
+
+
+def killed(pid, by=signal.SIGKILL):
+    """Returns once the process has ended: a worker may still answer a step before a signal reaches it."""
+    os.kill(pid, by)
+    eventually(lambda: parent_of(pid) is None, 20.0)
 
 
 def open_files():

@@ -1,12 +1,11 @@
 """Programs that envs start do not outlive the process that they were started for, however that ends."""
 
-import os
 import signal
 from functools import partial
 
 import pytest
 from engines import Engines, pids
-from launched import eventually, parent_of, run
+from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
 
@@ -69,18 +68,18 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
     one.mkdir(), other.mkdir()
     pool = PoolEnv([partial(Engines, one), partial(Engines, other)], 2, num_workers=2)
     try:
-        pool.reset()
+        root = pool.reset()
         eventually(lambda: pids(one, 1) and pids(other, 1), 20.0)
         first, second = pids(one, 1), pids(other, 1)
         assert all(map(parent_of, first + second))
         if how == "close":
             pool.close()
         elif how == "template":
-            os.kill(parent_of(first[0]), signal.SIGKILL)
+            killed(parent_of(first[0]))
         else:
-            os.kill(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
+            killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
-                pool.rollout(2)
+                pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
         eventually(lambda: not any(map(parent_of, first)), 3.0)
         if how in ("kill", "fail"):
             assert all(map(parent_of, second))

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 import torch
-from launched import open_files
+from launched import killed, open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -161,7 +161,7 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     pool = make_pool({})
     _, root = step(pool, pool.reset())
     pid = pool.call("get_wrapper_attr", "unwrapped", env_index=0) and pool._source.workers._workers[0].pid
-    os.kill(pid, signal.SIGKILL)
+    killed(pid)
     start = time.monotonic()
     with pytest.raises(EnvFailure, match="SIGKILL") as raised:
         step(pool, root)
@@ -173,15 +173,15 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     step(pool, pool.reset())
 
 
-@pytest.mark.parametrize("killed", ["template", "zygote"])
+@pytest.mark.parametrize("ended", ["template", "zygote"])
 @pytest.mark.parametrize("after", ["reset", "close", "respawn"])
-def test_what_starts_workers_killed_at_rest(make_pool, killed, after):
+def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
     """All workers are gone with it; a reset starts others, and closing just closes."""
     pool = make_pool({}, respawn=after == "respawn")
     _, root = step(pool, pool.reset())
     workers = pool._source.workers._workers
     pid = parent_of(workers[0].pid)
-    os.kill(pid if killed == "template" else parent_of(pid), signal.SIGKILL)
+    os.kill(pid if ended == "template" else parent_of(pid), signal.SIGKILL)
     assert all(worker.wait(5) for worker in workers)
     if after == "reset":
         with pytest.raises(EnvFailure, match="its worker process ended, with all"):

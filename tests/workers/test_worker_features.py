@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from launched import killed
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
@@ -292,7 +293,7 @@ def test_the_callers_share(make_pool, num_envs, num_workers, here):
 def test_the_callers_share_outlives_a_worker(make_pool):
     pool = make_pool(Tells, 6, num_workers=1, caller_steps=True)
     root = pool.reset()
-    os.kill(pool.call("where", env_index=[0])[0], signal.SIGKILL)
+    killed(pool.call("where", env_index=[0])[0])
     root["action"] = pool.action_spec.rand()
     with pytest.raises(EnvFailure, match="SIGKILL") as raised:
         pool.step(root)
