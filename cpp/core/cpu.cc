@@ -19,32 +19,31 @@ constexpr int kPauseRounds = 64;
 constexpr int kPausesPerYield = 20;                      // half a microsecond
 constexpr auto kShared = std::chrono::microseconds(10);  // a yield that took longer let others run
 
-// A yield that took longer than this went to somebody who does not yield in turn and keeps the processor for
-// all of his time slice, some milliseconds; a sleeper is put before him as soon as it is woken. So after two
-// of them in a row (one may be an interrupt, or another machine on the same processor) the thread goes
-// without yields for a while, and longer each time that it finds him still there.
-constexpr auto kStolen = std::chrono::microseconds(300);
+// A yield that took longer than this gave the processor to a CPU-bound thread, which keeps it for its whole
+// time slice (milliseconds), while a parked thread that is woken is scheduled ahead of it. So after two such
+// yields in a row (one may be an interrupt) this thread parks at once instead of yielding, for a while, and
+// for longer each time that it finds the processor still contended.
+constexpr auto kLostSlice = std::chrono::microseconds(300);
 constexpr auto kInARow = std::chrono::milliseconds(20);
-constexpr auto kFirstAbstinence = std::chrono::milliseconds(100),
-               kLongestAbstinence = std::chrono::milliseconds(2000);
+constexpr auto kFirstBan = std::chrono::milliseconds(100), kLongestBan = std::chrono::milliseconds(2000);
 
-class Abstinence {
+class YieldBan {
  public:
   using Clock = std::chrono::steady_clock;
 
   bool Holds(Clock::time_point now) const { return now < end_; }
-  void Stolen(Clock::time_point now) {
-    if (now - std::exchange(last_stolen_, now) > kInARow) return;
+  void LostSlice(Clock::time_point now) {
+    if (now - std::exchange(last_lost_, now) > kInARow) return;
     const bool again = now - end_ < length_;
-    length_ = again ? std::min<Clock::duration>(4 * length_, kLongestAbstinence) : kFirstAbstinence;
+    length_ = again ? std::min<Clock::duration>(4 * length_, kLongestBan) : kFirstBan;
     end_ = now + length_;
   }
 
  private:
   Clock::duration length_{};
-  Clock::time_point last_stolen_{}, end_{};
+  Clock::time_point last_lost_{}, end_{};
 };
-thread_local Abstinence abstinence;
+thread_local YieldBan yield_ban;
 
 void PauseInstruction() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -123,7 +122,7 @@ bool PinThisThread(int cpu) {
 #endif
 }
 
-bool Backoff::Pause() {
+bool Spin::Pause() {
   if (rounds_ < kPauseRounds) {
     ++rounds_;
     PauseInstruction();
@@ -135,11 +134,10 @@ bool Backoff::Pause() {
     start_ = last_ = now;
   }
   const auto yielded = now - last_;
-  if (yielded > kStolen) abstinence.Stolen(now);
+  if (yielded > kLostSlice) yield_ban.LostSlice(now);
+  if (yield_ban.Holds(now)) return false;
   const bool is_shared = yielded > kShared;
-  is_spoilt_ = abstinence.Holds(now) || (is_guess_ && is_shared);
-  if (is_spoilt_) return false;
-  if (now - start_ >= (is_shared ? std::min<Clock::duration>(awake_, kAwake) : awake_)) return false;
+  if (now - start_ >= (is_shared ? std::min<Clock::duration>(time_, kSpin) : time_)) return false;
   // Yields in a row take a tenth of the speed of a thread on the same core, and pauses nothing.
   for (int i = 0; i < kPausesPerYield; ++i) PauseInstruction();
   last_ = Clock::now();

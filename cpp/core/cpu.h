@@ -21,33 +21,27 @@ bool PinThisThread(int cpu);
 // How long a thread may wait without asking whether somebody wants it to stop.
 constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 
-// Waking an idle core takes about 40 µs: who has waited that long in vain has lost no more by it.
-constexpr auto kAwake = std::chrono::microseconds(60);
+// How long it pays to spin before parking: waking a parked thread takes about 40 µs.
+constexpr auto kSpin = std::chrono::microseconds(60);
 
-// As long as that is worth while what is waited for is Python's: a policy, or a few of its envs' steps.
-constexpr auto kPatience = std::chrono::microseconds(200);
+// The same where the wait is for Python code: a policy, or a few steps of Python envs.
+constexpr auto kSpinForPython = std::chrono::microseconds(200);
 
-// Waiting without sleep, in two stages: a few pause instructions, then sched_yield, too, until a time is
-// over. Spinning on pause alone collapses once threads outnumber cores. One object per wait.
+// One wait that spins: a few pause instructions, then sched_yield, too, until its time is over. Spinning on
+// pause alone collapses once threads outnumber cores.
 //
-// A time beyond kAwake ends as soon as somebody else had the processor: it is wanted.
-class Backoff {
+// A time beyond kSpin ends as soon as another thread had the processor: it is wanted.
+class Spin {
  public:
-  // Where it is but a guess that something will come in this time, it is given up as soon as somebody else
-  // had the processor.
-  explicit Backoff(std::chrono::nanoseconds awake = kAwake, bool is_guess = false)
-      : awake_(awake), is_guess_(is_guess) {}
+  explicit Spin(std::chrono::nanoseconds time = kSpin) : time_(time) {}
 
-  // False once the time for waiting awake is over, and the caller should sleep.
+  // False once the time is over, and the caller should park.
   bool Pause();
-  // Whether it has come to its end before its time, since others want the processor.
-  bool is_spoilt() const { return is_spoilt_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::chrono::nanoseconds awake_;
-  bool is_guess_, is_spoilt_ = false;
+  std::chrono::nanoseconds time_;
   int rounds_ = 0;
   Clock::time_point start_{}, last_{};
 };

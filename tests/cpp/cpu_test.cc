@@ -146,16 +146,16 @@ TEST(PinsOnlyToProcessorsThatExist) {
 #endif
 }
 
-TEST(BackoffEndsAfterATime) {
+TEST(SpinningEndsAfterATime) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  Backoff backoff;
+  Spin spin;
   int rounds = 0;
-  while (backoff.Pause()) ++rounds;
+  while (spin.Pause()) ++rounds;
   CHECK(rounds >= 64);
   CHECK(Clock::now() - start >= std::chrono::microseconds(60));
   CHECK(Clock::now() - start < std::chrono::seconds(10));
-  CHECK(!backoff.Pause());
+  CHECK(!spin.Pause());
 }
 
 // Each yield to it would cost a time slice.
@@ -181,7 +181,7 @@ TEST(DoesNotYieldAgainAndAgainToSomebodyWhoKeepsTheProcessor) {
     while (!runs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const long before = others_ran();
     for (int i = 0; i < kWaits; ++i) {
-      for (Backoff backoff; backoff.Pause();) {
+      for (Spin spin; spin.Pause();) {
       }
     }
     const long times = others_ran() - before;

@@ -1,12 +1,9 @@
-// Which env is at home where, and who wakes whom.
+// Which env is at home where.
 #include "threads/home_map.h"
 
 #include <cstdint>
-#include <set>
-#include <vector>
 
 #include "check.h"
-#include "threads/wake_span.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -31,39 +28,6 @@ TEST(EveryEnvHasOneHome) {
 TEST(LargeHomesShareNoCacheLineOfFlags) {
   const HomeMap homes(10'000, 3);
   for (int home = 1; home < 3; ++home) CHECK_EQ(homes.First(home) % kCacheLine, 0u);
-}
-
-TEST(ASpanSurvivesPacking) {
-  const WakeSpan span{4000, 4095, 2048, 1, 2047, true};
-  const WakeSpan copy = WakeSpan::Unpack(span.Pack());
-  CHECK_EQ(
-      (std::vector<int>{copy.first_home, copy.num_homes, copy.shares, copy.begin, copy.end, copy.insists}),
-      (std::vector<int>{4000, 4095, 2048, 1, 2047, 1}));
-}
-
-// All are woken, each once; whoever wakes others has few of them, and few come one after the other.
-TEST(WakingIsATree) {
-  for (const int threads : {1, 2, 3, 16, 64, 255, 1024}) {
-    std::multiset<int> woken;
-    int most = 0, depth = 0;
-    const auto wake = [&](const auto& self, WakeSpan span, int level) -> void {
-      depth = std::max(depth, level);
-      int own = 0;
-      while (!span.empty()) {
-        woken.insert(span.HomeOf(span.begin++));
-        ++own;
-        const WakeSpan given = span.TakeHalf();
-        if (!given.empty()) self(self, given, level + 1);
-      }
-      most = std::max(most, own);
-    };
-    wake(wake, {0, threads, threads, 0, threads}, 1);
-    CHECK_EQ(woken.size(), static_cast<std::size_t>(threads));
-    CHECK_EQ(std::set<int>(woken.begin(), woken.end()).size(), woken.size());
-    int log = 1;
-    while (1 << log <= threads) ++log;
-    CHECK(most <= log && depth <= log);
-  }
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ namespace {
 
 using Clock = EventCount::Clock;
 
+constexpr auto kForGood = std::chrono::hours(1);
+
 // Signals are the caller's business, but for those that say what this very thread has done: a handler that
 // reports crashes must see them.
 void BlockSignals() {
@@ -77,16 +79,14 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
   }
   Worker& me = worker(home);
   VisitWatch* watch = options_.step_timeout ? &thread.watch : nullptr;
-  IdleTime idle(rhythm_);
-  while (WorkUntilNone(home, *thread.scratch, watch, idle)) {
+  while (WorkUntilNone(home, *thread.scratch, watch)) {
     const std::uint32_t key = me.parked.PrepareWait();
     if (stop_.load(std::memory_order_acquire) || !me.queue.empty()) {
       me.parked.CancelWait();
     } else {
-      me.parked.Wait(key, idle.SleepTime());
+      me.parked.Wait(key, kForGood);
     }
     Perturb();
-    if (const std::uint64_t others = me.to_wake.exchange(0)) Wake(WakeSpan::Unpack(others));
   }
   thread.ended.store(true, std::memory_order_release);
   ended_.Notify();

@@ -13,6 +13,8 @@ namespace {
 
 using Clock = EventCount::Clock;
 
+constexpr std::uint32_t kMaxThreads = 4095;
+
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
 
@@ -26,8 +28,8 @@ Work WorkOf(const Ticket& ticket) {
 ThreadCrew::ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& options)
     : Crew(envs, tickets),
       options_(options),
-      homes_(envs.size(), std::clamp(options.num_threads, 1,
-                                     static_cast<int>(std::min<std::uint32_t>(envs.size(), kMaxThreads)))),
+      homes_(envs.size(),
+             std::clamp(options.num_threads, 1, static_cast<int>(std::min(envs.size(), kMaxThreads)))),
       cost_(homes_.size(), AvailableCpus()),
       helper_scratch_(envs.layout()) {
   for (int home = 0; home < num_threads(); ++home) {
@@ -48,7 +50,7 @@ void ThreadCrew::Begin(Ticket& ticket) {
   if (options_.step_timeout) ticket.plan.caller_helps = false;  // nobody could give up what it does
   ticket.remaining.store(count, std::memory_order_relaxed);
   // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
-  if (ticket.at_once && cost_.IsWorthSharing(VisitsOf(ticket.op), count)) rhythm_.Begins(Clock::now());
+  if (ticket.at_once && cost_.IsWorthSharing(VisitsOf(ticket.op), count)) spin_policy_.Begins(Clock::now());
   if (count == 0) {
     ticket.finished.store(true, std::memory_order_relaxed);
   } else if (!ticket.IsInline()) {
@@ -57,16 +59,9 @@ void ThreadCrew::Begin(Ticket& ticket) {
 }
 
 Plan ThreadCrew::PlanFor(Work work, std::uint32_t num_envs) const {
-  return cost_.PlanFor(work, num_envs, cost_.IsWorthSharing(work, num_envs) ? NumAwake() : 1);
-}
-
-// Threads, the caller among them, that are awake, or worth waking for calls that follow.
-int ThreadCrew::NumAwake() const {
-  const auto now = Clock::now();
-  if (rhythm_.IsQuick(now)) return num_threads();
-  if (!rhythm_.IsExpected(now)) return 1;
-  const auto is_awake = [](const auto& worker) { return !worker->parked.HasSleepers(); };
-  return 1 + static_cast<int>(std::count_if(workers_.begin() + 1, workers_.end(), is_awake));
+  return cost_.PlanFor(
+      work, num_envs,
+      cost_.IsWorthSharing(work, num_envs) && spin_policy_.IsSpinning(Clock::now()) ? num_threads() : 1);
 }
 
 // Hands the ticket's envs, from the `first` of its list on, to the queues of their homes.
@@ -91,16 +86,10 @@ void ThreadCrew::Publish(Ticket& ticket, std::uint32_t first, Plan plan) {
     queue.Push({&ticket, begin, end - begin, stays_home}, sizes);
     begin = end;
   }
-  WakeSpan span;
-  span.first_home = first_home;
-  span.num_homes = std::max(plan.threads, last_home - first_home + 1);
-  span.shares = plan.threads;
-  span.begin = is_helped ? 1 : 0;
-  span.end = plan.threads;
-  span.insists =
+  const bool insists =
       !is_helped &&
       (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
-  Wake(span);
+  Wake(first_home, std::max(plan.threads, last_home - first_home + 1), plan.threads, is_helped, insists);
 }
 
 ChunkSizes ThreadCrew::ChunkSizesOf(const Ticket& ticket) const {
@@ -110,21 +99,13 @@ ChunkSizes ThreadCrew::ChunkSizesOf(const Ticket& ticket) const {
   return sizes;
 }
 
-void ThreadCrew::Wake(WakeSpan span) {
-  while (!span.empty()) {
-    const int home = span.HomeOf(span.begin++) % num_threads();
-    Worker& target = worker(home);
-    const WakeSpan given = span.TakeHalf();
-    std::uint64_t bits = 0, packed = given.empty() ? 0 : given.Pack();
-    // A thread that has others to wake already is left alone with them.
-    const bool is_given = packed != 0 && target.to_wake.compare_exchange_strong(bits, packed);
-    Perturb();
-    const bool begins = target.parked.Notify();
-    // Who is awake does not look for others to wake. If it has gone to sleep since, and woken up, it has.
-    if (!given.empty() && !(is_given && (begins || !target.to_wake.compare_exchange_strong(packed, 0)))) {
-      span.end = given.end;
-    }
-    if (!begins && span.insists) WakeAnother(home);
+// Wakes `threads` of them, whose homes lie evenly among `num_homes` from `first_home` on; those beyond the
+// last are the first ones again. The first one is left out where the caller takes its part. The others' work
+// they steal. `insists`: a thread that is awake may be in a long visit, so another one is woken in its place.
+void ThreadCrew::Wake(int first_home, int num_homes, int threads, bool is_helped, bool insists) {
+  for (int i = is_helped ? 1 : 0; i < threads; ++i) {
+    const int home = (first_home + i * num_homes / threads) % num_threads();
+    if (!worker(home).parked.Notify() && insists) WakeAnother(home);
   }
 }
 
@@ -146,14 +127,19 @@ void ThreadCrew::WakeForWaitingWork() {
 // ---- working ------------------------------------------------------------------------------------
 
 // Until there is nothing to do for a while. False: never again.
-bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch, IdleTime& idle) {
-  do {
-    if (stop_.load(std::memory_order_acquire)) return false;
+bool ThreadCrew::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
+  std::optional<Spin> idle;
+  while (!stop_.load(std::memory_order_acquire)) {
     const Ran ran = RunSome(home, scratch, watch);
     if (ran == Ran::kGivenUp) return false;
-    if (ran == Ran::kChunk) idle.Worked();
-  } while (idle.Pause());
-  return true;
+    if (ran == Ran::kChunk) {
+      idle.reset();
+      continue;
+    }
+    if (!idle) idle.emplace(spin_policy_.SpinTime());
+    if (!idle->Pause()) return true;
+  }
+  return false;
 }
 
 // One chunk from the home queue, or else from a neighbour's, the nearest first.
@@ -194,7 +180,7 @@ ThreadCrew::Ran ThreadCrew::RunChunk(const Chunk& chunk, Scratch& scratch, Visit
 Next ThreadCrew::RunPhases(Ticket& ticket) {
   if (ticket.phase == Ticket::Phase::kVisits && ticket.at_once &&
       cost_.IsWorthSharing(VisitsOf(ticket.op), static_cast<std::uint32_t>(ticket.envs.size()))) {
-    rhythm_.Ended(Clock::now());
+    spin_policy_.Ended(Clock::now());
   }
   while (true) {
     const Next next = NextPhase(envs_.layout(), envs_.all(), ticket);
@@ -253,14 +239,14 @@ void ThreadCrew::RunInline(Ticket& ticket, InterruptCheck interrupted) {
 
 void ThreadCrew::HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted) {
   while (true) {
-    Backoff backoff;
+    Spin spin;
     do {
       if (ticket.finished.load(std::memory_order_acquire)) return;
       if (works && RunSome(0, helper_scratch_, nullptr) == Ran::kChunk) {
         if (IsTimeToAsk(Clock::now()) && interrupted()) throw Interrupted();
-        backoff = Backoff();
+        spin = Spin();
       }
-    } while (backoff.Pause());
+    } while (spin.Pause());
     const std::uint32_t key = ticket.done.PrepareWait();
     GoOnIfStalled(ticket);
     if (ticket.finished.load(std::memory_order_acquire)) return ticket.done.CancelWait();

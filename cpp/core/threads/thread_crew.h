@@ -18,14 +18,14 @@
 #include <thread>
 #include <vector>
 
+#include "cpu.h"
 #include "crew.h"
 #include "env_table.h"
 #include "event_count.h"
-#include "rhythm.h"
+#include "spin_policy.h"
 #include "threads/cost_model.h"
 #include "threads/home_map.h"
 #include "threads/home_queue.h"
-#include "threads/wake_span.h"
 #include "ticket.h"
 #include "ticket_box.h"
 #include "visit.h"
@@ -71,8 +71,7 @@ class ThreadCrew final : public Crew {
     explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
     HomeQueue queue;
     EventCount parked;
-    std::atomic<std::uint64_t> to_wake{0};  // a WakeSpan for it to wake once it is awake itself; 0: none
-    std::unique_ptr<Thread> thread;         // replaced when it hangs; guarded by mutex_
+    std::unique_ptr<Thread> thread;  // replaced when it hangs; guarded by mutex_
   };
   // A visit that was given up: what its thread may touch until it has ended.
   struct Hung {
@@ -85,15 +84,14 @@ class ThreadCrew final : public Crew {
   ChunkSizes ChunkSizesOf(const Ticket& ticket) const;
 
   Plan PlanFor(Work work, std::uint32_t num_envs) const;
-  int NumAwake() const;
   void Publish(Ticket& ticket, std::uint32_t first, Plan plan);
-  void Wake(WakeSpan span);
+  void Wake(int first_home, int num_homes, int threads, bool is_helped, bool insists);
   void WakeAnother(int home);
   void WakeForWaitingWork();
 
   bool StartThread(int home);  // under mutex_
   void ThreadMain(int home, Thread& thread);
-  bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch, IdleTime& idle);
+  bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
   Next RunPhases(Ticket& ticket) override;
@@ -105,7 +103,8 @@ class ThreadCrew final : public Crew {
   const ThreadOptions options_;
   const HomeMap homes_;
   CostModel cost_;
-  Rhythm rhythm_{kAwake};  // of calls that are waited for at once, and have work for more than one thread
+  SpinPolicy spin_policy_{
+      kSpin};  // of calls that are waited for at once, and have work for more than one thread
   std::vector<std::unique_ptr<Worker>> workers_;  // one for each home
   EventCount ended_;                              // notified when a thread ends
   std::atomic<bool> stop_{false};

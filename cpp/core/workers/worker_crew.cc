@@ -214,7 +214,7 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
   Await(wanted, desk);
   std::atomic<Clock::duration>& last_wait = last_waits_[wanted.ticket ? 0 : 1];
   auto since = Clock::now(), asked = since;
-  Backoff backoff(kPatience);
+  Spin spin(kSpinForPython);
   while (!enough()) {
     Serve();
     if (wanted.ticket) GoOnIfStalled(*wanted.ticket);
@@ -222,7 +222,7 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
     const bool has_arrivals = HasArrivals(desk);
     bool any = has_arrivals && VisitFinished(wanted, desk);
     if (has_arrivals) Await(wanted, desk);
-    if (!any && (last_wait.load(std::memory_order_relaxed) > kPatience || !backoff.Pause())) {
+    if (!any && (last_wait.load(std::memory_order_relaxed) > kSpinForPython || !spin.Pause())) {
       if (Clock::now() >= until) return;
       Sleep(desk, enough, until);
       any = VisitFinished(wanted, desk);
@@ -230,7 +230,7 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
     }
     const auto now = Clock::now();
     if (any) {
-      backoff = Backoff(kPatience);
+      spin = Spin(kSpinForPython);
       last_wait.store(now - std::exchange(since, now), std::memory_order_relaxed);
     }
     if (now - asked < kInterruptPeriod || enough()) continue;

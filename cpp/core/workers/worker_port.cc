@@ -19,8 +19,7 @@ std::optional<Request> WorkerPort::Next() {
   const std::uint64_t waiting = mailbox_.posted.load(std::memory_order_acquire) - next_;
   if (waiting == 0) return std::nullopt;
   if (std::exchange(is_idle_, false)) {
-    rhythm_.Begins(Rhythm::Clock::now());
-    idle_.Worked();
+    spin_policy_.Begins(SpinPolicy::Clock::now());
   }
   const auto request = Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
   const bool has_sense = waiting <= arena_->num_requests(worker_) && request.first < num_envs() &&
@@ -46,14 +45,14 @@ bool WorkerPort::HasWork() const {
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
   if (has_begun_) Publish();
-  if (!std::exchange(is_idle_, true)) rhythm_.Ended(Rhythm::Clock::now());
-  while (idle_.Pause()) {
+  if (!std::exchange(is_idle_, true)) spin_policy_.Ended(SpinPolicy::Clock::now());
+  for (Spin spin(spin_policy_.SpinTime()); spin.Pause();) {
     if (HasWork()) return;
   }
   const std::uint32_t key = mailbox_.doorbell.PrepareWait();
   Perturb();
   if (HasWork()) return mailbox_.doorbell.CancelWait();
-  mailbox_.doorbell.Wait(key, std::min<std::chrono::nanoseconds>(timeout, idle_.SleepTime()));
+  mailbox_.doorbell.Wait(key, timeout);
 }
 
 std::span<const std::uint32_t> WorkerPort::SeedOf(std::uint32_t env) const {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "cpu.h"
-#include "rhythm.h"
+#include "spin_policy.h"
 #include "workers/arena.h"
 
 namespace torchrl_pool::core {
@@ -30,7 +30,7 @@ class WorkerPort {
   std::optional<Request> Next();
   // Whether there is something in the channel; asked once for each.
   bool TakeMessage();
-  // Waits awake for a moment and then asleep, for either of them: for so long at most.
+  // Spins for a moment, then parks, until there is either of them: for so long at most.
   void Wait(std::chrono::nanoseconds timeout);
 
   // The seed that a reset of this env begins with; none: it goes on with its stream. Throws StatusError for
@@ -57,9 +57,8 @@ class WorkerPort {
   // Envs so far, those before this process included: no one else's writes into the mailbox change them.
   std::uint64_t finished_ = 0, begun_ = 0;
   bool has_begun_ = false;
-  Rhythm rhythm_{kPatience};
-  IdleTime idle_{rhythm_};
-  bool is_idle_ = false;  // as the rhythm has been told
+  SpinPolicy spin_policy_{kSpinForPython};
+  bool is_idle_ = false;  // as the policy has been told
 };
 
 }  // namespace torchrl_pool::core
