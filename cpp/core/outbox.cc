@@ -56,6 +56,11 @@ std::optional<Outbox::Clock::time_point> DeadlineOf(std::optional<Outbox::Clock:
 
 }  // namespace
 
+Outbox::Outbox(std::uint32_t num_envs, Deliverer& deliverer)
+    : deliverer_(deliverer), sent_(num_envs), is_taken_((num_envs + 63) / 64) {
+  for (Queue& queue : queues_) queue.ready.reserve(num_envs);
+}
+
 void Outbox::Close() {
   {
     Perturb();
@@ -80,6 +85,7 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
     Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(op)];
+    for (auto* list : {&queue.faults, &faults_alone_}) list->reserve(list->size() + faults.size());
     for (EnvFault& fault : faults) {
       const bool alone = sent_[static_cast<std::size_t>(fault.env_index)].how == How::kAlone;
       (alone ? faults_alone_ : queue.faults).push_back(std::move(fault));

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -52,8 +51,7 @@ class Outbox {
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  Outbox(std::uint32_t num_envs, Deliverer& deliverer)
-      : deliverer_(deliverer), sent_(num_envs), is_taken_((num_envs + 63) / 64) {}
+  Outbox(std::uint32_t num_envs, Deliverer& deliverer);
 
   // Ends all waiting, now and from now on, with a PoolError.
   void Close();
@@ -62,7 +60,7 @@ class Outbox {
   void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
 
   // By the thread that has visited these envs: all that there is to say about them, in one go. The faults are
-  // those of the results kFailed.
+  // those of the results kFailed. Where there is no memory for them it throws, and nothing is delivered.
   void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
 
@@ -86,8 +84,8 @@ class Outbox {
  private:
   // What was sent with others.
   struct Queue {
-    std::size_t outstanding = 0;  // not yet received
-    std::deque<std::uint32_t> ready;
+    std::size_t outstanding = 0;       // not yet received
+    std::vector<std::uint32_t> ready;  // with room for all envs: to deliver takes no memory
     std::vector<EnvFault> faults;
     std::vector<std::size_t> awaited;  // by each thread that waits: how many results, or else all that are
                                        // outstanding; 0: one env's, by itself

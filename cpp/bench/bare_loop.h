@@ -1,6 +1,6 @@
 // What a pool is measured against: the same envs, stepped by plain threads. No pool, no queues, no batches.
-#ifndef TORCHRL_POOL_CORE_BARE_LOOP_H_
-#define TORCHRL_POOL_CORE_BARE_LOOP_H_
+#ifndef TORCHRL_POOL_BENCH_BARE_LOOP_H_
+#define TORCHRL_POOL_BENCH_BARE_LOOP_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -47,4 +47,4 @@ class BareLoop {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_BARE_LOOP_H_
+#endif  // TORCHRL_POOL_BENCH_BARE_LOOP_H_
