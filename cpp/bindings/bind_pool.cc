@@ -38,9 +38,9 @@ namespace {
 
 using core::Chain;
 using core::Config;
+using core::Job;
 using core::Op;
 using core::Pool;
-using core::Ticket;
 
 // No value for what lasts for ever: longer than a year, which would overflow.
 std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
@@ -100,40 +100,40 @@ class PoolHandle {
   std::unique_ptr<Pool> pool_;
 };
 
-core::WorkerCrew& WorkersOf(PoolHandle& pool) {
+core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
   if (auto* workers = pool->workers()) return *workers;
   throw core::PoolError("the envs of this pool are in no worker processes");
 }
 
 using Entropy = std::vector<std::vector<std::uint32_t>>;
 
-// A ticket of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
+// A job of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
 // until no thread can touch it. Without the GIL.
-template <class FillTicket>
-Ticket& Begin(PoolHandle& pool, Op op, const std::shared_ptr<void>& owner, FillTicket&& fill) {
-  Ticket& ticket = pool->Begin(op);
+template <class FillJob>
+Job& Begin(PoolHandle& pool, Op op, const std::shared_ptr<void>& owner, FillJob&& fill) {
+  Job& job = pool->Begin(op);
   try {
-    ticket.owner = owner;
-    fill(ticket);
+    job.owner = owner;
+    fill(job);
   } catch (...) {
-    pool->Drop(ticket);
+    pool->Drop(job);
     throw;
   }
-  return ticket;
+  return job;
 }
 
 // One call of the pool.
-template <class FillTicket>
-std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillTicket&& fill,
+template <class FillJob>
+std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillJob&& fill,
                   const std::function<void()>& meanwhile = nullptr) {
   const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
   const GilReleased released;
-  Ticket& ticket = Begin(pool, op, shared, [&](Ticket& begun) {
+  Job& job = Begin(pool, op, shared, [&](Job& begun) {
     fill(begun);
     if (mask != 0) pool->Select(begun, reinterpret_cast<const std::uint8_t*>(mask));
   });
-  pool->Submit(ticket, Pool::Await::kAtOnce, Interrupted);
-  return pool->Wait(ticket, Interrupted, meanwhile);
+  pool->Submit(job, Pool::Await::kAtOnce, Interrupted);
+  return pool->Wait(job, Interrupted, meanwhile);
 }
 
 void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
@@ -147,11 +147,11 @@ void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy e
   }
   const Columns columns{pool->layout(), chain};
   auto outputs = columns.Root("out", out);
-  Run(pool, Op::kReset, mask, owner, [&](Ticket& ticket) {
-    columns.Extend(ticket);
-    ticket.out.SetBases(outputs);
-    ticket.entropy.swap(entropy);
-    ticket.reset_options.assign(options.begin(), options.end());
+  Run(pool, Op::kReset, mask, owner, [&](Job& job) {
+    columns.Extend(job);
+    job.out.SetBases(outputs);
+    job.entropy.swap(entropy);
+    job.reset_options.assign(options.begin(), options.end());
   });
 }
 
@@ -160,10 +160,10 @@ void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::u
   const Columns columns{pool->layout(), chain};
   auto inputs = columns.Inputs(actions);
   auto outputs = columns.Outputs(out);
-  Run(pool, Op::kStep, mask, owner, [&](Ticket& ticket) {
-    columns.Extend(ticket);
-    ticket.actions.SetBases(inputs);
-    ticket.out.SetBases(outputs);
+  Run(pool, Op::kStep, mask, owner, [&](Job& job) {
+    columns.Extend(job);
+    job.actions.SetBases(inputs);
+    job.out.SetBases(outputs);
   });
 }
 
@@ -174,11 +174,11 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
   auto inputs = columns.Inputs(actions);
   auto outputs = columns.Outputs(out);
   auto roots = columns.Root("root", root);
-  const auto fill = [&](Ticket& ticket) {
-    columns.Extend(ticket);
-    ticket.actions.SetBases(inputs);
-    ticket.out.SetBases(outputs);
-    ticket.root.SetBases(roots);
+  const auto fill = [&](Job& job) {
+    columns.Extend(job);
+    job.actions.SetBases(inputs);
+    job.out.SetBases(outputs);
+    job.root.SetBases(roots);
   };
   if (meanwhile.is_none()) return Run(pool, Op::kStepAndReset, 0, owner, fill);
   return Run(pool, Op::kStepAndReset, 0, owner, fill, [&meanwhile] {
@@ -237,15 +237,15 @@ auto FillRolloutStep(PoolHandle& pool, const RolloutRows& rows, std::size_t step
     recorded[i] = {{from[i] - first * bytes, bytes}, {to - first * stride, stride}, bytes};
   }
   return [&rows, columns, inputs = std::move(inputs), outputs = std::move(outputs), roots = std::move(roots),
-          recorded = std::move(recorded)](Ticket& ticket) mutable {
-    columns.Extend(ticket);
-    ticket.actions.SetBases(inputs);
-    ticket.out.SetBases(outputs);
-    ticket.out.SetStrides(rows.output_strides);
-    ticket.root.SetBases(roots);
-    for (core::Batch* batch : {&ticket.actions, &ticket.out, &ticket.root}) batch->BeginAt(rows.first);
-    ticket.recorded.swap(recorded);
-    ticket.completes_root = true;
+          recorded = std::move(recorded)](Job& job) mutable {
+    columns.Extend(job);
+    job.actions.SetBases(inputs);
+    job.out.SetBases(outputs);
+    job.out.SetStrides(rows.output_strides);
+    job.root.SetBases(roots);
+    for (core::Batch* batch : {&job.actions, &job.out, &job.root}) batch->BeginAt(rows.first);
+    job.recorded.swap(recorded);
+    job.completes_root = true;
   };
 }
 
@@ -257,38 +257,38 @@ std::uint32_t StepInto(PoolHandle& pool, const RolloutRows& rows, std::size_t st
              FillRolloutStep(pool, rows, step, actions, root, sources, chain));
 }
 
-// A ticket in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
+// A job in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
 // between the submission and the knowledge of it.
 struct Flight {
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
 };
 
 void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutRows& rows, std::size_t step,
                 const py::list& actions, const py::list& root, const py::list& sources,
                 const py::object& owner, const Chain* chain) {
-  if (flight.ticket) throw core::PoolError("this step is in flight: wait for it first");
+  if (flight.job) throw core::PoolError("this step is in flight: wait for it first");
   auto fill = FillRolloutStep(pool, rows, step, actions, root, sources, chain);
   const auto shared = Share(owner);
   const GilReleased released;
-  Ticket& ticket = Begin(pool, Op::kStepAndReset, shared, [&](Ticket& begun) {
+  Job& job = Begin(pool, Op::kStepAndReset, shared, [&](Job& begun) {
     fill(begun);
-    pool->Select(begun, core::Run{rows.first, rows.count});
+    pool->Select(begun, core::EnvRange{rows.first, rows.count});
   });
-  pool->Submit(ticket, Pool::Await::kLater, Interrupted);
-  flight.ticket = &ticket;
+  pool->Submit(job, Pool::Await::kLater, Interrupted);
+  flight.job = &job;
 }
 
 std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
-  if (!flight.ticket) throw core::PoolError("this step is not in flight");
-  Ticket& ticket = *std::exchange(flight.ticket, nullptr);
+  if (!flight.job) throw core::PoolError("this step is not in flight");
+  Job& job = *std::exchange(flight.job, nullptr);
   try {
     const GilReleased released;
-    return pool->Wait(ticket, Interrupted);
+    return pool->Wait(job, Interrupted);
   } catch (const core::Interrupted&) {
-    flight.ticket = &ticket;  // it is still in flight
+    flight.job = &job;  // it is still in flight
     throw;
   } catch (const core::PoolError&) {
-    flight.ticket = &ticket;
+    flight.job = &job;
     throw;
   }
 }
@@ -403,7 +403,7 @@ void InitPool(py::module_& m) {
            py::arg("recorded"), py::arg("recorded_bytes"));
   py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
       .def(py::init<>())
-      .def_property_readonly("in_flight", [](const Flight& flight) { return flight.ticket != nullptr; });
+      .def_property_readonly("in_flight", [](const Flight& flight) { return flight.job != nullptr; });
   py::class_<Touch>(m, "Touch", "Envs that nobody else uses while Python works with them.")
       .def("__enter__", &Touch::Enter)
       .def("__exit__", &Touch::Exit);

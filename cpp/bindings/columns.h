@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "chain.h"
+#include "job.h"
 #include "layout.h"
-#include "ticket.h"
 
 namespace torchrl_pool::bindings {
 
@@ -59,8 +59,8 @@ struct Columns {
   Addresses Root(const char* what, const py::list& list) const {
     return chain ? FromList(what, list, chain->num_columns()) : FromRoot(what, list, layout);
   }
-  void Extend(core::Ticket& ticket) const {
-    if (chain) chain->Extend(ticket);
+  void Extend(core::Job& job) const {
+    if (chain) chain->Extend(job);
   }
 };
 

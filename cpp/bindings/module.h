@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "workers/worker_crew.h"
+#include "workers/worker_executor.h"
 
 namespace torchrl_pool::bindings {
 
@@ -21,7 +21,7 @@ bool Interrupted();
 // A reference that any thread may drop.
 std::shared_ptr<void> Share(const pybind11::object& object);
 
-// What a torchrl_pool.workers.WorkerSet has to say to a crew.
+// What a torchrl_pool.workers.WorkerSet has to say to a executor.
 core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
 void InitBareLoop(pybind11::module_& m);

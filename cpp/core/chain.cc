@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cache_line.h"
-#include "ticket.h"
+#include "job.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -35,30 +35,30 @@ void Chain::Add(std::size_t phase, std::shared_ptr<ChainStage> stage, bool at_st
   if (at_resets) phases_[phase].at_resets.push_back(std::move(stage));
 }
 
-void Chain::Extend(Ticket& ticket) const {
-  ticket.chain = this;
-  ticket.chain_phase = 0;
+void Chain::Extend(Job& job) const {
+  job.chain = this;
+  job.chain_phase = 0;
   for (const std::size_t bytes : columns_.columns) {
-    ticket.out.AddColumn(bytes);
-    ticket.root.AddColumn(bytes);
+    job.out.AddColumn(bytes);
+    job.root.AddColumn(bytes);
   }
-  for (const std::size_t bytes : columns_.carried) ticket.actions.AddColumn(bytes);
-  if (ticket.learned.size() < learned_bytes_) ticket.learned.resize(learned_bytes_);
+  for (const std::size_t bytes : columns_.carried) job.actions.AddColumn(bytes);
+  if (job.learned.size() < learned_bytes_) job.learned.resize(learned_bytes_);
 }
 
-bool Chain::Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const {
+bool Chain::Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const {
   LearningLocks locks;
   for (const auto& stage : StagesOf(phase, when)) {
     if (stage->learns()) locks.Add(stage->statistics());
   }
   if (!locks.Lock()) return false;
   for (const auto& stage : StagesOf(phase, when)) {
-    if (stage->learns()) stage->Learn(rows, ticket.learned.data() + stage->learned_offset);
+    if (stage->learns()) stage->Learn(rows, job.learned.data() + stage->learned_offset);
   }
   return true;
 }
 
-ChainRunner::ChainRunner(const Ticket& ticket, const Batch& batch) : ticket_(ticket), chain_(*ticket.chain) {
+ChainRunner::ChainRunner(const Job& job, const Batch& batch) : job_(job), chain_(*job.chain) {
   const std::size_t columns = chain_.num_columns(), carried = chain_.columns_.carried.size();
   const std::size_t count = columns + carried + chain_.temp_offsets_.size();
   if (count > few_.size()) {
@@ -68,7 +68,7 @@ ChainRunner::ChainRunner(const Ticket& ticket, const Batch& batch) : ticket_(tic
   Rows* value = values_;
   for (std::size_t i = 0; i < columns; ++i) *value++ = batch.RowsFrom(i, 0);
   for (std::size_t i = 0; i < carried; ++i) {
-    *value++ = ticket.actions.RowsFrom(chain_.columns_.pool_actions + i, 0);
+    *value++ = job.actions.RowsFrom(chain_.columns_.pool_actions + i, 0);
   }
   temps_ = value;
 }
@@ -87,7 +87,7 @@ void ChainRunner::Run(std::size_t phase, Chain::When when, std::uint32_t first, 
       temps_[i] = {memory + chain_.temp_offsets_[i] * at_once - first * row_bytes, row_bytes};
     }
     for (const auto& stage : stages) {
-      stage->Run({values_, ticket_.learned.data() + stage->learned_offset, first, at_once}, when);
+      stage->Run({values_, job_.learned.data() + stage->learned_offset, first, at_once}, when);
     }
     first += at_once;
   }

@@ -1,13 +1,13 @@
-// What follows a pool's own columns where a ticket asks for more: TorchRL's transforms as a program over
+// What follows a pool's own columns where a job asks for more: TorchRL's transforms as a program over
 // rows.
 //
 // A chain reads the columns that the envs write, entries of the root that the caller hands in, and what its
 // own earlier stages have made; it writes further columns of the same batches. It keeps nothing between two
-// tickets: whatever outlives a step is an entry of the root or memory of the caller's, which stages hold by
+// jobs: whatever outlives a step is an entry of the root or memory of the caller's, which stages hold by
 // address.
 //
 // Stages of phase 0 run on the rows of the envs that a thread has just visited; those that are done then
-// begin their next episodes. What depends on statistics of the whole batch runs in later phases of the ticket
+// begin their next episodes. What depends on statistics of the whole batch runs in later phases of the job
 // (see phases.h): before each of them the stages that learn see all rows at once, on one thread and in the
 // order of the envs, so that nothing depends on how many threads there are.
 #ifndef TORCHRL_POOL_CORE_CHAIN_H_
@@ -28,7 +28,7 @@
 
 namespace torchrl_pool::core {
 
-struct Ticket;
+struct Job;
 
 // Which value of a row: a column of the pool, one of the chain, an entry of the root that the step begins
 // with, or memory of the thread's. Numbered in this order.
@@ -173,8 +173,8 @@ class Chain {
   void Repeat(const ActionRepeat& repeat) { repeat_ = repeat; }
   const ActionRepeat& repeat() const { return repeat_; }
 
-  // The ticket's batches get the chain's columns, its actions what is carried.
-  void Extend(Ticket& ticket) const;
+  // The job's batches get the chain's columns, its actions what is carried.
+  void Extend(Job& job) const;
 
   std::size_t num_phases() const { return phases_.size(); }
   bool HasStages(std::size_t phase, When when) const { return !StagesOf(phase, when).empty(); }
@@ -183,7 +183,7 @@ class Chain {
 
   // Lets the stages of a phase that learn see these rows. False: somebody else holds the lock of what they
   // learn, and nothing has changed.
-  bool Learn(Ticket& ticket, std::size_t phase, When when, const BatchRows& rows) const;
+  bool Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const;
 
  private:
   friend class ChainRunner;
@@ -203,17 +203,17 @@ class Chain {
   ActionRepeat repeat_;
 };
 
-// Runs a ticket's chain on rows of one of its batches, on one thread.
+// Runs a job's chain on rows of one of its batches, on one thread.
 class ChainRunner {
  public:
-  ChainRunner(const Ticket& ticket, const Batch& batch);
+  ChainRunner(const Job& job, const Batch& batch);
   ChainRunner(const ChainRunner&) = delete;
 
   // The stages of a phase, on the rows of consecutive envs.
   void Run(std::size_t phase, Chain::When when, std::uint32_t first, std::uint32_t count);
 
  private:
-  const Ticket& ticket_;
+  const Job& job_;
   const Chain& chain_;
   std::array<Rows, 32> few_;
   std::vector<Rows> many_;

@@ -70,10 +70,10 @@ void EnvTable::Destroy(std::uint32_t env) {
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-void EnvTable::Launch(const Ticket& ticket) {
-  CheckStates(ticket.op, ticket.envs);
-  if (ticket.op == Op::kStep || ticket.op == Op::kStepAndReset) CheckActions(ticket.actions, ticket.envs);
-  SetState(ticket.envs, EnvState::kInFlight);
+void EnvTable::Launch(const Job& job) {
+  CheckStates(job.op, job.envs);
+  if (job.op == Op::kStep || job.op == Op::kStepAndReset) CheckActions(job.actions, job.envs);
+  SetState(job.envs, EnvState::kInFlight);
 }
 
 void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "errors.h"
+#include "job.h"
 #include "layout.h"
-#include "ticket.h"
 #include "visit.h"
 
 namespace torchrl_pool::core {
@@ -27,7 +27,7 @@ struct EnvRequest {
 enum class EnvState : std::uint8_t {
   kReady,     // may do anything
   kUnset,     // never reset
-  kInFlight,  // in a ticket, or received and not yet taken
+  kInFlight,  // in a job, or received and not yet taken
   kFailed,
   kUnknown,  // was at work for a call that was interrupted
 };
@@ -51,9 +51,9 @@ class EnvTable {
 
   // ---- The rules. All throw before anything has changed.
 
-  // Puts a ticket's envs in flight, if their states and its actions allow that. Throws PoolError,
+  // Puts a job's envs in flight, if their states and its actions allow that. Throws PoolError,
   // StatusError.
-  void Launch(const Ticket& ticket);
+  void Launch(const Job& job);
   // The two halves of it, for actions that are copied in between.
   void CheckStates(Op op, std::span<const std::uint32_t> envs) const;
   void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs) const;

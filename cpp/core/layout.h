@@ -4,7 +4,7 @@
 //
 //               submit                     wait returns
 //   caller ───────┬──────────────────────────┬──────────────────> the caller's for ever
-//                 │ the ticket's workers      │
+//                 │ the job's workers      │
 //                 │ write rows of the batch   │   the pool keeps no pointer
 //                 └──────────────────────────┘
 //

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "errors.h"
-#include "ticket.h"
+#include "job.h"
 
 namespace torchrl_pool::core {
 

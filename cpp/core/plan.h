@@ -1,4 +1,4 @@
-// What an env can be asked to do, and how a ticket's work is shared out.
+// What an env can be asked to do, and how a job's work is shared out.
 #ifndef TORCHRL_POOL_CORE_PLAN_H_
 #define TORCHRL_POOL_CORE_PLAN_H_
 

@@ -13,9 +13,9 @@
 namespace torchrl_pool::core {
 namespace {
 
-std::unique_ptr<Crew> MakeCrew(EnvTable& envs, TicketBox& tickets, const PoolOptions& options) {
-  if (options.workers) return std::make_unique<WorkerCrew>(envs, tickets, *options.workers);
-  return std::make_unique<ThreadCrew>(envs, tickets, options.threads);
+std::unique_ptr<Executor> MakeExecutor(EnvTable& envs, JobStore& jobs, const PoolOptions& options) {
+  if (options.workers) return std::make_unique<WorkerExecutor>(envs, jobs, *options.workers);
+  return std::make_unique<ThreadExecutor>(envs, jobs, options.threads);
 }
 
 }  // namespace
@@ -23,9 +23,9 @@ std::unique_ptr<Crew> MakeCrew(EnvTable& envs, TicketBox& tickets, const PoolOpt
 Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
     : fork_generation_(ForkGeneration()),
       envs_(std::move(envs), options.layout),
-      tickets_(envs_.layout()),
-      crew_(MakeCrew(envs_, tickets_, options)),
-      outbox_(envs_.size(), *crew_) {}
+      jobs_(envs_.layout()),
+      executor_(MakeExecutor(envs_, jobs_, options)),
+      outbox_(envs_.size(), *executor_) {}
 
 std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                  InterruptCheck interrupted) {
@@ -40,10 +40,10 @@ std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions
 }
 
 void Pool::Start(InterruptCheck interrupted) {
-  crew_->Start();
-  Ticket& ticket = Begin(Op::kCreate);
-  Submit(ticket, Await::kAtOnce, interrupted);
-  Wait(ticket, interrupted);
+  executor_->Start();
+  Job& job = Begin(Op::kCreate);
+  Submit(job, Await::kAtOnce, interrupted);
+  Wait(job, interrupted);
   const auto lock = Lock();
   envs_.SetState(envs_.all(), EnvState::kUnset);
 }
@@ -59,9 +59,9 @@ void Pool::CheckNotForked() const {
       "pool in the child, or use the 'spawn' start method");
 }
 
-WorkerCrew* Pool::workers() {
+WorkerExecutor* Pool::workers() {
   CheckNotForked();
-  return dynamic_cast<WorkerCrew*>(crew_.get());
+  return dynamic_cast<WorkerExecutor*>(executor_.get());
 }
 
 std::unique_lock<std::mutex> Pool::Lock() const {
@@ -72,95 +72,95 @@ std::unique_lock<std::mutex> Pool::Lock() const {
   return lock;
 }
 
-// ---- tickets ------------------------------------------------------------------------------------
+// ---- jobs ------------------------------------------------------------------------------------
 
-Ticket& Pool::Begin(Op op) {
+Job& Pool::Begin(Op op) {
   CheckNotForked();
-  Ticket& ticket = tickets_.Take(op);
-  ticket.envs = envs_.all();
-  return ticket;
+  Job& job = jobs_.Take(op);
+  job.envs = envs_.all();
+  return job;
 }
 
-void Pool::Select(Ticket& ticket, const std::uint8_t* mask) {
+void Pool::Select(Job& job, const std::uint8_t* mask) {
   const std::uint32_t count = envs_.size();
-  ticket.chosen.resize(count);
+  job.chosen.resize(count);
   std::uint32_t chosen = 0;
   for (std::uint32_t env = 0; env < count; ++env) {  // without branches
-    ticket.chosen[chosen] = env;
+    job.chosen[chosen] = env;
     chosen += mask[env] != 0;
   }
-  ticket.chosen.resize(chosen);
-  ticket.envs = ticket.chosen;
+  job.chosen.resize(chosen);
+  job.envs = job.chosen;
 }
 
-void Pool::Select(Ticket& ticket, Run envs) {
+void Pool::Select(Job& job, EnvRange envs) {
   const std::uint64_t end = std::uint64_t{envs.first} + envs.count;
   if (end > envs_.size()) envs_.CheckIndex(end - 1);
-  ticket.envs = envs_.all().subspan(envs.first, envs.count);
+  job.envs = envs_.all().subspan(envs.first, envs.count);
 }
 
 void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
-  if (const auto env = crew_->FindHung(envs)) {
+  if (const auto env = executor_->FindHung(envs)) {
     throw PoolError("env " + std::to_string(*env) +
                     " hangs: it can be reset once it has come back; until then leave it out by a mask");
   }
 }
 
-[[gnu::flatten]] void Pool::Submit(Ticket& ticket, Await await, InterruptCheck interrupted) {
+[[gnu::flatten]] void Pool::Submit(Job& job, Await await, InterruptCheck interrupted) {
   try {
-    if (ticket.op == Op::kStepAndReset && !ticket.out.base[layout().done]) {
+    if (job.op == Op::kStepAndReset && !job.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
     }
-    crew_->FreeHung();
-    const auto lock = LockSettled(ticket.envs, interrupted);
-    const bool at_once = ticket.at_once = await == Await::kAtOnce;
-    if (ticket.op == Op::kReset) CheckNotHung(ticket.envs);
+    executor_->FreeHung();
+    const auto lock = LockSettled(job.envs, interrupted);
+    const bool at_once = job.at_once = await == Await::kAtOnce;
+    if (job.op == Op::kReset) CheckNotHung(job.envs);
     waiting_.reserve(waiting_.size() + 1);  // or fails now
     for_later_.reserve(for_later_.size() + 1);
-    envs_.Launch(ticket);
+    envs_.Launch(job);
     if (at_once) {
       waiting_.push_back(std::this_thread::get_id());
     } else {
-      for_later_.push_back(&ticket);
+      for_later_.push_back(&job);
     }
-    crew_->Begin(ticket);
+    executor_->Begin(job);
   } catch (...) {
-    tickets_.Drop(ticket);
+    jobs_.Drop(job);
     throw;
   }
 }
 
-[[gnu::flatten]] std::uint32_t Pool::Wait(Ticket& ticket, InterruptCheck interrupted,
+[[gnu::flatten]] std::uint32_t Pool::Wait(Job& job, InterruptCheck interrupted,
                                           const std::function<void()>& meanwhile) {
-  const bool at_once = ticket.at_once;
+  const bool at_once = job.at_once;
   if (!at_once) {
     const auto lock = Lock();
     waiting_.push_back(std::this_thread::get_id());
   }
   try {
-    if (meanwhile && !ticket.IsInline()) meanwhile();
-    crew_->WaitFor(ticket, interrupted);
+    if (meanwhile && !job.IsInline()) meanwhile();
+    executor_->WaitFor(job, interrupted);
   } catch (...) {
-    GiveUp(ticket, at_once);
+    GiveUp(job, at_once);
     throw;
   }
-  return Finish(ticket);
+  return Finish(job);
 }
 
-[[gnu::flatten]] std::uint32_t Pool::Finish(Ticket& ticket) {
-  const std::uint32_t resets = ticket.resets.load(std::memory_order_relaxed);
+[[gnu::flatten]] std::uint32_t Pool::Finish(Job& job) {
+  const std::uint32_t resets = job.resets.load(std::memory_order_relaxed);
   std::exception_ptr error;
-  if (ticket.error) error = std::move(ticket.error);
+  if (job.error) error = std::move(job.error);
   std::optional<EnvFailure> failure;
-  if (!ticket.faults.empty()) failure.emplace(envs_.FailureOf(std::move(ticket.faults)));
+  if (!job.faults.empty()) failure.emplace(envs_.FailureOf(std::move(job.faults)));
   std::shared_ptr<void> owner;  // let go of without the lock
   {
     Perturb();
     std::lock_guard lock(mutex_);
-    envs_.SetState(ticket.envs, error ? EnvState::kUnknown : EnvState::kReady);
+    envs_.SetState(job.envs, error ? EnvState::kUnknown : EnvState::kReady);
     if (failure) envs_.MarkFailed(failure->faults);
-    if (!ticket.at_once) std::erase(for_later_, &ticket);
-    owner = tickets_.Drop(ticket);
+    if (!job.at_once) std::erase(for_later_, &job);
+    owner = jobs_.Drop(job);
     Leave();
   }
   if (error) std::rethrow_exception(error);
@@ -168,14 +168,14 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   return resets;
 }
 
-// Nobody waits for the ticket any longer. One that is abandoned goes on only with what has begun, into memory
+// Nobody waits for the job any longer. One that is abandoned goes on only with what has begun, into memory
 // that it keeps alive, and is settled by the next call.
-void Pool::GiveUp(Ticket& ticket, bool is_abandoned) {
+void Pool::GiveUp(Job& job, bool is_abandoned) {
   Perturb();
   std::lock_guard lock(mutex_);
   if (is_abandoned) {
-    ticket.cancelled.store(true, std::memory_order_relaxed);
-    abandoned_.push_back(&ticket);
+    job.cancelled.store(true, std::memory_order_relaxed);
+    abandoned_.push_back(&job);
   }
   Leave();
 }
@@ -193,18 +193,18 @@ std::unique_lock<std::mutex> Pool::LockSettled(std::span<const std::uint32_t> en
     auto lock = Lock();
     if (!touches_.empty()) WaitForTouches(lock, envs, interrupted);
     if (abandoned_.empty()) return lock;
-    Ticket& ticket = *abandoned_.back();
-    ticket.users.fetch_add(1, std::memory_order_relaxed);
+    Job& job = *abandoned_.back();
+    job.users.fetch_add(1, std::memory_order_relaxed);
     waiting_.push_back(std::this_thread::get_id());
     lock.unlock();
     const auto leave = [&] {
-      tickets_.Drop(ticket);
+      jobs_.Drop(job);
       lock.lock();
       Leave();
       lock.unlock();
     };
     try {
-      crew_->WaitFor(ticket, interrupted);
+      executor_->WaitFor(job, interrupted);
     } catch (...) {
       leave();
       throw;
@@ -214,14 +214,14 @@ std::unique_lock<std::mutex> Pool::LockSettled(std::span<const std::uint32_t> en
   }
 }
 
-// What the envs of an abandoned ticket have done nobody has seen.
+// What the envs of an abandoned job have done nobody has seen.
 void Pool::SettleFinished() {
   std::vector<std::shared_ptr<void>> owners;  // let go of without the lock
   const auto lock = Lock();
-  std::erase_if(abandoned_, [&](Ticket* ticket) {
-    if (!ticket->finished.load(std::memory_order_acquire)) return false;
-    envs_.SetState(ticket->envs, EnvState::kUnknown);
-    owners.push_back(tickets_.Drop(*ticket));
+  std::erase_if(abandoned_, [&](Job* job) {
+    if (!job->finished.load(std::memory_order_acquire)) return false;
+    envs_.SetState(job->envs, EnvState::kUnknown);
+    owners.push_back(jobs_.Drop(*job));
     return true;
   });
 }
@@ -243,37 +243,37 @@ void Pool::PrepareAsync(const Batch& out, const Batch& root) {
 void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
                 InterruptCheck interrupted) {
   CheckNotForked();
-  crew_->FreeHung();
+  executor_->FreeHung();
   for (const std::uint32_t env : envs) envs_.CheckIndex(env);
   if (envs.empty()) return;
-  Ticket& ticket = tickets_.Take(op);
+  Job& job = jobs_.Take(op);
   try {
-    ticket.chosen.assign(envs.begin(), envs.end());
+    job.chosen.assign(envs.begin(), envs.end());
     const bool ascends = std::adjacent_find(envs.begin(), envs.end(), std::greater_equal()) == envs.end();
-    if (!ascends) std::sort(ticket.chosen.begin(), ticket.chosen.end());
-    if (!ascends && std::adjacent_find(ticket.chosen.begin(), ticket.chosen.end()) != ticket.chosen.end()) {
+    if (!ascends) std::sort(job.chosen.begin(), job.chosen.end());
+    if (!ascends && std::adjacent_find(job.chosen.begin(), job.chosen.end()) != job.chosen.end()) {
       throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
     }
-    ticket.envs = ticket.chosen;
-    const auto lock = LockSettled(ticket.envs, interrupted);
+    job.envs = job.chosen;
+    const auto lock = LockSettled(job.envs, interrupted);
     if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
-    ticket.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
-    ticket.root = async_root_;
-    ticket.outbox = &outbox_;
-    ticket.at_once = false;
-    if (op == Op::kReset) CheckNotHung(ticket.envs);
-    envs_.CheckStates(op, ticket.envs);
+    job.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
+    job.root = async_root_;
+    job.outbox = &outbox_;
+    job.at_once = false;
+    if (op == Op::kReset) CheckNotHung(job.envs);
+    envs_.CheckStates(op, job.envs);
     for (std::size_t i = 0; op != Op::kReset && i < async_actions_.size(); ++i) {
       const std::size_t bytes = layout().actions[i].row_bytes;
-      ticket.actions.base[i] = async_actions_[i].data();  // rows of envs at rest, which nobody reads
-      ScatterRows(actions[i], envs, ticket.actions.RowsFrom(i, 0), bytes);
+      job.actions.base[i] = async_actions_[i].data();  // rows of envs at rest, which nobody reads
+      ScatterRows(actions[i], envs, job.actions.RowsFrom(i, 0), bytes);
     }
-    if (op != Op::kReset) envs_.CheckActions(ticket.actions, ticket.envs);
-    envs_.SetState(ticket.envs, EnvState::kInFlight);
+    if (op != Op::kReset) envs_.CheckActions(job.actions, job.envs);
+    envs_.SetState(job.envs, EnvState::kInFlight);
     outbox_.Expect(op, envs, alone);
-    crew_->Begin(ticket);
+    executor_->Begin(job);
   } catch (...) {
-    tickets_.Drop(ticket);
+    jobs_.Drop(job);
     throw;
   }
 }
@@ -294,7 +294,7 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
 }
 
 std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
-  if (!received) crew_->LookAfterWork();
+  if (!received) executor_->LookAfterWork();
   if (!received || received->faults.empty()) return received;
   const std::lock_guard lock(mutex_);  // closed or not: nobody else knows of these faults
   envs_.MarkFailed(received->faults);
@@ -352,8 +352,8 @@ void Pool::Close(InterruptCheck interrupted) {
     }
   }
   outbox_.Close();
-  crew_->Stop();
-  const bool in_time = crew_->WaitForThreads(interrupted);
+  executor_->Stop();
+  const bool in_time = executor_->WaitForThreads(interrupted);
   FreeAll();
   {
     Perturb();
@@ -366,13 +366,13 @@ void Pool::Close(InterruptCheck interrupted) {
 
 // Frees what no thread uses any more, after Stop. Whether that is everything. One thread at a time.
 bool Pool::FreeAll() {
-  if (!crew_->Join()) return false;
+  if (!executor_->Join()) return false;
   for (const std::uint32_t env : envs_.all()) {
-    if (!crew_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
+    if (!executor_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
-  if (crew_->FindHung(envs_.all())) return false;
-  for (const auto* tickets : {&for_later_, &abandoned_}) {
-    for (Ticket* ticket : *tickets) ticket->owner.reset();
+  if (executor_->FindHung(envs_.all())) return false;
+  for (const auto* jobs : {&for_later_, &abandoned_}) {
+    for (Job* job : *jobs) job->owner.reset();
   }
   return true;
 }

@@ -1,14 +1,14 @@
 // The executor as its callers see it: what is submitted, waited for and received, and when that is allowed.
 //
-// There is one way to have envs work: a ticket is begun, filled in, submitted, and waited for, at once or
-// later. What is sent asynchronously is a ticket too, whose results go to the outbox one by one. Any number
-// of tickets may be in flight, from any threads: an env is in one of them at most.
+// There is one way to have envs work: a job is begun, filled in, submitted, and waited for, at once or
+// later. What is sent asynchronously is a job too, whose results go to the outbox one by one. Any number
+// of jobs may be in flight, from any threads: an env is in one of them at most.
 //
 // Whatever is done with an env is an interval in which it is nobody else's: a step or a reset from Submit to
 // the end of Wait, a look at its state or a picture in a Touch.
 //
-// Who guards what: `mutex_` the table of envs and the pool's own life; the crew, the outbox and the box of
-// tickets look after themselves. No lock is held while an env works.
+// Who guards what: `mutex_` the table of envs and the pool's own life; the executor, the outbox and the box
+// of jobs look after themselves. No lock is held while an env works.
 #ifndef TORCHRL_POOL_CORE_POOL_H_
 #define TORCHRL_POOL_CORE_POOL_H_
 
@@ -23,25 +23,25 @@
 #include <utility>
 #include <vector>
 
-#include "crew.h"
 #include "env_table.h"
+#include "executor.h"
+#include "job.h"
+#include "job_store.h"
 #include "outbox.h"
-#include "threads/thread_crew.h"
-#include "ticket.h"
-#include "ticket_box.h"
-#include "workers/worker_crew.h"
+#include "threads/thread_executor.h"
+#include "workers/worker_executor.h"
 
 namespace torchrl_pool::core {
 
 struct PoolOptions {
   ThreadOptions threads;
-  std::optional<WorkerOptions> workers;  // then they are the crew, and not threads
+  std::optional<WorkerOptions> workers;  // then they are the executor, and not threads
   LayoutOptions layout;
 };
 
 class Pool {
  public:
-  using InterruptCheck = Crew::InterruptCheck;
+  using InterruptCheck = Executor::InterruptCheck;
 
   // Creates the simulators, in parallel, each by its home. Throws StatusError, EnvFailure or Interrupted.
   static std::unique_ptr<Pool> Open(std::vector<EnvRequest> envs, const PoolOptions& options,
@@ -63,36 +63,35 @@ class Pool {
 
   const Layout& layout() const { return envs_.layout(); }
   std::uint32_t num_envs() const { return envs_.size(); }
-  int num_threads() const { return crew_->num_threads(); }
+  int num_threads() const { return executor_->num_threads(); }
   // Null where the envs are in this process. Throws PoolError in a forked child.
-  WorkerCrew* workers();
+  WorkerExecutor* workers();
 
-  // ---- tickets: any threads. All throw PoolError when the rules are broken. ----
+  // ---- jobs: any threads. All throw PoolError when the rules are broken. ----
 
-  // A ticket to fill in: for all envs, with batches of the layout's columns, null bases and contiguous
+  // A job to fill in: for all envs, with batches of the layout's columns, null bases and contiguous
   // strides.
-  Ticket& Begin(Op op);
+  Job& Begin(Op op);
   // Instead of Submit: gives back what has not been submitted.
-  void Drop(Ticket& ticket) { tickets_.Drop(ticket); }
+  void Drop(Job& job) { jobs_.Drop(job); }
   // Limits it to the envs where the mask is not zero, or to consecutive ones (throws StatusError).
-  void Select(Ticket& ticket, const std::uint8_t* mask);
-  void Select(Ticket& ticket, Run envs);
+  void Select(Job& job, const std::uint8_t* mask);
+  void Select(Job& job, EnvRange envs);
 
   // Puts it in flight. At once: the caller goes on to wait for it. Otherwise the pool's threads do the work,
-  // and the pool holds on to the ticket's owner while they do. What an interrupted call has left behind, and
+  // and the pool holds on to the job's owner while they do. What an interrupted call has left behind, and
   // other threads' touches of these envs, are waited for first. If it throws, nothing has changed, and the
-  // ticket is gone.
+  // job is gone.
   enum class Await { kAtOnce, kLater };
-  void Submit(Ticket& ticket, Await await, InterruptCheck interrupted);
+  void Submit(Job& job, Await await, InterruptCheck interrupted);
 
-  // Helps until the ticket has finished, which is then gone. Returns how many rows of the root hold a new
+  // Helps until the job has finished, which is then gone. Returns how many rows of the root hold a new
   // episode's first observation; if there are any, the others have been copied there from `out`. Throws
-  // EnvFailure for envs that failed, after all others have finished. Throws Interrupted: a ticket to be
+  // EnvFailure for envs that failed, after all others have finished. Throws Interrupted: a job to be
   // awaited later is still in flight; one that was awaited at once is given up, and its envs must be reset
   // once they have come to rest. `meanwhile` is called first where other threads are at work already, and
   // else not at all; when it throws, that is as an interrupt is.
-  std::uint32_t Wait(Ticket& ticket, InterruptCheck interrupted,
-                     const std::function<void()>& meanwhile = nullptr);
+  std::uint32_t Wait(Job& job, InterruptCheck interrupted, const std::function<void()>& meanwhile = nullptr);
 
   // ---- results one by one: any threads ----
 
@@ -121,7 +120,7 @@ class Pool {
 
   // ---- state and pictures: any thread, not of an env in flight. ----
 
-  // While it lives, one thread works with some envs, other than by a ticket: those who want them wait.
+  // While it lives, one thread works with some envs, other than by a job: those who want them wait.
   class Touch {
    public:
     enum class By { kPool, kCaller };  // by the latter: the pool may be closed meanwhile
@@ -169,8 +168,8 @@ class Pool {
                       InterruptCheck interrupted);
   const Touch* FindTouch(std::span<const std::uint32_t> envs) const;
 
-  std::uint32_t Finish(Ticket& ticket);
-  void GiveUp(Ticket& ticket, bool is_abandoned);
+  std::uint32_t Finish(Job& job);
+  void GiveUp(Job& job, bool is_abandoned);
   void SettleFinished();
   void Leave();
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
@@ -178,16 +177,16 @@ class Pool {
 
   const unsigned fork_generation_;
   EnvTable envs_;  // guarded by mutex_
-  TicketBox tickets_;
+  JobStore jobs_;
   // Whose threads use all of the above, and the outbox.
-  const std::unique_ptr<Crew> crew_;
+  const std::unique_ptr<Executor> executor_;
   Outbox outbox_;
 
   mutable std::mutex mutex_;
   std::condition_variable left_;  // a waiting thread has gone, a touch is over, or the pool is closed
   std::vector<std::thread::id> waiting_;
-  std::vector<Ticket*> for_later_;  // in flight, to be awaited later
-  std::vector<Ticket*> abandoned_;  // given up by an interrupt, in flight or just finished
+  std::vector<Job*> for_later_;  // in flight, to be awaited later
+  std::vector<Job*> abandoned_;  // given up by an interrupt, in flight or just finished
   std::vector<const Touch*> touches_;
   bool closing_ = false, closed_ = false;
   std::vector<ZeroedBytes> async_actions_;  // per action: rows of all envs

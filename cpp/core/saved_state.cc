@@ -129,10 +129,10 @@ class Substitute {
  private:
   void Do(Op op, const Layout& layout, std::uint32_t env_index) {
     Scratch scratch(layout);
-    Ticket ticket;
-    ticket.op = op;
-    for (const OutputColumn& column : layout.outputs) ticket.out.AddColumn(column.row_bytes);
-    if (Visitor(layout, ticket, scratch).Visit(env_index, slot_) == Result::kFailed) {
+    Job job;
+    job.op = op;
+    for (const OutputColumn& column : layout.outputs) job.out.AddColumn(column.row_bytes);
+    if (Visitor(layout, job, scratch).Visit(env_index, slot_) == Result::kFailed) {
       const std::string why = MessageOf(scratch.error);
       if (op == Op::kCreate && slot_.env) slot_.task->destroy(std::exchange(slot_.env, nullptr));
       throw StatusError(TRP_RUNTIME_ERROR,

@@ -1,4 +1,4 @@
-// States and pictures: an env in the hands of one thread, without a ticket.
+// States and pictures: an env in the hands of one thread, without a job.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,7 +13,7 @@ namespace torchrl_pool::core {
 Pool::Touch::Touch(Pool& pool, std::vector<std::uint32_t> envs, By by, InterruptCheck interrupted)
     : pool_(pool), envs_(std::move(envs)), by_(by) {
   pool.CheckNotForked();
-  pool.crew_->FreeHung();
+  pool.executor_->FreeHung();
   pool.SettleFinished();
   auto lock = pool.Lock();
   for (const std::uint32_t env : envs_) pool.envs_.CheckIndex(env);
@@ -27,7 +27,7 @@ Pool::Touch::Touch(Pool& pool, std::vector<std::uint32_t> envs, By by, Interrupt
       throw PoolError("env " + std::to_string(env) + " is in flight: receive it first");
     }
     lock.unlock();
-    pool.crew_->LookAfterWork();  // nobody waits for it who would
+    pool.executor_->LookAfterWork();  // nobody waits for it who would
     throw PoolError("envs are still at work after an interrupted call");
   }
   if (by_ == By::kPool) pool.waiting_.reserve(pool.waiting_.size() + 1);

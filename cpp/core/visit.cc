@@ -27,38 +27,37 @@ void OutputRows::Bind(const Layout& layout, const Batch& to, std::byte* scratch)
   });
 }
 
-Visitor::Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch)
-    : layout_(layout), ticket_(ticket), scratch_(scratch) {
-  if (ticket.op == Op::kCreate) return;
-  if (ticket.op != Op::kReset) {
+Visitor::Visitor(const Layout& layout, const Job& job, Scratch& scratch)
+    : layout_(layout), job_(job), scratch_(scratch) {
+  if (job.op == Op::kCreate) return;
+  if (job.op != Op::kReset) {
     scratch.actions.Bind([&](std::size_t i) {
       const ActionColumn& column = layout.actions[i];
-      return column.one_hot ? Rows{scratch.bytes() + column.scratch, 0} : ticket.actions.RowsFrom(i, 0);
+      return column.one_hot ? Rows{scratch.bytes() + column.scratch, 0} : job.actions.RowsFrom(i, 0);
     });
   }
-  scratch.out.Bind(layout, ticket.out, scratch.bytes());
+  scratch.out.Bind(layout, job.out, scratch.bytes());
 }
 
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
-  if (ticket_.op == Op::kStep || ticket_.op == Op::kStepAndReset) return VisitInStep(env_index, slot);
-  if (ticket_.op == Op::kCreate) return Create(slot) ? Result::kOk : Result::kFailed;
-  const bool seeds = !ticket_.entropy.empty() && !ticket_.entropy[env_index].empty();
-  if (seeds && !Seed(slot, ticket_.entropy[env_index])) return Fail(ticket_.out, env_index);
-  const ResetOptions* options =
-      ticket_.reset_options.empty() ? nullptr : ticket_.reset_options[env_index].get();
-  return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(ticket_.out, env_index);
+  if (job_.op == Op::kStep || job_.op == Op::kStepAndReset) return VisitInStep(env_index, slot);
+  if (job_.op == Op::kCreate) return Create(slot) ? Result::kOk : Result::kFailed;
+  const bool seeds = !job_.entropy.empty() && !job_.entropy[env_index].empty();
+  if (seeds && !Seed(slot, job_.entropy[env_index])) return Fail(job_.out, env_index);
+  const ResetOptions* options = job_.reset_options.empty() ? nullptr : job_.reset_options[env_index].get();
+  return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(job_.out, env_index);
 }
 
 // The hot path: one function for the compiler.
 [[gnu::flatten]] Result Visitor::VisitInStep(std::uint32_t row, EnvSlot& slot) {
-  const bool may_reset = ticket_.op == Op::kStepAndReset;
+  const bool may_reset = job_.op == Op::kStepAndReset;
   bool done = false;
   if (!Step(slot, row, &done)) {
-    if (may_reset) Clear(ticket_.root, row);
-    return Fail(ticket_.out, row);
+    if (may_reset) Clear(job_.root, row);
+    return Fail(job_.out, row);
   }
-  return done && may_reset && !ticket_.chain ? BeginNext(row, slot) : Result::kOk;
+  return done && may_reset && !job_.chain ? BeginNext(row, slot) : Result::kOk;
 }
 
 Result Visitor::VisitOnce(std::uint32_t row, EnvSlot& slot, std::size_t time, bool* goes_on) {
@@ -67,19 +66,19 @@ Result Visitor::VisitOnce(std::uint32_t row, EnvSlot& slot, std::size_t time, bo
   scratch_.out.targets.MoveTo(row);
   bool done = false;
   if (!(time == 0 ? StepOnce(slot, row, &done) : RepeatOnce(slot, row, &done))) {
-    if (ticket_.op == Op::kStepAndReset) Clear(ticket_.root, row);
-    return Fail(ticket_.out, row);
+    if (job_.op == Op::kStepAndReset) Clear(job_.root, row);
+    return Fail(job_.out, row);
   }
-  *goes_on = !done && time + 1 < ticket_.chain->repeat().times;
+  *goes_on = !done && time + 1 < job_.chain->repeat().times;
   return Result::kOk;
 }
 
 Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
   if (!std::exchange(root_is_bound_, true)) {
-    scratch_.root.Bind(layout_, ticket_.root, scratch_.bytes());
+    scratch_.root.Bind(layout_, job_.root, scratch_.bytes());
   }
-  return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(ticket_.root, env_index);
+  return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(job_.root, env_index);
 }
 
 // With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
@@ -117,7 +116,7 @@ bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
   DecodeActions(row);
   scratch_.out.targets.MoveTo(row);
   if (!StepOnce(slot, row, done)) return false;
-  return !ticket_.chain || ticket_.chain->repeat().times == 1 || Repeat(slot, row, done);
+  return !job_.chain || job_.chain->repeat().times == 1 || Repeat(slot, row, done);
 }
 
 // To where the cursors are.
@@ -138,15 +137,15 @@ bool Visitor::StepOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
 
 // The rest of a step whose first time is over.
 bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
-  for (std::size_t i = 1; i < ticket_.chain->repeat().times && !*done; ++i) {
+  for (std::size_t i = 1; i < job_.chain->repeat().times && !*done; ++i) {
     if (!RepeatOnce(slot, row, done)) return false;
   }
   return true;
 }
 
 bool Visitor::RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
-  const ActionRepeat& repeat = ticket_.chain->repeat();
-  std::byte* const reward = ticket_.out.Row(repeat.reward, row);
+  const ActionRepeat& repeat = job_.chain->repeat();
+  std::byte* const reward = job_.out.Row(repeat.reward, row);
   const std::size_t bytes = repeat.size * (repeat.is_double ? sizeof(double) : sizeof(float));
   if (scratch_.rewards.size() < bytes) scratch_.rewards.resize(bytes);
   const auto add_up = [&]<class T>(T* earlier, T* now) {
@@ -167,7 +166,7 @@ void Visitor::DecodeActions(std::uint32_t row) {
   for (std::size_t i = 0; i < layout_.actions.size(); ++i) {
     const ActionColumn& column = layout_.actions[i];
     if (!column.one_hot) continue;
-    DecodeOneHot(column.spec.categories, reinterpret_cast<const std::int64_t*>(ticket_.actions.Row(i, row)),
+    DecodeOneHot(column.spec.categories, reinterpret_cast<const std::int64_t*>(job_.actions.Row(i, row)),
                  reinterpret_cast<std::int64_t*>(scratch_.bytes() + column.scratch));
   }
 }

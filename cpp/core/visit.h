@@ -7,8 +7,8 @@
 
 #include "cache_line.h"
 #include "errors.h"
+#include "job.h"
 #include "layout.h"
-#include "ticket.h"
 
 namespace torchrl_pool::core {
 
@@ -61,13 +61,13 @@ class Scratch {
   [[maybe_unused]] Gap after_;
 };
 
-// The visits of one thread on behalf of one ticket.
+// The visits of one thread on behalf of one job.
 class Visitor {
  public:
-  Visitor(const Layout& layout, const Ticket& ticket, Scratch& scratch);
+  Visitor(const Layout& layout, const Job& job, Scratch& scratch);
 
-  // Does the ticket's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
-  // zeros. Where the ticket has a chain, that follows, and then BeginNext.
+  // Does the job's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
+  // zeros. Where the job has a chain, that follows, and then BeginNext.
   Result Visit(std::uint32_t env_index, EnvSlot& slot);
   // Where an env's steps come one by one: one of the times that a step repeats its action, `time` of which it
   // has been taken already. Whether there is another one.
@@ -91,7 +91,7 @@ class Visitor {
   void Clear(const Batch& batch, std::uint32_t row);
 
   const Layout& layout_;
-  const Ticket& ticket_;
+  const Job& job_;
   Scratch& scratch_;
   bool root_is_bound_ = false;
 };

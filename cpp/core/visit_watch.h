@@ -12,7 +12,7 @@
 
 namespace torchrl_pool::core {
 
-struct Ticket;
+struct Job;
 
 // One thread's: it says when a visit of an env begins and ends; any other thread may give the visit up. Of
 // End and GiveUp exactly one succeeds for each visit, and whoever succeeds reports its result.
@@ -21,7 +21,7 @@ class VisitWatch {
   using Clock = std::chrono::steady_clock;
 
   struct Visit {
-    Ticket* ticket;
+    Job* job;
     std::uint32_t env;
     std::int64_t step;  // as EnvFault's
   };

@@ -1,4 +1,4 @@
-// Chains of stages over rows: what each stage writes, in which phase it runs, and what a ticket makes of it.
+// Chains of stages over rows: what each stage writes, in which phase it runs, and what a job makes of it.
 #include "chain.h"
 
 #include <semaphore.h>
@@ -13,7 +13,7 @@
 
 #include "check.h"
 #include "concurrency.h"
-#include "ticket.h"
+#include "job.h"
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
@@ -213,26 +213,26 @@ class NormalisedBatch {
   explicit NormalisedBatch(bool frozen = false) : chain_({2, {2 * sizeof(float)}, 0, {}, {}}) {
     state_ = {AddressOf(sum_), AddressOf(ssq_), AddressOf(count_), 0, 0.5, 1e-4, frozen};
     chain_.Add(1, std::make_shared<VecNormStage<float>>(0, 2, 2, state_), true, true);
-    for (Batch* batch : {&ticket_.out, &ticket_.root}) {
+    for (Batch* batch : {&job_.out, &job_.root}) {
       batch->AddColumn(2 * sizeof(float));
       batch->AddColumn(1);
     }
-    chain_.Extend(ticket_);
-    ticket_.out.base = {Bytes(values_), Bytes(done_), Bytes(normal_)};
-    ticket_.root.base = {Bytes(first_), nullptr, Bytes(normal_)};
+    chain_.Extend(job_);
+    job_.out.base = {Bytes(values_), Bytes(done_), Bytes(normal_)};
+    job_.root.base = {Bytes(first_), nullptr, Bytes(normal_)};
   }
 
   void Learn(bool takes_root) {
     const std::uint32_t envs[] = {0, 1, 2};
-    chain_.Learn(ticket_, 1, kStep, {ticket_.out, ticket_.root, envs, takes_root, 1});
+    chain_.Learn(job_, 1, kStep, {job_.out, job_.root, envs, takes_root, 1});
   }
-  void Run(std::uint32_t env) { ChainRunner(ticket_, ticket_.out).Run(1, kStep, env, 1); }
+  void Run(std::uint32_t env) { ChainRunner(job_, job_.out).Run(1, kStep, env, 1); }
 
   float values_[6] = {1, 10, 2, 20, 3, 30}, first_[6] = {7, 8, 7, 8, 7, 8}, normal_[6] = {};
   bool done_[3] = {false, true, false};
   float sum_[2] = {2, 4}, ssq_[2] = {2, 8}, count_ = 2;
   Chain chain_;
-  Ticket ticket_;
+  Job job_;
 
  private:
   template <class T>
@@ -276,14 +276,14 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   Chain chain({1, {sizeof(float)}, 0, {}, {}});
   const VecNormV2State state{AddressOf(loc), AddressOf(var), AddressOf(count), 0, 0.9, 1e-4, false, true};
   chain.Add(1, std::make_shared<VecNormV2Stage<float>>(0, 1, 1, 2, state), true, true);
-  Ticket ticket;
-  ticket.out.AddColumn(sizeof(float));
-  chain.Extend(ticket);
-  ticket.out.base = {reinterpret_cast<std::byte*>(values), reinterpret_cast<std::byte*>(normal)};
+  Job job;
+  job.out.AddColumn(sizeof(float));
+  chain.Extend(job);
+  job.out.base = {reinterpret_cast<std::byte*>(values), reinterpret_cast<std::byte*>(normal)};
   const std::uint32_t envs[] = {0, 1};
-  chain.Learn(ticket, 1, kStep, {ticket.out, ticket.out, envs, false, 0});
+  chain.Learn(job, 1, kStep, {job.out, job.out, envs, false, 0});
   CHECK(count == 2);
-  for (const std::uint32_t env : envs) ChainRunner(ticket, ticket.out).Run(1, kStep, env, 1);
+  for (const std::uint32_t env : envs) ChainRunner(job, job.out).Run(1, kStep, env, 1);
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
 }
 
@@ -307,9 +307,9 @@ class SlowLearner final : public ChainStage {
 bool Learns(std::vector<sem_t*> locks) {
   Chain chain(ChainColumns{});
   for (sem_t* lock : locks) chain.Add(1, std::make_shared<SlowLearner>(lock), true, true);
-  Ticket ticket;
-  chain.Extend(ticket);
-  return chain.Learn(ticket, 1, kStep, {ticket.out, ticket.root, {}, false, 0});
+  Job job;
+  chain.Extend(job);
+  return chain.Learn(job, 1, kStep, {job.out, job.root, {}, false, 0});
 }
 
 TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
@@ -347,18 +347,18 @@ TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
   Chain chain({2, {}, 0, {}, {}});
   chain.Add(1, std::make_shared<TrajCounterStage>(0, 3, AddressOf(count), 0), false, true);
   CHECK(!chain.HasStages(1, kStep) && chain.HasStages(1, kReset));
-  Ticket ticket;
-  ticket.out.AddColumn(sizeof(std::int64_t));
-  ticket.out.AddColumn(1);
-  chain.Extend(ticket);
-  ticket.out.base = {reinterpret_cast<std::byte*>(number), reinterpret_cast<std::byte*>(done)};
+  Job job;
+  job.out.AddColumn(sizeof(std::int64_t));
+  job.out.AddColumn(1);
+  chain.Extend(job);
+  job.out.base = {reinterpret_cast<std::byte*>(number), reinterpret_cast<std::byte*>(done)};
   const std::uint32_t envs[] = {0, 1, 2}, begun[] = {1, 2};
-  chain.Learn(ticket, 1, kReset, {ticket.out, ticket.out, envs, true, 1});
+  chain.Learn(job, 1, kReset, {job.out, job.out, envs, true, 1});
   CHECK(count == 9);
-  for (const std::uint32_t env : {0u, 2u}) ChainRunner(ticket, ticket.out).Run(1, kReset, env, 1);
+  for (const std::uint32_t env : {0u, 2u}) ChainRunner(job, job.out).Run(1, kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 0 && number[2] == 8);
-  chain.Learn(ticket, 1, kReset, {ticket.out, ticket.out, envs, false, 1, begun});
-  for (const std::uint32_t env : begun) ChainRunner(ticket, ticket.out).Run(1, kReset, env, 1);
+  chain.Learn(job, 1, kReset, {job.out, job.out, envs, false, 1, begun});
+  for (const std::uint32_t env : begun) ChainRunner(job, job.out).Run(1, kReset, env, 1);
   CHECK(number[0] == 7 && number[1] == 9 && number[2] == 10 && count == 11);
 }
 
@@ -371,25 +371,25 @@ TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
   chain.Add(0,
             std::make_shared<Elementwise<double, float, Cast<double, float>>>(2, 1, 1, Cast<double, float>{}),
             true, false);
-  Ticket ticket;
-  ticket.out.AddColumn(sizeof(float));
-  chain.Extend(ticket);
-  ticket.out.base = {reinterpret_cast<std::byte*>(&in), reinterpret_cast<std::byte*>(&out)};
-  ChainRunner(ticket, ticket.out).Run(0, kReset, 0, 1);
+  Job job;
+  job.out.AddColumn(sizeof(float));
+  chain.Extend(job);
+  job.out.base = {reinterpret_cast<std::byte*>(&in), reinterpret_cast<std::byte*>(&out)};
+  ChainRunner(job, job.out).Run(0, kReset, 0, 1);
   CHECK(out == 0.0f);
-  ChainRunner(ticket, ticket.out).Run(0, kStep, 0, 1);
+  ChainRunner(job, job.out).Run(0, kStep, 0, 1);
   CHECK(out == 3.0f);
 }
 
 TEST(ValuesOfNoElementsTakeNoRoom) {
   Chain chain(ChainColumns{1, {}, 0, {}, {0}});
   chain.Add(0, std::make_shared<CopyStage>(0, 1, CopyShape{{}, {}, {}, 0, 0, 0}), true, true);
-  Ticket ticket;
+  Job job;
   std::int64_t number = 7;
-  ticket.out.AddColumn(sizeof number);
-  ticket.out.base[0] = reinterpret_cast<std::byte*>(&number);
-  chain.Extend(ticket);
-  ChainRunner(ticket, ticket.out).Run(0, kStep, 0, 1);
+  job.out.AddColumn(sizeof number);
+  job.out.base[0] = reinterpret_cast<std::byte*>(&number);
+  chain.Extend(job);
+  ChainRunner(job, job.out).Run(0, kStep, 0, 1);
   CHECK_EQ(number, 7);
 }
 
@@ -404,12 +404,12 @@ TEST(ManyRowsHaveValuesOfTheirOwn) {
   chain.Add(0, std::make_shared<Elementwise<float, double, Widen>>(0, 4, kSize, Widen{}), true, true);
   chain.Add(0, std::make_shared<Elementwise<double, float, Narrow>>(4, 1, kSize, Narrow{}), true, true);
   chain.Add(0, std::make_shared<RewardSumStage<float>>(0, 3, 2, 1), true, true);  // no sums before
-  Ticket ticket;
-  ticket.out.AddColumn(kSize * sizeof(float));
-  chain.Extend(ticket);
+  Job job;
+  job.out.AddColumn(kSize * sizeof(float));
+  chain.Extend(job);
   const auto bytes = [](std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); };
-  ticket.out.base = {bytes(in), bytes(out), bytes(sums)};
-  ChainRunner(ticket, ticket.out).Run(0, kStep, 1, kRows - 1);
+  job.out.base = {bytes(in), bytes(out), bytes(sums)};
+  ChainRunner(job, job.out).Run(0, kStep, 1, kRows - 1);
   for (std::size_t i = 0; i < in.size(); ++i) CHECK(out[i] == (i < kSize ? 0 : in[i]));
   for (std::size_t row = 0; row < kRows; ++row) CHECK(sums[row] == (row == 0 ? 0 : in[row * kSize]));
 }

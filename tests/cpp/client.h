@@ -74,11 +74,11 @@ class Client {
   // ---- raw calls ------------------------------------------------------------------------------
 
   void Reset(const Mask* mask = nullptr, bool seed = true) {
-    core::Ticket& ticket = pool_->Begin(core::Op::kReset);
+    core::Job& job = pool_->Begin(core::Op::kReset);
     if (seed) {
-      for (std::uint32_t env = 0; env < size(); ++env) ticket.entropy.push_back({kFirstSeed + env});
+      for (std::uint32_t env = 0; env < size(); ++env) job.entropy.push_back({kFirstSeed + env});
     }
-    Run(ticket, mask);
+    Run(job, mask);
   }
 
   void Step(const std::vector<std::int64_t>& chosen, const Mask* mask = nullptr) {
@@ -164,7 +164,7 @@ class Client {
   }
 
   std::vector<Counter> models;
-  // Shared, so that a ticket can keep them alive when a call was interrupted.
+  // Shared, so that a job can keep them alive when a call was interrupted.
   std::shared_ptr<Tensors> actions, out, root;
   core::Pool::InterruptCheck interrupted = NeverInterrupted;
   std::function<void()> meanwhile;
@@ -184,23 +184,23 @@ class Client {
   static bool Selected(const Mask* mask, std::uint32_t env) { return !mask || (*mask)[env] != 0; }
 
   std::uint32_t Act(core::Op op, const std::vector<std::int64_t>& chosen, const Mask* mask) {
-    core::Ticket& ticket = pool_->Begin(op);
+    core::Job& job = pool_->Begin(op);
     for (std::uint32_t env = 0; env < size(); ++env) actions->Set("action", env, 0, chosen[env]);
-    actions->BindTo(ticket.actions);
-    if (op == core::Op::kStepAndReset) root->BindTo(ticket.root);
-    return Run(ticket, mask);
+    actions->BindTo(job.actions);
+    if (op == core::Op::kStepAndReset) root->BindTo(job.root);
+    return Run(job, mask);
   }
 
   // As the Python bindings do it: what an interrupted call writes to must live on.
-  std::uint32_t Run(core::Ticket& ticket, const Mask* mask) {
-    out->BindTo(ticket.out);
+  std::uint32_t Run(core::Job& job, const Mask* mask) {
+    out->BindTo(job.out);
     const auto owner = std::make_shared<std::vector<std::shared_ptr<Tensors>>>(
         std::vector<std::shared_ptr<Tensors>>{actions, out, root});
     try {
-      ticket.owner = owner;
-      if (mask) pool_->Select(ticket, mask->data());
-      pool_->Submit(ticket, core::Pool::Await::kAtOnce, interrupted);
-      return pool_->Wait(ticket, interrupted, meanwhile);
+      job.owner = owner;
+      if (mask) pool_->Select(job, mask->data());
+      pool_->Submit(job, core::Pool::Await::kAtOnce, interrupted);
+      return pool_->Wait(job, interrupted, meanwhile);
     } catch (const core::Interrupted&) {
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());
       out = std::make_shared<Tensors>(pool_->layout().outputs, size());

@@ -15,8 +15,8 @@ EnvTable Table(std::uint32_t num_envs) {
   return {std::vector<EnvRequest>(num_envs, EnvRequest{test::CounterConfig(), 0}), {}};
 }
 
-// A ticket for these envs, whose actions are all 0.
-struct Asked : Ticket {
+// A job for these envs, whose actions are all 0.
+struct Asked : Job {
   Asked(const EnvTable& table, Op what, Envs which) {
     op = what;
     chosen = std::move(which);

@@ -17,10 +17,10 @@ using test::Scaled;
 using test::Threads;
 
 // Pointers that only tell chunks apart.
-Ticket* TicketNumber(std::uintptr_t number) { return reinterpret_cast<Ticket*>(number); }
+Job* JobNumber(std::uintptr_t number) { return reinterpret_cast<Job*>(number); }
 
 Chunk Numbered(std::uint32_t number) {
-  return {TicketNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1};
+  return {JobNumber(std::uintptr_t{number} * 16), number, number % 1000 + 1};
 }
 
 void PushOne(HomeQueue& queue, const Chunk& chunk) { queue.Push(chunk, {chunk.count, chunk.count}); }
@@ -34,12 +34,12 @@ TEST(IsEmptyAtFirst) {
 
 TEST(GivesChunksBackInOrder) {
   HomeQueue queue(5);
-  for (std::uint32_t i = 0; i < 5; ++i) PushOne(queue, {TicketNumber(i), 10 * i, i + 1});
+  for (std::uint32_t i = 0; i < 5; ++i) PushOne(queue, {JobNumber(i), 10 * i, i + 1});
   for (std::uint32_t i = 0; i < 5; ++i) {
     CHECK(!queue.empty());
     Chunk chunk;
     CHECK(queue.Pop(&chunk, i % 2 != 0));
-    CHECK(chunk.ticket == TicketNumber(i));
+    CHECK(chunk.job == JobNumber(i));
     CHECK_EQ(chunk.first, 10 * i);
     CHECK_EQ(chunk.count, i + 1);
   }
@@ -48,10 +48,10 @@ TEST(GivesChunksBackInOrder) {
 
 TEST(KeepsTheLargestValues) {
   HomeQueue queue(1);
-  PushOne(queue, {TicketNumber(UINTPTR_MAX), kMaxEnvs, kMaxEnvs, true});
+  PushOne(queue, {JobNumber(UINTPTR_MAX), kMaxEnvs, kMaxEnvs, true});
   Chunk chunk;
   CHECK(queue.Pop(&chunk, false));
-  CHECK(chunk.ticket == TicketNumber(UINTPTR_MAX));
+  CHECK(chunk.job == JobNumber(UINTPTR_MAX));
   CHECK_EQ(chunk.first, kMaxEnvs);
   CHECK_EQ(chunk.count, kMaxEnvs);
   CHECK(chunk.stays_home);
@@ -59,7 +59,7 @@ TEST(KeepsTheLargestValues) {
 
 TEST(CutsWorkIntoChunks) {
   HomeQueue queue(8);
-  queue.Push({TicketNumber(1), 3, 8}, {3, 3});
+  queue.Push({JobNumber(1), 3, 8}, {3, 3});
   Chunk chunk;
   for (const std::uint32_t first : {3u, 6u, 9u}) {
     CHECK(queue.Pop(&chunk, false));
@@ -71,7 +71,7 @@ TEST(CutsWorkIntoChunks) {
 
 TEST(ChunksGetShorterTowardsTheEnd) {
   HomeQueue queue(64);
-  queue.Push({TicketNumber(1), 0, 64}, {2, 12});
+  queue.Push({JobNumber(1), 0, 64}, {2, 12});
   Chunk chunk;
   std::uint32_t done = 0;
   for (const std::uint32_t count : {12, 12, 10, 7, 5, 4, 3, 2, 2, 2, 2, 2, 1}) {
@@ -86,8 +86,8 @@ TEST(ChunksGetShorterTowardsTheEnd) {
 
 TEST(ThievesLeaveWhatStaysHome) {
   HomeQueue queue(4);
-  PushOne(queue, {TicketNumber(1), 0, 1, true});
-  PushOne(queue, {TicketNumber(1), 1, 1});
+  PushOne(queue, {JobNumber(1), 0, 1, true});
+  PushOne(queue, {JobNumber(1), 1, 1});
   Chunk chunk;
   CHECK(!queue.Pop(&chunk, true));  // nor do they look behind it
   CHECK(queue.Pop(&chunk, false));
@@ -119,7 +119,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
   std::atomic<std::uint32_t> popped{0};
   const auto times = std::make_unique<std::atomic<std::uint8_t>[]>(total);
   // What the producer wrote before it pushed a chunk is there for whoever pops it.
-  std::vector<std::uint32_t> tickets(total);
+  std::vector<std::uint32_t> jobs(total);
   Threads threads;
   for (int i = 0; i < producers; ++i) {
     threads.Start([&] {
@@ -128,7 +128,7 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
         if (pushed == total) return;
         for (std::uint32_t k = 0; k < 50 && pushed < total; ++k) {
           if (pushed - popped.load(std::memory_order_acquire) == capacity) break;
-          tickets[pushed] = pushed * 3;
+          jobs[pushed] = pushed * 3;
           PushOne(queue, Numbered(pushed++));
         }
       }
@@ -147,8 +147,8 @@ void Stress(int producers, int consumers, std::uint32_t capacity, std::uint32_t 
         popped.fetch_add(1, std::memory_order_release);
         CHECK(number < total);
         CHECK_EQ(chunk.count, number % 1000 + 1);
-        CHECK(chunk.ticket == TicketNumber(std::uintptr_t{number} * 16));
-        CHECK_EQ(tickets[number], number * 3);
+        CHECK(chunk.job == JobNumber(std::uintptr_t{number} * 16));
+        CHECK_EQ(jobs[number], number * 3);
         CHECK(number > last);  // each consumer sees them in order
         last = number;
         times[number].fetch_add(1, std::memory_order_relaxed);

@@ -47,17 +47,17 @@ class Stepped {
   Pool& pool() { return *pool_; }
 
   void Step() {
-    Ticket& ticket = pool_->Begin(Op::kStepAndReset);
-    actions_.BindTo(ticket.actions);
-    root_.BindTo(ticket.root);
-    Run(ticket);
+    Job& job = pool_->Begin(Op::kStepAndReset);
+    actions_.BindTo(job.actions);
+    root_.BindTo(job.root);
+    Run(job);
   }
 
  private:
-  void Run(Ticket& ticket) {
-    out_.BindTo(ticket.out);
-    pool_->Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-    pool_->Wait(ticket, NeverInterrupted);
+  void Run(Job& job) {
+    out_.BindTo(job.out);
+    pool_->Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool_->Wait(job, NeverInterrupted);
   }
 
   std::unique_ptr<Pool> pool_;

@@ -90,20 +90,20 @@ class Visited : public Subject {
     slot_.config = config.get();
     slot_.task = &config->task();
     slot_.max_episode_steps = kMaxEpisodeSteps;
-    for (core::Batch* batch : {&ticket_.out, &ticket_.root}) *batch = test::MakeBatch(layout_.outputs.size());
-    ticket_.actions = test::MakeBatch(layout_.actions.size());
-    actions_.BindTo(ticket_.actions);
-    out_.BindTo(ticket_.out);
-    root_.BindTo(ticket_.root);
+    for (core::Batch* batch : {&job_.out, &job_.root}) *batch = test::MakeBatch(layout_.outputs.size());
+    job_.actions = test::MakeBatch(layout_.actions.size());
+    actions_.BindTo(job_.actions);
+    out_.BindTo(job_.out);
+    root_.BindTo(job_.root);
     Run(core::Op::kCreate);
-    ticket_.entropy = {{0}};
+    job_.entropy = {{0}};
     Run(core::Op::kReset);
   }
   ~Visited() override { slot_.task->destroy(slot_.env); }
 
   void Step(std::int64_t steps) override {
-    ticket_.op = core::Op::kStepAndReset;
-    core::Visitor visitor(layout_, ticket_, scratch_);  // of many envs in turn, each with a row of its own
+    job_.op = core::Op::kStepAndReset;
+    core::Visitor visitor(layout_, job_, scratch_);  // of many envs in turn, each with a row of its own
     for (std::int64_t i = 0; i < steps; ++i) {
       const auto row = static_cast<std::uint32_t>(i) % kRows;
       action_[row] = i % 2;
@@ -115,8 +115,8 @@ class Visited : public Subject {
   static constexpr std::uint32_t kRows = 2;
 
   void Run(core::Op op) {
-    ticket_.op = op;
-    if (core::Visitor(layout_, ticket_, scratch_).Visit(0, slot_) == core::Result::kFailed) std::abort();
+    job_.op = op;
+    if (core::Visitor(layout_, job_, scratch_).Visit(0, slot_) == core::Result::kFailed) std::abort();
   }
 
   const std::shared_ptr<const core::Config> config_;
@@ -124,7 +124,7 @@ class Visited : public Subject {
   test::Tensors actions_, out_, root_;
   std::int64_t* const action_ = FirstAction(actions_);
   core::Scratch scratch_;
-  core::Ticket ticket_;
+  core::Job job_;
   core::EnvSlot slot_{};
 };
 
@@ -142,31 +142,31 @@ class Called : public Subject {
         actions_(pool_->layout().actions, num_envs),
         out_(pool_->layout().outputs, num_envs),
         root_(pool_->layout().outputs, num_envs) {
-    core::Ticket& ticket = pool_->Begin(core::Op::kReset);
-    ticket.entropy.assign(pool_->num_envs(), {0});
-    Run(ticket);
+    core::Job& job = pool_->Begin(core::Op::kReset);
+    job.entropy.assign(pool_->num_envs(), {0});
+    Run(job);
   }
 
   void Step(std::int64_t steps) override {
     for (std::int64_t i = 0; i < steps; ++i) {
       std::fill_n(action_, pool_->num_envs(), i % 2);
-      core::Ticket& ticket = pool_->Begin(core::Op::kStepAndReset);
-      actions_.BindTo(ticket.actions);
-      root_.BindTo(ticket.root);
-      Complete(ticket);
-      Run(ticket);
+      core::Job& job = pool_->Begin(core::Op::kStepAndReset);
+      actions_.BindTo(job.actions);
+      root_.BindTo(job.root);
+      Complete(job);
+      Run(job);
     }
   }
 
  protected:
   static bool NeverInterrupted() { return false; }
 
-  virtual void Complete(core::Ticket&) {}
+  virtual void Complete(core::Job&) {}
 
-  void Run(core::Ticket& ticket) {
-    out_.BindTo(ticket.out);
-    pool_->Submit(ticket, core::Pool::Await::kAtOnce, NeverInterrupted);
-    pool_->Wait(ticket, NeverInterrupted);
+  void Run(core::Job& job) {
+    out_.BindTo(job.out);
+    pool_->Submit(job, core::Pool::Await::kAtOnce, NeverInterrupted);
+    pool_->Wait(job, NeverInterrupted);
   }
 
   std::unique_ptr<core::Pool> pool_;
@@ -194,12 +194,12 @@ class Chained : public Called {
   std::size_t Own() const { return pool_->layout().outputs.size(); }
 
   // The root of one step is what the next one begins with.
-  void Complete(core::Ticket& ticket) override {
-    chain_.Extend(ticket);
+  void Complete(core::Job& job) override {
+    chain_.Extend(job);
     for (std::size_t i = 0; i < 3; ++i) {
-      ticket.out.base[Own() + i] = Bytes(i);
-      ticket.root.base[Own() + i] = Bytes(3 + i);
-      if (i < 2) ticket.actions.base[1 + i] = Bytes(3 + i);
+      job.out.base[Own() + i] = Bytes(i);
+      job.root.base[Own() + i] = Bytes(3 + i);
+      if (i < 2) job.actions.base[1 + i] = Bytes(3 + i);
     }
   }
   std::byte* Bytes(std::size_t i) {

@@ -29,14 +29,14 @@ struct Rows {
   Tensors actions, out, root;
 };
 
-enum class At { kRest, kSent, kInTicket, kAbandoned };
+enum class At { kRest, kSent, kInJob, kAbandoned };
 enum class Episode { kGoesOn, kFailed, kUnknown };
 
 struct Env {
   At at = At::kRest;
   Episode episode = Episode::kGoesOn;
   bool held_up = false;  // perhaps, by the gate
-  // Where it is sent, or in a ticket:
+  // Where it is sent, or in a job:
   core::Op op = core::Op::kReset;
   bool alone = false;
   std::int64_t action = 0;

@@ -1,4 +1,4 @@
-// Every kind of submission at once, at random: envs that are sent and received one by one, tickets that are
+// Every kind of submission at once, at random: envs that are sent and received one by one, jobs that are
 // waited for later, calls that are interrupted; faults in the middle of a chunk, results that are put back, a
 // thread that is held up inside an env, and attempts at envs in flight. Every number is checked; the
 // sanitizers watch.
@@ -85,8 +85,8 @@ class Storm : test::Dice {
   }
 
  private:
-  struct Flight {  // a ticket that is awaited later
-    Ticket* ticket;
+  struct Flight {  // a job that is awaited later
+    Job* job;
     Envs envs;
     std::shared_ptr<Rows> rows;
   };
@@ -221,21 +221,21 @@ class Storm : test::Dice {
   }
 
   std::shared_ptr<Rows> Begin(Op op, const Envs& envs, const std::vector<std::int64_t>& actions,
-                              Ticket** begun) {
+                              Job** begun) {
     auto rows = std::make_shared<Rows>(pool().layout(), n_);
-    Ticket& ticket = pool().Begin(op);
+    Job& job = pool().Begin(op);
     for (std::size_t i = 0; i < envs.size(); ++i) rows->actions.Set("action", envs[i], 0, actions[i]);
     if (op == Op::kReset) {
-      for (std::uint32_t env = 0; env < n_; ++env) ticket.entropy.push_back({test::kFirstSeed + env});
+      for (std::uint32_t env = 0; env < n_; ++env) job.entropy.push_back({test::kFirstSeed + env});
     }
-    rows->actions.BindTo(ticket.actions);
-    rows->out.BindTo(ticket.out);
-    rows->root.BindTo(ticket.root);
-    ticket.owner = rows;
+    rows->actions.BindTo(job.actions);
+    rows->out.BindTo(job.out);
+    rows->root.BindTo(job.root);
+    job.owner = rows;
     test::Mask mask(n_);
     for (const std::uint32_t env : envs) mask[env] = 1;
-    pool().Select(ticket, mask.data());
-    *begun = &ticket;
+    pool().Select(job, mask.data());
+    *begun = &job;
     return rows;
   }
 
@@ -245,10 +245,10 @@ class Storm : test::Dice {
     if (envs.empty()) return;
     const auto actions = DrawActions(envs.size());
     Flight flight{nullptr, envs, nullptr};
-    flight.rows = Begin(op, envs, actions, &flight.ticket);
-    flight.ticket->completes_root = op == Op::kStepAndReset && OneIn(2);
-    pool().Submit(*flight.ticket, Pool::Await::kLater, InterruptingOrLate);
-    MarkSent(At::kInTicket, op, envs, actions, false);
+    flight.rows = Begin(op, envs, actions, &flight.job);
+    flight.job->completes_root = op == Op::kStepAndReset && OneIn(2);
+    pool().Submit(*flight.job, Pool::Await::kLater, InterruptingOrLate);
+    MarkSent(At::kInJob, op, envs, actions, false);
     flights_.push_back(std::move(flight));
   }
 
@@ -260,9 +260,9 @@ class Storm : test::Dice {
     if (envs.empty()) return;
     const auto actions = DrawActions(envs.size());
     Flight flight{nullptr, envs, nullptr};
-    flight.rows = Begin(op, envs, actions, &flight.ticket);
-    pool().Submit(*flight.ticket, Pool::Await::kAtOnce, InterruptingOrLate);
-    MarkSent(At::kInTicket, op, envs, actions, false);
+    flight.rows = Begin(op, envs, actions, &flight.job);
+    pool().Submit(*flight.job, Pool::Await::kAtOnce, InterruptingOrLate);
+    MarkSent(At::kInJob, op, envs, actions, false);
     const bool fails = OneIn(3);
     try {
       Finish(flight, [&] {
@@ -293,7 +293,7 @@ class Storm : test::Dice {
     }
     std::uint32_t resets = 0;
     try {
-      resets = pool().Wait(*flight.ticket, InterruptingOrLate, meanwhile);
+      resets = pool().Wait(*flight.job, InterruptingOrLate, meanwhile);
     } catch (const EnvFailure& e) {
       for (const EnvFault& fault : e.faults) failed.push_back(static_cast<std::uint32_t>(fault.env_index));
     }
@@ -446,7 +446,7 @@ class Storm : test::Dice {
   void TryWhatIsInFlight() {
     Envs in_flight;
     for (std::uint32_t env = 0; env < n_; ++env) {
-      if (envs_[env].at == At::kSent || envs_[env].at == At::kInTicket) in_flight.push_back(env);
+      if (envs_[env].at == At::kSent || envs_[env].at == At::kInJob) in_flight.push_back(env);
     }
     if (in_flight.empty()) return;
     std::this_thread::sleep_for(std::chrono::microseconds(Draw(1'000)));

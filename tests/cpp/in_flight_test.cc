@@ -1,4 +1,4 @@
-// Tickets in flight while the caller does something else.
+// Jobs in flight while the caller does something else.
 #include <memory>
 #include <vector>
 
@@ -21,37 +21,37 @@ using test::NeverInterrupted;
 using test::SomeActions;
 using test::Tensors;
 
-// A client with several tickets in flight, each for a run of its envs.
-class TicketClient : public Client {
+// A client with several jobs in flight, each for a run of its envs.
+class JobClient : public Client {
  public:
   // envs: how many, or the configuration of each.
   template <class Simulators>
-  TicketClient(const Simulators& envs, const test::ClientOptions& options)
+  JobClient(const Simulators& envs, const test::ClientOptions& options)
       : Client(envs, options), recorded(pool().layout().actions, size(), 16) {
     CheckedReset();
     Clear();
   }
 
-  Ticket& Submit(core::Run envs, const std::vector<std::int64_t>& chosen) {
-    Ticket& ticket = pool().Begin(Op::kStepAndReset);
+  Job& Submit(core::Run envs, const std::vector<std::int64_t>& chosen) {
+    Job& job = pool().Begin(Op::kStepAndReset);
     // Rows of its own: others' may be in use.
     const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
     for (std::uint32_t env = 0; env < size(); ++env) rows->Set("action", env, 0, chosen[env]);
-    rows->BindTo(ticket.actions);
-    out->BindTo(ticket.out);
-    root->BindTo(ticket.root);
+    rows->BindTo(job.actions);
+    out->BindTo(job.out);
+    root->BindTo(job.root);
     Batch copies = test::MakeBatch(1);
     recorded.BindTo(copies);
-    ticket.recorded = {
-        {ticket.actions.RowsFrom(0, 0), copies.RowsFrom(0, 0), pool().layout().actions[0].row_bytes}};
-    ticket.completes_root = true;
+    job.recorded = {
+        {job.actions.RowsFrom(0, 0), copies.RowsFrom(0, 0), pool().layout().actions[0].row_bytes}};
+    job.completes_root = true;
     using Owner = std::vector<std::shared_ptr<Tensors>>;
-    ticket.owner = std::make_shared<Owner>(Owner{rows, out, root});
-    pool().Select(ticket, envs);
-    pool().Submit(ticket, Pool::Await::kLater, NeverInterrupted);
-    return ticket;
+    job.owner = std::make_shared<Owner>(Owner{rows, out, root});
+    pool().Select(job, envs);
+    pool().Submit(job, Pool::Await::kLater, NeverInterrupted);
+    return job;
   }
-  std::uint32_t Wait(Ticket& ticket) { return pool().Wait(ticket, NeverInterrupted); }
+  std::uint32_t Wait(Job& job) { return pool().Wait(job, NeverInterrupted); }
 
   // Every number of a step of these envs, which end an episode after `length` steps.
   void CheckGroup(core::Run envs, const std::vector<std::int64_t>& chosen, std::int64_t length,
@@ -74,20 +74,20 @@ class TicketClient : public Client {
   Tensors recorded;
 };
 
-TEST(TicketsInTurnGiveWhatOneCallGives) {
+TEST(JobsInTurnGiveWhatOneCallGives) {
   for (const int num_threads : {1, 2, 4}) {
-    TicketClient client(
+    JobClient client(
         13, {.options = {{"episode_length", std::int64_t{5}}}, .num_threads = num_threads, .padding = 8});
     const std::vector<core::Run> groups = {{0, 4}, {4, 1}, {5, 8}};
-    std::vector<Ticket*> tickets(groups.size());
+    std::vector<Job*> jobs(groups.size());
     const auto finish = [&](std::uint32_t group, int step) {
-      const std::uint32_t resets = client.Wait(*tickets[group]);
+      const std::uint32_t resets = client.Wait(*jobs[group]);
       client.CheckGroup(groups[group], SomeActions(13, step), 5, resets);
     };
     for (int step = 0; step < 200; ++step) {
       for (std::uint32_t group = 0; group < groups.size(); ++group) {
         if (step > 0) finish(group, step - 1);
-        tickets[group] = &client.Submit(groups[group], SomeActions(13, step));
+        jobs[group] = &client.Submit(groups[group], SomeActions(13, step));
       }
     }
     for (std::uint32_t group = 0; group < groups.size(); ++group) finish(group, 199);
@@ -97,76 +97,76 @@ TEST(TicketsInTurnGiveWhatOneCallGives) {
   }
 }
 
-TEST(TheRulesOfTickets) {
-  TicketClient client(4, {.options = {{"gate", true}}});
+TEST(TheRulesOfJobs) {
+  JobClient client(4, {.options = {{"gate", true}}});
   const auto chosen = SomeActions(4, 0);
   CHECK_THROWS(StatusError, "env_index 4 is out of range", client.Submit({2, 3}, chosen));
   CHECK_THROWS(StatusError, "is out of range", client.Submit({4294967295u, 2}, chosen));
   CHECK_THROWS(StatusError, "is out of range", client.Submit({1, 4294967295u}, chosen));
   CHECK_THROWS(StatusError, "expected", client.Submit({0, 2}, {0, 99, 0, 0}));
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
   {
     const ClosedGate gate;
-    ticket = &client.Submit({0, 2}, chosen);
+    job = &client.Submit({0, 2}, chosen);
     CHECK_THROWS(PoolError, "env 1 is in flight", client.Submit({1, 2}, chosen));
     CHECK_THROWS(PoolError, "env 0 is in flight", client.Step(chosen));
     CHECK_THROWS(PoolError, "env 0 is in flight", client.Reset());
     CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
   }
-  client.CheckGroup({0, 2}, chosen, 0, client.Wait(*ticket));
+  client.CheckGroup({0, 2}, chosen, 0, client.Wait(*job));
   const Mask others = {0, 0, 1, 1};
   client.CheckedStep(Op::kStep, chosen, &others);
 }
 
 TEST(NoEnvsAreDoneAtOnce) {
-  TicketClient client(4, {});
+  JobClient client(4, {});
   CHECK_EQ(client.Wait(client.Submit({4, 0}, SomeActions(4, 0))), 0u);
 }
 
 TEST(AnInterruptedWaitLosesNothing) {
-  TicketClient client(4, {.options = {{"gate", true}}});
+  JobClient client(4, {.options = {{"gate", true}}});
   const auto chosen = SomeActions(4, 0);
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
   {
     const ClosedGate gate;
-    ticket = &client.Submit({0, 4}, chosen);
-    CHECK(IsInterrupted([&] { client.pool().Wait(*ticket, AlwaysInterrupted); }));
+    job = &client.Submit({0, 4}, chosen);
+    CHECK(IsInterrupted([&] { client.pool().Wait(*job, AlwaysInterrupted); }));
   }
-  client.CheckGroup({0, 4}, chosen, 0, client.Wait(*ticket));
+  client.CheckGroup({0, 4}, chosen, 0, client.Wait(*job));
 }
 
 TEST(AnInterruptedCallLeavesOthersTheirWork) {
-  TicketClient client(8, {.options = {{"gate", true}}, .num_threads = 3});
+  JobClient client(8, {.options = {{"gate", true}}, .num_threads = 3});
   const auto chosen = SomeActions(8, 0);
   const Mask others = {0, 0, 0, 0, 1, 1, 1, 1};
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
   {
     const ClosedGate gate;
-    ticket = &client.Submit({0, 4}, chosen);
+    job = &client.Submit({0, 4}, chosen);
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
     client.interrupted = AlwaysInterrupted;
     while (!IsInterrupted([&] { client.Step(chosen, &others); })) {
     }
     client.interrupted = NeverInterrupted;
   }
-  CHECK_EQ(client.Wait(*ticket), 0u);
+  CHECK_EQ(client.Wait(*job), 0u);
   client.CheckedReset();
   client.CheckedStep(Op::kStep, chosen);
 }
 
-// An interrupted call says nothing about the envs of another ticket, neither while it goes on nor after it.
+// An interrupted call says nothing about the envs of another job, neither while it goes on nor after it.
 TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
   // Longer than a call waits before it asks whether it is interrupted: an env is being stepped then.
   std::vector configs(4, test::CounterConfig({{"cost_ns", std::int64_t{60'000'000}}}));
   configs[3] = test::CounterConfig({{"gate", true}});
-  TicketClient client(configs, {});
+  JobClient client(configs, {});
   const auto state = client.pool().Save(3);
   const auto chosen = SomeActions(4, 0);
   const Mask others = {1, 1, 1, 0};
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
   {
     const ClosedGate gate;
-    ticket = &client.Submit({3, 1}, chosen);
+    job = &client.Submit({3, 1}, chosen);
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
     client.interrupted = AlwaysInterrupted;
     CHECK(IsInterrupted([&] { client.Step(chosen, &others); }));
@@ -182,19 +182,19 @@ TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
     }));
     CHECK_THROWS(PoolError, "env 3 is in flight", client.pool().Load(3, state));
   }
-  client.Wait(*ticket);
+  client.Wait(*job);
   client.pool().Load(3, state);
   client.CheckedReset();
 }
 
 TEST(AFailureIsReportedByTheWait) {
-  TicketClient client(6, {.options = {{"fail_at_step", std::int64_t{2}}}});
+  JobClient client(6, {.options = {{"fail_at_step", std::int64_t{2}}}});
   for (int step = 0; step < 2; ++step) {
-    Ticket& ticket = client.Submit({0, 3}, SomeActions(6, step));
+    Job& job = client.Submit({0, 3}, SomeActions(6, step));
     if (step == 0) {
-      client.Wait(ticket);
+      client.Wait(job);
     } else {
-      CHECK_THROWS(EnvFailure, "env 0", client.Wait(ticket));
+      CHECK_THROWS(EnvFailure, "env 0", client.Wait(job));
     }
   }
   CHECK_THROWS(PoolError, "env 0 has failed", client.Submit({0, 3}, SomeActions(6, 2)));
@@ -206,14 +206,14 @@ TEST(AFailureIsReportedByTheWait) {
 TEST(CheapEnvsAtHomeWithAThreadThatIsHeldUpDoNotWaitForIt) {
   std::vector configs(8, test::CounterConfig());
   configs[0] = test::CounterConfig({{"gate", true}});
-  TicketClient client(configs, {.num_threads = 4});
+  JobClient client(configs, {.num_threads = 4});
   for (int step = 0; step < 300; ++step)
     client.StepAndReset(SomeActions(8, step));  // cheap: one thread will do
   ClosedGate gate;
   test::SleepMs(20);
-  Ticket& held = client.Submit({0, 1}, SomeActions(8, 0));
+  Job& held = client.Submit({0, 1}, SomeActions(8, 0));
   CHECK(test::Eventually(ClosedGate::HoldsAThread));
-  for (const core::Run envs : {core::Run{1, 1}, core::Run{4, 4}}) {
+  for (const core::Run envs : {core::EnvRange{1, 1}, core::Run{4, 4}}) {
     test::SleepMs(20);  // the others sleep
     client.Wait(client.Submit(envs, SomeActions(8, 1)));
   }
@@ -221,18 +221,18 @@ TEST(CheapEnvsAtHomeWithAThreadThatIsHeldUpDoNotWaitForIt) {
   client.Wait(held);
 }
 
-TEST(APoolWithATicketInFlightCanBeClosed) {
+TEST(APoolWithAJobInFlightCanBeClosed) {
   const std::weak_ptr<Tensors> owner = [] {
-    TicketClient client(4, {.options = {{"gate", true}}});
+    JobClient client(4, {.options = {{"gate", true}}});
     auto gate = std::make_unique<ClosedGate>();
-    Ticket& ticket = client.Submit({0, 4}, SomeActions(4, 0));
+    Job& job = client.Submit({0, 4}, SomeActions(4, 0));
     CHECK(test::Eventually(ClosedGate::HoldsAThread));
     std::weak_ptr<Tensors> out = client.out;
     client.out.reset();
     CHECK(!out.expired());  // the pool's, while its threads write there
     gate.reset();
     client.pool().Close();
-    CHECK_THROWS(PoolError, "closed", client.Wait(ticket));
+    CHECK_THROWS(PoolError, "closed", client.Wait(job));
     return out;
   }();
   CHECK(owner.expired());

@@ -268,13 +268,13 @@ std::string Shown(const test::Options& options) {
   EnvSlot slot{};
   slot.config = config.get();
   slot.task = &config->task();
-  Ticket ticket;
+  Job job;
   test::Tensors out(layout.outputs, 1);
-  ticket.out = test::MakeBatch(layout.outputs.size());
-  out.BindTo(ticket.out);
+  job.out = test::MakeBatch(layout.outputs.size());
+  out.BindTo(job.out);
   for (const Op op : {Op::kCreate, Op::kReset}) {
-    ticket.op = op;
-    CHECK_EQ(Visitor(layout, ticket, scratch).Visit(0, slot), Result::kOk);
+    job.op = op;
+    CHECK_EQ(Visitor(layout, job, scratch).Visit(0, slot), Result::kOk);
   }
   config->task().destroy(slot.env);
   std::string text = test::Show(out.Values<std::int64_t>("ints", 0)) +

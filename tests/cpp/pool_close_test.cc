@@ -196,13 +196,13 @@ TEST(AFaultIsToldWhileSomebodyCloses) {
       is_told = true;
     });
     for (int i = 0; i < 4; ++i) client.actions->Set<std::int64_t>("action", i, 0, 1);
-    Ticket& ticket = pool.Begin(Op::kStep);
-    client.actions->BindTo(ticket.actions);
-    client.out->BindTo(ticket.out);
-    pool.Select(ticket, Run{0, 1});
-    pool.Submit(ticket, Pool::Await::kLater, test::NeverInterrupted);
+    Job& job = pool.Begin(Op::kStep);
+    client.actions->BindTo(job.actions);
+    client.out->BindTo(job.out);
+    pool.Select(job, EnvRange{0, 1});
+    pool.Submit(job, Pool::Await::kLater, test::NeverInterrupted);
     threads.Start([&] {
-      pool.Wait(ticket, test::NeverInterrupted, [&] {
+      pool.Wait(job, test::NeverInterrupted, [&] {
         while (!has_waited) std::this_thread::yield();
       });
     });

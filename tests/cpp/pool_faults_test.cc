@@ -162,10 +162,10 @@ TEST(EachFaultHasItsOwnMessage) {
   const auto owned = Pool::Open(envs, {}, test::NeverInterrupted);
   Pool& pool = *owned;
   for (int step = 0; step < 3; ++step) {
-    Ticket& ticket = pool.Begin(step == 0 ? Op::kReset : Op::kStep);
-    pool.Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
+    Job& job = pool.Begin(step == 0 ? Op::kReset : Op::kStep);
+    pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
     try {
-      pool.Wait(ticket, test::NeverInterrupted);
+      pool.Wait(job, test::NeverInterrupted);
       CHECK(step < 2);
     } catch (const EnvFailure& e) {
       CHECK_EQ(e.faults.size(), 2u);

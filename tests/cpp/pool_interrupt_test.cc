@@ -228,10 +228,10 @@ TEST(AnotherThreadMayTakeOverFromAnInterruptedCall) {
       }
       while (true) {
         try {
-          Ticket& ticket = client.pool().Begin(Op::kStep);
-          client.pool().Select(ticket, none.data());
-          client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-          client.pool().Wait(ticket, test::NeverInterrupted);
+          Job& job = client.pool().Begin(Op::kStep);
+          client.pool().Select(job, none.data());
+          client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+          client.pool().Wait(job, test::NeverInterrupted);
           return;
         } catch (const PoolError&) {  // the other one is still running
         }

@@ -76,10 +76,10 @@ TEST(ARefusedActionChangesNothing) {
 TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
   const auto pool = MakePool({test::KindsConfig(), test::KindsConfig({{"high", 2.0}})});
   test::Tensors actions(pool->layout().actions, 2), out(pool->layout().outputs, 2);
-  Ticket* ticket = &pool->Begin(Op::kReset);
-  out.BindTo(ticket->out);
-  pool->Submit(*ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-  pool->Wait(*ticket, test::NeverInterrupted);
+  Job* job = &pool->Begin(Op::kReset);
+  out.BindTo(job->out);
+  pool->Submit(*job, Pool::Await::kAtOnce, test::NeverInterrupted);
+  pool->Wait(*job, test::NeverInterrupted);
   for (std::uint32_t env = 0; env < 2; ++env) {
     for (std::size_t i = 0; i < pool->layout().actions.size(); ++i) {
       std::memset(const_cast<std::byte*>(actions.Row(i, env)), 0, pool->layout().actions[i].row_bytes);
@@ -87,11 +87,11 @@ TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
     actions.Set<std::uint8_t>("uint8", env, 0, 1);
   }
   const auto step = [&] {
-    ticket = &pool->Begin(Op::kStep);
-    actions.BindTo(ticket->actions);
-    out.BindTo(ticket->out);
-    pool->Submit(*ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-    pool->Wait(*ticket, test::NeverInterrupted);
+    job = &pool->Begin(Op::kStep);
+    actions.BindTo(job->actions);
+    out.BindTo(job->out);
+    pool->Submit(*job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool->Wait(*job, test::NeverInterrupted);
   };
   step();
   actions.Set<double>("float64", 1, 0, 1.5);
@@ -120,10 +120,10 @@ TEST(RefusesASecondCallForAnEnvThatIsAtWork) {
     std::uint8_t rgb[6];
     for (int i = 0; i < 3; ++i) {
       for (const Op op : {Op::kStep, Op::kReset}) {
-        Ticket& ticket = client.pool().Begin(op);
-        client.actions->BindTo(ticket.actions);
+        Job& job = client.pool().Begin(op);
+        client.actions->BindTo(job.actions);
         CHECK_THROWS(PoolError, "env 0 is in flight",
-                     client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted));
+                     client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted));
       }
       CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
       CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Load(0, state));
@@ -147,11 +147,11 @@ TEST(ThreadsThatRaceForEnvsGetThemOrAnError) {
       for (std::uint32_t env = 0; env < 16; ++env) actions.Set<std::int64_t>("action", env, 0, 1);
       for (int step = 0; step < test::Scaled(2'000); ++step) {
         try {
-          Ticket& ticket = client.pool().Begin(Op::kStep);
-          actions.BindTo(ticket.actions);
-          client.out->BindTo(ticket.out);
-          client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-          client.pool().Wait(ticket, test::NeverInterrupted);
+          Job& job = client.pool().Begin(Op::kStep);
+          actions.BindTo(job.actions);
+          client.out->BindTo(job.out);
+          client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+          client.pool().Wait(job, test::NeverInterrupted);
           done.fetch_add(1);
           if (step % 16 == 0) client.pool().Save(3);
         } catch (const PoolError&) {

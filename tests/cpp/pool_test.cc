@@ -191,14 +191,14 @@ TEST(ColumnsThatNobodyWantsAreSkipped) {
   float expected_sum = 0;
   for (int step = 1; step <= 2; ++step) {
     client.Clear();
-    Ticket& ticket = client.pool().Begin(Op::kStepAndReset);
-    client.actions->BindTo(ticket.actions);
-    client.out->BindTo(ticket.out);
-    client.root->BindTo(ticket.root);
-    ticket.out.base[reward] = nullptr;  // summed all the same
-    ticket.root.base[sum] = nullptr;
-    client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-    CHECK_EQ(client.pool().Wait(ticket, test::NeverInterrupted), step == 2 ? 10u : 0u);
+    Job& job = client.pool().Begin(Op::kStepAndReset);
+    client.actions->BindTo(job.actions);
+    client.out->BindTo(job.out);
+    client.root->BindTo(job.root);
+    job.out.base[reward] = nullptr;  // summed all the same
+    job.root.base[sum] = nullptr;
+    client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    CHECK_EQ(client.pool().Wait(job, test::NeverInterrupted), step == 2 ? 10u : 0u);
     model.Step(0);
     expected_sum += model.Reward();
     for (std::uint32_t env = 0; env < 10; ++env) {
@@ -214,15 +214,15 @@ TEST(StepAndResetNeedsADoneColumn) {
   const int code = test::RunInChild(20, [] {  // since a pool that does not check crashes
     Client client(4, {.options = {{"episode_length", 1}}, .num_threads = 1});
     client.Reset();
-    Ticket& ticket = client.pool().Begin(Op::kStepAndReset);
+    Job& job = client.pool().Begin(Op::kStepAndReset);
     for (std::uint32_t env = 0; env < 4; ++env) client.actions->Set<std::int64_t>("action", env, 0, 1);
-    client.actions->BindTo(ticket.actions);
-    client.out->BindTo(ticket.out);
-    client.root->BindTo(ticket.root);
-    ticket.out.base[client.out->Column("done")] = nullptr;
+    client.actions->BindTo(job.actions);
+    client.out->BindTo(job.out);
+    client.root->BindTo(job.root);
+    job.out.base[client.out->Column("done")] = nullptr;
     const auto run = [&] {
-      client.pool().Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-      client.pool().Wait(ticket, test::NeverInterrupted);
+      client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+      client.pool().Wait(job, test::NeverInterrupted);
     };
     CHECK_THROWS(PoolError, "done", run());
     client.StepAndReset(SomeActions(4, 0));

@@ -197,9 +197,9 @@ TEST(TasksWithoutStateOrPicturesSaySo) {
   CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
   CHECK_EQ(status([&] { pool.Load(0, {}); }), TRP_UNSUPPORTED);
   CHECK_EQ(status([&] { pool.RenderSize(0); }), TRP_UNSUPPORTED);
-  Ticket& ticket = pool.Begin(Op::kReset);
-  pool.Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-  pool.Wait(ticket, test::NeverInterrupted);
+  Job& job = pool.Begin(Op::kReset);
+  pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+  pool.Wait(job, test::NeverInterrupted);
   CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
 }
 
@@ -208,9 +208,9 @@ TEST(RenderingATaskWithoutPicturesIsRefused) {
   const int code = test::RunInChild(20, [] {  // since a pool that does not check crashes
     const auto owned = Pool::Open({EnvRequest{test::KindsConfig(), 0}}, {}, test::NeverInterrupted);
     Pool& pool = *owned;
-    Ticket& ticket = pool.Begin(Op::kReset);
-    pool.Submit(ticket, Pool::Await::kAtOnce, test::NeverInterrupted);
-    pool.Wait(ticket, test::NeverInterrupted);
+    Job& job = pool.Begin(Op::kReset);
+    pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool.Wait(job, test::NeverInterrupted);
     std::uint8_t rgb[6];
     CHECK_THROWS(StatusError, "cannot be rendered", pool.Render(0, rgb));
     return 0;

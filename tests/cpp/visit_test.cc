@@ -36,11 +36,11 @@ class Visited {
     slot.task = &config->task();
     slot.max_episode_steps = max_episode_steps;
     slot.state = state.data();
-    for (Batch* batch : {&ticket.out, &ticket.root}) *batch = test::MakeBatch(layout.outputs.size());
-    ticket.actions = test::MakeBatch(layout.actions.size());
-    actions.BindTo(ticket.actions);
-    out.BindTo(ticket.out);
-    root.BindTo(ticket.root);
+    for (Batch* batch : {&job.out, &job.root}) *batch = test::MakeBatch(layout.outputs.size());
+    job.actions = test::MakeBatch(layout.actions.size());
+    actions.BindTo(job.actions);
+    out.BindTo(job.out);
+    root.BindTo(job.root);
     for (std::size_t i = 0; i < layout.actions.size(); ++i) {
       std::memset(const_cast<std::byte*>(actions.Row(i, 1)), 0, layout.actions[i].row_bytes);
     }
@@ -53,8 +53,8 @@ class Visited {
   Result Run(Op op) {
     out.Clear();
     root.Clear();
-    ticket.op = op;
-    const Result result = Visitor(layout, ticket, scratch_).Visit(1, slot);
+    job.op = op;
+    const Result result = Visitor(layout, job, scratch_).Visit(1, slot);
     for (const Tensors* tensors : {&out, &root}) {
       CHECK(tensors->IsUntouched(0) && tensors->IsUntouched(2) && tensors->PaddingIsUntouched());
     }
@@ -70,18 +70,18 @@ class Visited {
     return Run(Op::kCreate);
   }
   Result Reset(std::uint32_t seed) {
-    ticket.entropy = {{}, {seed}, {}};
+    job.entropy = {{}, {seed}, {}};
     const Result result = Run(Op::kReset);
-    ticket.entropy.clear();
+    job.entropy.clear();
     return result;
   }
   Result Step(std::int64_t action = 0, Op op = Op::kStep) {
     actions.Set<std::int64_t>("action", 1, 0, action);
     return Run(op);
   }
-  Result BeginNext() { return Visitor(layout, ticket, scratch_).BeginNext(1, slot); }
+  Result BeginNext() { return Visitor(layout, job, scratch_).BeginNext(1, slot); }
   std::string Error() const { return scratch_.error.message; }
-  void NobodyWants(const std::string& name) { ticket.out.base[out.Column(name)] = nullptr; }
+  void NobodyWants(const std::string& name) { job.out.base[out.Column(name)] = nullptr; }
 
   // terminated, truncated, done
   static std::string Flags(const Tensors& tensors) {
@@ -95,7 +95,7 @@ class Visited {
   const Layout layout;
   ZeroedBytes state{layout.state_bytes};
   EnvSlot slot{};
-  Ticket ticket;
+  Job job;
   Tensors actions, out, root;
 
  private:
@@ -171,7 +171,7 @@ TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
   Visited env(CounterConfig({{"episode_length", 5}}));
   Chain chain({env.layout.outputs.size(), {}, env.layout.actions.size(), {}, {}});
   chain.Repeat({3, env.out.Column("reward"), 1, false});
-  chain.Extend(env.ticket);
+  chain.Extend(env.job);
   env.Reset(5);
   Counter expected;
   expected.Seed(5);
@@ -326,7 +326,7 @@ TEST(ConvertsIntoTheRootToo) {
 
 TEST(SkipsColumnsThatNobodyWants) {
   Visited env(KindsConfig(), {.info_keys = {"step_count"}, .one_hot = false, .float_dtype = TRP_FLOAT32});
-  for (auto& base : env.ticket.out.base) base = nullptr;
+  for (auto& base : env.job.out.base) base = nullptr;
   CHECK_EQ(env.Reset(0), Result::kOk);
   CHECK_EQ(env.Run(Op::kStep), Result::kOk);
   CHECK(env.out.IsUntouched(1));

@@ -137,16 +137,16 @@ class Processes {
     return descriptor;
   }
 
-  Ticket& Submit(Op op, core::Run envs, Pool::Await await = Pool::Await::kAtOnce) {
-    Ticket& ticket = pool->Begin(op);
+  Job& Submit(Op op, core::Run envs, Pool::Await await = Pool::Await::kAtOnce) {
+    Job& job = pool->Begin(op);
     std::byte* const acting[] = {At(actions)};
     std::byte* const out[] = {At(count), op == Op::kReset ? nullptr : At(reward), At(flags),
                               At(flags, num_envs), At(flags, 2 * num_envs)};
-    ticket.actions.SetBases(acting);
-    ticket.out.SetBases(out);
-    pool->Select(ticket, envs);
-    pool->Submit(ticket, await, WhenOverdue);
-    return ticket;
+    job.actions.SetBases(acting);
+    job.out.SetBases(out);
+    pool->Select(job, envs);
+    pool->Submit(job, await, WhenOverdue);
+    return job;
   }
   void Run(Op op, core::Run envs) { pool->Wait(Submit(op, envs), WhenOverdue); }
   void RunAll(Op op) { Run(op, {0, num_envs}); }
@@ -175,7 +175,7 @@ TEST(AWorkerIsLateFromWhenItHasBegun) {
   processes.RunAll(Op::kReset);
   for (int round = 0; round < 3; ++round) {
     for (int warm = 0; warm < 20; ++warm) processes.Run(Op::kStep, {0, 1});
-    Ticket& left = processes.Submit(Op::kStep, {1, 1}, Pool::Await::kLater);  // and not waited for yet
+    Job& left = processes.Submit(Op::kStep, {1, 1}, Pool::Await::kLater);  // and not waited for yet
     std::this_thread::sleep_for(milliseconds(400));
     processes.actions[2] = 3000;
     processes.Run(Op::kStep, {2, 1});
@@ -304,9 +304,9 @@ void WriteEverywhere(std::size_t first, std::size_t every) {
       attempt([&] { processes.RunAll(Op::kStep); });
       processes.actions.assign(3, 500);
       attempt([&] {
-        Ticket& ticket = processes.Submit(Op::kStepAndReset, {0, 3});
+        Job& job = processes.Submit(Op::kStepAndReset, {0, 3});
         at->store(value);  // at work
-        processes.pool->Wait(ticket, WhenOverdue);
+        processes.pool->Wait(job, WhenOverdue);
       });
       for (const int worker : processes.pool->workers()->Ended()) {
         processes.pool->workers()->Replace(worker, processes.Start(worker));

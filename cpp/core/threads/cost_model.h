@@ -12,7 +12,7 @@
 
 namespace torchrl_pool::core {
 
-// What threads do: an op's visits, or a later phase of a ticket.
+// What threads do: an op's visits, or a later phase of a job.
 enum class Work { kCreate, kReset, kStep, kStepAndReset, kRoot, kRows };
 constexpr int kNumWorks = 6;
 constexpr Work VisitsOf(Op op) { return static_cast<Work>(op); }

@@ -14,11 +14,11 @@
 
 namespace torchrl_pool::core {
 
-struct Ticket;
+struct Job;
 
-// What one thread takes of a ticket's work in one go: `count` envs, from the `first` of its list on.
+// What one thread takes of a job's work in one go: `count` envs, from the `first` of its list on.
 struct Chunk {
-  Ticket* ticket = nullptr;
+  Job* job = nullptr;
   std::uint32_t first = 0, count = 0;
   bool stays_home = false;  // not for other threads
 };
@@ -33,7 +33,7 @@ class HomeQueue {
   explicit HomeQueue(std::uint32_t num_envs)
       : mask_(std::bit_ceil(std::uint64_t{num_envs}) - 1), entries_(std::make_unique<Entry[]>(mask_ + 1)) {}
 
-  // Cuts `count` envs of a ticket, from the `first` of its list on, into chunks.
+  // Cuts `count` envs of a job, from the `first` of its list on, into chunks.
   void Push(Chunk rest, ChunkSizes sizes) {
     std::lock_guard lock(push_mutex_);
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -73,17 +73,17 @@ class HomeQueue {
     static constexpr std::uint64_t kStaysHome = 1u << 31;
 
     void Store(const Chunk& chunk) {
-      ticket.store(chunk.ticket, std::memory_order_relaxed);
+      job.store(chunk.job, std::memory_order_relaxed);
       envs.store(std::uint64_t{chunk.first} << 32 | (chunk.stays_home ? kStaysHome : 0) | chunk.count,
                  std::memory_order_relaxed);
     }
     Chunk Load() const {
       const std::uint64_t bits = envs.load(std::memory_order_relaxed);
-      return {ticket.load(std::memory_order_relaxed), static_cast<std::uint32_t>(bits >> 32),
+      return {job.load(std::memory_order_relaxed), static_cast<std::uint32_t>(bits >> 32),
               static_cast<std::uint32_t>(bits & (kStaysHome - 1)), (bits & kStaysHome) != 0};
     }
 
-    std::atomic<Ticket*> ticket{nullptr};
+    std::atomic<Job*> job{nullptr};
     std::atomic<std::uint64_t> envs{0};
   };
 

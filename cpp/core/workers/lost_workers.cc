@@ -5,12 +5,12 @@
 #include "cpu.h"
 #include "perturb.h"
 #include "workers/process.h"
-#include "workers/worker_crew.h"
+#include "workers/worker_executor.h"
 
 namespace torchrl_pool::core {
 
 // By whoever waits, unless somebody is at it: that may take as long as it takes to start a process.
-void WorkerCrew::LookAtWorkers() {
+void WorkerExecutor::LookAtWorkers() {
   if (is_looking_.exchange(true, std::memory_order_acquire)) return;
   struct Turn {
     ~Turn() { is_looking.store(false, std::memory_order_release); }
@@ -23,7 +23,7 @@ void WorkerCrew::LookAtWorkers() {
   }
 }
 
-void WorkerCrew::LookAt(int index, Clock::time_point now) {
+void WorkerExecutor::LookAt(int index, Clock::time_point now) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   const Mailbox& mailbox = arena_.mailbox(index);
   // In this order: it counts an env as finished after it has begun it, and is asked before.
@@ -37,23 +37,23 @@ void WorkerCrew::LookAt(int index, Clock::time_point now) {
   const bool is_at_work = begun != finished;  // and not idle, or asked by a user's call
   const bool is_late = is_at_work && options_.step_timeout && now - worker.progress > *options_.step_timeout;
   if (HasEnded(worker.process, 0)) {
-    Bury(index, "its worker process " + options_.how_it_ended(index));
+    HandleLost(index, "its worker process " + options_.how_it_ended(index));
   } else if (!is_sound) {
     Kill(worker.process);
     HasEnded(worker.process, 1000);
-    Bury(index, "its worker process was ended: something in it has overwritten memory that it shares");
+    HandleLost(index, "its worker process was ended: something in it has overwritten memory that it shares");
   } else if (is_late) {
     char text[64];
     const double seconds = std::chrono::duration<double>(*options_.step_timeout).count();
     std::snprintf(text, sizeof text, "it has not come back within %g s", seconds);
     Kill(worker.process);
     HasEnded(worker.process, 1000);
-    Bury(index, text);
+    HandleLost(index, text);
   }
 }
 
 // Its process is no more. What it was asked for and has not finished is asked of another one, or has failed.
-void WorkerCrew::Bury(int index, const std::string& why) {
+void WorkerExecutor::HandleLost(int index, const std::string& why) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Mailbox& mailbox = arena_.mailbox(index);
   mailbox.doorbell.Forget();
@@ -90,7 +90,7 @@ void WorkerCrew::Bury(int index, const std::string& why) {
 
 // What it was asked for and has not finished has failed, and so has all that it will be asked for. Under
 // mutex_.
-void WorkerCrew::End(int index, const std::string& why) {
+void WorkerExecutor::End(int index, const std::string& why) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Mailbox& mailbox = arena_.mailbox(index);
   const std::uint64_t asked = worker.asked.load(std::memory_order_relaxed);
@@ -111,12 +111,12 @@ void WorkerCrew::End(int index, const std::string& why) {
   arena_.bell().Ring();
 }
 
-void WorkerCrew::Fail(std::uint32_t env, const std::string& why) {
+void WorkerExecutor::Fail(std::uint32_t env, const std::string& why) {
   arena_.cell(env).step = arena_.cell(env).root = EnvCell::kFailed;
   arena_.SetMessage(env, why);
 }
 
-std::vector<int> WorkerCrew::Ended() {
+std::vector<int> WorkerExecutor::Ended() {
   LookAfterWork();
   std::vector<int> ended;
   for (int index = 0; index < num_threads(); ++index) {
@@ -125,7 +125,7 @@ std::vector<int> WorkerCrew::Ended() {
   return ended;
 }
 
-void WorkerCrew::Replace(int index, int process) {
+void WorkerExecutor::Replace(int index, int process) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   const std::lock_guard lock(mutex_);
   worker.process = process;

@@ -1,5 +1,5 @@
 // Workers without processes: threads at the other end of the shared memory.
-#include "workers/worker_crew.h"
+#include "workers/worker_executor.h"
 
 #include <atomic>
 #include <chrono>
@@ -114,18 +114,18 @@ class Counting {
     return {at(counts), at(reward), at(terminated), at(truncated), at(done)};
   }
 
-  Ticket& Begin(Op op) {
-    Ticket& ticket = pool->Begin(op);
-    ticket.actions.base = {reinterpret_cast<std::byte*>(actions.data())};
-    ticket.out.base = Out(op == Op::kReset ? root : count);
+  Job& Begin(Op op) {
+    Job& job = pool->Begin(op);
+    job.actions.base = {reinterpret_cast<std::byte*>(actions.data())};
+    job.out.base = Out(op == Op::kReset ? root : count);
     if (op == Op::kStepAndReset)
-      ticket.root.base = {reinterpret_cast<std::byte*>(root.data()), nullptr, nullptr, nullptr, nullptr};
-    return ticket;
+      job.root.base = {reinterpret_cast<std::byte*>(root.data()), nullptr, nullptr, nullptr, nullptr};
+    return job;
   }
   std::uint32_t Run(Op op) {
-    Ticket& ticket = Begin(op);
-    pool->Submit(ticket, Pool::Await::kAtOnce, Never);
-    return pool->Wait(ticket, Never);
+    Job& job = Begin(op);
+    pool->Submit(job, Pool::Await::kAtOnce, Never);
+    return pool->Wait(job, Never);
   }
 
   const std::uint32_t num_envs;
@@ -156,20 +156,20 @@ TEST(MasksCutThroughWorkers) {
   counting.Run(Op::kReset);
   const std::vector<std::uint8_t> mask = {1, 0, 1, 1, 1, 0, 0, 1};
   for (int step = 1; step < kEpisode; ++step) {
-    Ticket& ticket = counting.Begin(Op::kStep);
-    counting.pool->Select(ticket, mask.data());
-    counting.pool->Submit(ticket, Pool::Await::kAtOnce, Never);
-    counting.pool->Wait(ticket, Never);
+    Job& job = counting.Begin(Op::kStep);
+    counting.pool->Select(job, mask.data());
+    counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+    counting.pool->Wait(job, Never);
     for (std::uint32_t env = 0; env < 8; ++env) CHECK_EQ(counting.count[env], mask[env] ? step : -1);
   }
 }
 
 TEST(SeedsReachTheirEnvs) {
   Counting counting({0, 2, 4});
-  Ticket& ticket = counting.Begin(Op::kReset);
-  ticket.entropy = {{3}, {}, {4}, {}};
-  counting.pool->Submit(ticket, Pool::Await::kAtOnce, Never);
-  counting.pool->Wait(ticket, Never);
+  Job& job = counting.Begin(Op::kReset);
+  job.entropy = {{3}, {}, {4}, {}};
+  counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+  counting.pool->Wait(job, Never);
   CHECK(counting.root == (std::vector<std::int64_t>{3, 0, 4, 0}));
 }
 
@@ -301,10 +301,10 @@ TEST(CallsSendsAndLooksOfSeveralThreads) {
   for (std::uint32_t part = 0; part < 2; ++part) {
     threads.Start([&, part] {
       for (int step = 0; step < 200; ++step) {
-        Ticket& ticket = counting.Begin(Op::kStepAndReset);
-        counting.pool->Select(ticket, Run{2 * part, 2});
-        counting.pool->Submit(ticket, Pool::Await::kLater, Never);
-        counting.pool->Wait(ticket, Never);
+        Job& job = counting.Begin(Op::kStepAndReset);
+        counting.pool->Select(job, EnvRange{2 * part, 2});
+        counting.pool->Submit(job, Pool::Await::kLater, Never);
+        counting.pool->Wait(job, Never);
       }
     });
   }
@@ -343,10 +343,10 @@ TEST(CallsOfSeveralThreads) {
   for (std::uint32_t part = 0; part < 3; ++part) {
     threads.emplace_back([&, part] {
       for (int step = 0; step < 300; ++step) {
-        Ticket& ticket = counting.Begin(Op::kStepAndReset);
-        counting.pool->Select(ticket, Run{2 * part, 2});
-        counting.pool->Submit(ticket, Pool::Await::kLater, Never);
-        counting.pool->Wait(ticket, Never);
+        Job& job = counting.Begin(Op::kStepAndReset);
+        counting.pool->Select(job, EnvRange{2 * part, 2});
+        counting.pool->Submit(job, Pool::Await::kLater, Never);
+        counting.pool->Wait(job, Never);
       }
     });
   }

@@ -1,12 +1,12 @@
 // The threads of a pool of C++ simulators: each with a home, a queue of what its envs have to do, and a place
 // to sleep.
 //
-// A ticket is published once for each of its phases: its envs go to the queues of their homes, in chunks, and
+// A job is published once for each of its phases: its envs go to the queues of their homes, in chunks, and
 // as many threads are woken as it is worth. Each takes from its own queue first and then from its
-// neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the ticket. Only work is
+// neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the job. Only work is
 // waited for, never a thread.
-#ifndef TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_
-#define TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_
+#ifndef TORCHRL_POOL_CORE_THREADS_THREAD_EXECUTOR_H_
+#define TORCHRL_POOL_CORE_THREADS_THREAD_EXECUTOR_H_
 
 #include <atomic>
 #include <chrono>
@@ -19,15 +19,15 @@
 #include <vector>
 
 #include "cpu.h"
-#include "crew.h"
 #include "env_table.h"
 #include "event_count.h"
+#include "executor.h"
+#include "job.h"
+#include "job_store.h"
 #include "spin_policy.h"
 #include "threads/cost_model.h"
 #include "threads/home_map.h"
 #include "threads/home_queue.h"
-#include "ticket.h"
-#include "ticket_box.h"
 #include "visit.h"
 #include "visit_watch.h"
 
@@ -42,14 +42,14 @@ struct ThreadOptions {
   std::optional<std::chrono::steady_clock::duration> step_timeout;
 };
 
-class ThreadCrew final : public Crew {
+class ThreadExecutor final : public Executor {
  public:
-  ThreadCrew(EnvTable& envs, TicketBox& tickets, const ThreadOptions& options);
+  ThreadExecutor(EnvTable& envs, JobStore& jobs, const ThreadOptions& options);
 
   void Start() override;
   int num_threads() const override { return homes_.size(); }
-  void Begin(Ticket& ticket) override;
-  void WaitFor(Ticket& ticket, InterruptCheck interrupted) override;
+  void Begin(Job& job) override;
+  void WaitFor(Job& job, InterruptCheck interrupted) override;
   void LookAfterWork() override;
   void FreeHung() override;
   std::optional<std::uint32_t> FindHung(std::span<const std::uint32_t> envs) const override;
@@ -67,8 +67,8 @@ class ThreadCrew final : public Crew {
     std::unique_ptr<Scratch> scratch;  // made by who starts it, who can be told that there is no memory
     std::thread thread;
   };
-  struct Worker {
-    explicit Worker(std::uint32_t num_envs) : queue(num_envs) {}
+  struct HomeThread {
+    explicit HomeThread(std::uint32_t num_envs) : queue(num_envs) {}
     HomeQueue queue;
     EventCount parked;
     std::unique_ptr<Thread> thread;  // replaced when it hangs; guarded by mutex_
@@ -77,14 +77,14 @@ class ThreadCrew final : public Crew {
   struct Hung {
     std::uint32_t env;
     std::unique_ptr<Thread> thread;
-    Ticket* ticket;
+    Job* job;
   };
 
-  Worker& worker(int home) { return *workers_[static_cast<std::size_t>(home)]; }
-  ChunkSizes ChunkSizesOf(const Ticket& ticket) const;
+  HomeThread& home_thread(int home) { return *home_threads_[static_cast<std::size_t>(home)]; }
+  ChunkSizes ChunkSizesOf(const Job& job) const;
 
   Plan PlanFor(Work work, std::uint32_t num_envs) const;
-  void Publish(Ticket& ticket, std::uint32_t first, Plan plan);
+  void Publish(Job& job, std::uint32_t first, Plan plan);
   void Wake(int first_home, int num_homes, int threads, bool is_helped, bool insists);
   void WakeAnother(int home);
   void WakeForWaitingWork();
@@ -94,9 +94,9 @@ class ThreadCrew final : public Crew {
   bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
-  Next RunPhases(Ticket& ticket) override;
-  void RunInline(Ticket& ticket, InterruptCheck interrupted);
-  void HelpUntilFinished(Ticket& ticket, bool works, InterruptCheck interrupted);
+  Next RunPhases(Job& job) override;
+  void RunInline(Job& job, InterruptCheck interrupted);
+  void HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted);
   bool IsTimeToAsk(EventCount::Clock::time_point now);
   void GiveUpHung();
 
@@ -105,8 +105,8 @@ class ThreadCrew final : public Crew {
   CostModel cost_;
   SpinPolicy spin_policy_{
       kSpin};  // of calls that are waited for at once, and have work for more than one thread
-  std::vector<std::unique_ptr<Worker>> workers_;  // one for each home
-  EventCount ended_;                              // notified when a thread ends
+  std::vector<std::unique_ptr<HomeThread>> home_threads_;  // one for each home
+  EventCount ended_;                                       // notified when a thread ends
   std::atomic<bool> stop_{false};
 
   std::mutex helper_mutex_;  // held by a thread that works while it waits: one at a time, with these
@@ -119,4 +119,4 @@ class ThreadCrew final : public Crew {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_THREADS_THREAD_CREW_H_
+#endif  // TORCHRL_POOL_CORE_THREADS_THREAD_EXECUTOR_H_

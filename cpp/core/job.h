@@ -1,6 +1,6 @@
 // One submission of work: which envs do what, where they read and write, and how far it has come.
-#ifndef TORCHRL_POOL_CORE_TICKET_H_
-#define TORCHRL_POOL_CORE_TICKET_H_
+#ifndef TORCHRL_POOL_CORE_JOB_H_
+#define TORCHRL_POOL_CORE_JOB_H_
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace torchrl_pool::core {
 class Chain;
 class Outbox;
 
-struct Run {
+struct EnvRange {
   std::uint32_t first, count;  // consecutive envs
 };
 
@@ -36,12 +36,12 @@ enum class Result : std::uint8_t {
   kOk,
   kReset,   // kStepAndReset has started a new episode
   kFailed,  // the fault says why
-  kSkipped  // the ticket had been cancelled
+  kSkipped  // the job had been cancelled
 };
 
-// A ticket goes   filled in -> in flight -> finished   and is then used again. In flight it is in its first
+// A job goes   filled in -> in flight -> finished   and is then used again. In flight it is in its first
 // phase, in which every env is visited, or in a later one: each begins when the one before it is over.
-struct Ticket {
+struct Job {
   [[maybe_unused]] Gap before;
 
   // ---- Set by the submitter, constant while in flight.
@@ -80,7 +80,7 @@ struct Ticket {
   std::vector<EnvFault> faults;
   std::exception_ptr error;  // what has ended it, and is no fault of an env: there was no memory, say
 
-  // ---- TicketBox's.
+  // ---- JobStore's.
   std::atomic<int> users{0};          // its submitter, and threads that hang in it
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
 
@@ -92,4 +92,4 @@ struct Ticket {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_TICKET_H_
+#endif  // TORCHRL_POOL_CORE_JOB_H_

@@ -1,7 +1,7 @@
-// The life of a crew's threads.
+// The life of a executor's threads.
 //
 // A simulator that does not come back cannot be ended from outside, so its thread is left to itself. Whatever
-// it may still touch stays alive and is used for nothing else: its env's slot, the ticket (which keeps the
+// it may still touch stays alive and is used for nothing else: its env's slot, the job (which keeps the
 // caller's memory), and, once the pool is closed, the pool. Should it come back it finds that its visit was
 // given up, and ends; the env may then be reset.
 #include <pthread.h>
@@ -17,7 +17,7 @@
 #include "cpu.h"
 #include "errors.h"
 #include "perturb.h"
-#include "threads/thread_crew.h"
+#include "threads/thread_executor.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -45,7 +45,7 @@ std::string Seconds(Clock::duration time) {
 
 }  // namespace
 
-void ThreadCrew::Start() {
+void ThreadExecutor::Start() {
   std::lock_guard lock(mutex_);
   for (int home = 0; home < num_threads(); ++home) {
     if (!StartThread(home)) {
@@ -54,22 +54,22 @@ void ThreadCrew::Start() {
   }
 }
 
-bool ThreadCrew::StartThread(int home) {
+bool ThreadExecutor::StartThread(int home) {
   std::unique_ptr<Thread> thread;
   try {
     thread = std::make_unique<Thread>();
     thread->scratch = std::make_unique<Scratch>(envs_.layout());
-    thread->thread = std::thread(&ThreadCrew::ThreadMain, this, home, std::ref(*thread));
+    thread->thread = std::thread(&ThreadExecutor::ThreadMain, this, home, std::ref(*thread));
   } catch (const std::system_error&) {
     return false;  // the system has no more of them
   } catch (const std::bad_alloc&) {
     return false;  // or no memory for it
   }
-  worker(home).thread = std::move(thread);
+  home_thread(home).thread = std::move(thread);
   return true;
 }
 
-void ThreadCrew::ThreadMain(int home, Thread& thread) {
+void ThreadExecutor::ThreadMain(int home, Thread& thread) {
   BlockSignals();
   if (!options_.thread_affinity.empty()) {
     // The first processor is for thread 1, since thread 0 mostly sleeps.
@@ -77,7 +77,7 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
     PinThisThread(
         options_.thread_affinity[static_cast<std::size_t>(index) % options_.thread_affinity.size()]);
   }
-  Worker& me = worker(home);
+  HomeThread& me = home_thread(home);
   VisitWatch* watch = options_.step_timeout ? &thread.watch : nullptr;
   while (WorkUntilNone(home, *thread.scratch, watch)) {
     const std::uint32_t key = me.parked.PrepareWait();
@@ -95,7 +95,7 @@ void ThreadCrew::ThreadMain(int home, Thread& thread) {
 // ---- those that hang ----------------------------------------------------------------------------
 
 // Visits that have taken too long have failed; others take the places of their threads.
-void ThreadCrew::GiveUpHung() {
+void ThreadExecutor::GiveUpHung() {
   if (!options_.step_timeout) return;
   std::vector<VisitWatch::Visit> given_up;
   {
@@ -103,12 +103,12 @@ void ThreadCrew::GiveUpHung() {
     std::lock_guard lock(mutex_);
     const auto too_early = Clock::now() - *options_.step_timeout;
     for (int home = 0; home < num_threads(); ++home) {
-      std::unique_ptr<Thread>& thread = worker(home).thread;
+      std::unique_ptr<Thread>& thread = home_thread(home).thread;
       if (thread) {
         const auto visit = thread->watch.GiveUp(too_early);
         if (!visit) continue;
-        visit->ticket->users.fetch_add(1, std::memory_order_relaxed);
-        hung_.push_back({visit->env, std::move(thread), visit->ticket});
+        visit->job->users.fetch_add(1, std::memory_order_relaxed);
+        hung_.push_back({visit->env, std::move(thread), visit->job});
         given_up.push_back(*visit);
       }
       // Where that fails, the next one who waits tries again.
@@ -119,11 +119,11 @@ void ThreadCrew::GiveUpHung() {
     const Result failed[] = {Result::kFailed};
     std::vector<EnvFault> faults = {
         {visit.env, "it has not come back within " + Seconds(*options_.step_timeout), visit.step, true}};
-    Deliver(*visit.ticket, std::span(&visit.env, 1), failed, faults);
+    Deliver(*visit.job, std::span(&visit.env, 1), failed, faults);
   }
 }
 
-void ThreadCrew::FreeHung() {
+void ThreadExecutor::FreeHung() {
   if (!options_.step_timeout) return;
   std::vector<Hung> ended;
   {
@@ -135,14 +135,14 @@ void ThreadCrew::FreeHung() {
     ended.assign(std::make_move_iterator(first), std::make_move_iterator(hung_.end()));
     hung_.erase(first, hung_.end());
   }
-  // Without the lock: the caller's memory, which goes with a ticket, may have locks of its own.
+  // Without the lock: the caller's memory, which goes with a job, may have locks of its own.
   for (Hung& hung : ended) {
     hung.thread->thread.join();
-    tickets_.Drop(*hung.ticket);
+    jobs_.Drop(*hung.job);
   }
 }
 
-std::optional<std::uint32_t> ThreadCrew::FindHung(std::span<const std::uint32_t> envs) const {
+std::optional<std::uint32_t> ThreadExecutor::FindHung(std::span<const std::uint32_t> envs) const {
   if (!options_.step_timeout) return std::nullopt;
   std::lock_guard lock(mutex_);
   for (const Hung& hung : hung_) {
@@ -153,12 +153,12 @@ std::optional<std::uint32_t> ThreadCrew::FindHung(std::span<const std::uint32_t>
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void ThreadCrew::Stop() {
+void ThreadExecutor::Stop() {
   stop_.store(true, std::memory_order_release);
-  for (const auto& worker : workers_) worker->parked.Notify();
+  for (const auto& home_thread : home_threads_) home_thread->parked.Notify();
 }
 
-bool ThreadCrew::WaitForThreads(InterruptCheck interrupted) {
+bool ThreadExecutor::WaitForThreads(InterruptCheck interrupted) {
   while (true) {
     const std::uint32_t key = ended_.PrepareWait();
     if (Join()) {
@@ -171,16 +171,16 @@ bool ThreadCrew::WaitForThreads(InterruptCheck interrupted) {
   }
 }
 
-bool ThreadCrew::Join() {
+bool ThreadExecutor::Join() {
   FreeHung();
   std::vector<std::unique_ptr<Thread>> ended;
   bool all = true;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& worker : workers_) {
-      if (!worker->thread) continue;
-      if (worker->thread->ended.load(std::memory_order_acquire)) {
-        ended.push_back(std::move(worker->thread));
+    for (const auto& home_thread : home_threads_) {
+      if (!home_thread->thread) continue;
+      if (home_thread->thread->ended.load(std::memory_order_acquire)) {
+        ended.push_back(std::move(home_thread->thread));
       } else {
         all = false;
       }

@@ -1,5 +1,5 @@
 // What workers are asked for, and what is done once they have finished it.
-#include "workers/worker_crew.h"
+#include "workers/worker_executor.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,8 +22,8 @@ constexpr auto kForever = EventCount::Clock::time_point::max();
 
 }  // namespace
 
-WorkerCrew::WorkerCrew(EnvTable& envs, TicketBox& tickets, WorkerOptions options)
-    : Crew(envs, tickets), options_(std::move(options)), arena_(*options_.arena) {
+WorkerExecutor::WorkerExecutor(EnvTable& envs, JobStore& jobs, WorkerOptions options)
+    : Executor(envs, jobs), options_(std::move(options)), arena_(*options_.arena) {
   for (std::uint32_t env = 0; env < envs.size(); ++env) {
     remotes_.push_back({env, &arena_, options_.save, options_.load, {}});
   }
@@ -35,13 +35,13 @@ WorkerCrew::WorkerCrew(EnvTable& envs, TicketBox& tickets, WorkerOptions options
   }
 }
 
-int WorkerCrew::WorkerOf(std::uint32_t env) const {
+int WorkerExecutor::WorkerOf(std::uint32_t env) const {
   const auto& first_env = arena_.shape().first_env;
   return static_cast<int>(std::upper_bound(first_env.begin(), first_env.end(), env) - first_env.begin()) - 1;
 }
 
 // Envs. It is not believed to have finished more than it was asked for.
-std::uint64_t WorkerCrew::FinishedBy(int index) const {
+std::uint64_t WorkerExecutor::FinishedBy(int index) const {
   const std::uint64_t finished = arena_.mailbox(index).finished.load(std::memory_order_acquire);
   const std::uint64_t asked =
       workers_[static_cast<std::size_t>(index)]->asked.load(std::memory_order_acquire);
@@ -50,59 +50,59 @@ std::uint64_t WorkerCrew::FinishedBy(int index) const {
 
 // ---- asking -------------------------------------------------------------------------------------
 
-void WorkerCrew::Begin(Ticket& ticket) {
-  const std::span<const std::uint32_t> envs = ticket.envs;
+void WorkerExecutor::Begin(Job& job) {
+  const std::span<const std::uint32_t> envs = job.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
-  const Op op = ticket.op;
-  const bool is_sent = ticket.outbox != nullptr;
-  ticket.plan.threads = num_threads() + 1;  // its work is elsewhere: whoever waits has time
-  ticket.remaining.store(count, std::memory_order_relaxed);
-  if (count == 0) return ticket.finished.store(true, std::memory_order_relaxed);
-  const auto& wanted = ticket.out.base;
-  const bool seed_only = op == Op::kReset && !ticket.entropy.empty() &&
+  const Op op = job.op;
+  const bool is_sent = job.outbox != nullptr;
+  job.plan.threads = num_threads() + 1;  // its work is elsewhere: whoever waits has time
+  job.remaining.store(count, std::memory_order_relaxed);
+  if (count == 0) return job.finished.store(true, std::memory_order_relaxed);
+  const auto& wanted = job.out.base;
+  const bool seed_only = op == Op::kReset && !job.entropy.empty() &&
                          std::all_of(wanted.begin(), wanted.end(), [](const auto* base) { return !base; });
   const auto& first_env = arena_.shape().first_env;
   int worker = 0;
-  // The ticket may be over before this returns: nothing of it is read after its last envs are asked for.
+  // The job may be over before this returns: nothing of it is read after its last envs are asked for.
   for (std::uint32_t begin = 0; begin < count;) {
     const std::uint32_t env = envs[begin];
     while (env >= first_env[static_cast<std::size_t>(worker) + 1]) ++worker;
     const std::uint32_t limit = first_env[static_cast<std::size_t>(worker) + 1];
     std::uint32_t size = 1;
     while (begin + size < count && envs[begin + size] == env + size && env + size < limit) ++size;
-    for (std::uint32_t i = begin; i < begin + size; ++i) Prepare(ticket, op, envs[i]);
-    if (op == Op::kStep || op == Op::kStepAndReset) WriteActions(ticket, env, size);
+    for (std::uint32_t i = begin; i < begin + size; ++i) Prepare(job, op, envs[i]);
+    if (op == Op::kStep || op == Op::kStepAndReset) WriteActions(job, env, size);
     const std::uint32_t index = std::exchange(begin, begin + size);
-    Ask(worker, {&ticket, {op, seed_only, env - first_env[static_cast<std::size_t>(worker)], size}, index});
+    Ask(worker, {&job, {op, seed_only, env - first_env[static_cast<std::size_t>(worker)], size}, index});
   }
-  if (is_sent) TellOfMore();
+  if (is_sent) NotifyOfMore();
 }
 
 // Those who wait already look at the table of runs once more.
-void WorkerCrew::TellOfMore() {
+void WorkerExecutor::NotifyOfMore() {
   changes_.fetch_add(1, std::memory_order_seq_cst);
   if (num_receiving_.load(std::memory_order_seq_cst) > 0) arena_.bell().Ring();
 }
 
 // What the env's worker has to know besides the request.
-void WorkerCrew::Prepare(const Ticket& ticket, Op op, std::uint32_t env) {
+void WorkerExecutor::Prepare(const Job& job, Op op, std::uint32_t env) {
   EnvCell& cell = arena_.cell(env);
   const EnvSlot& slot = envs_.slot(env);
   cell.step = cell.root = EnvCell::kNone;
   cell.is_last = slot.max_episode_steps > 0 && slot.elapsed_steps + 1 >= slot.max_episode_steps;
   cell.num_words = 0;
-  if (op != Op::kReset || ticket.op != Op::kReset || ticket.entropy.empty()) return;
-  const auto& words = ticket.entropy[env];
+  if (op != Op::kReset || job.op != Op::kReset || job.entropy.empty()) return;
+  const auto& words = job.entropy[env];
   const bool fits = words.size() <= EnvCell::kMaxWords;
   cell.num_words = fits ? static_cast<std::uint32_t>(words.size()) : EnvCell::kTooManyWords;
   if (fits) std::copy(words.begin(), words.end(), cell.words);
 }
 
 // As the envs take them.
-void WorkerCrew::WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count) {
+void WorkerExecutor::WriteActions(const Job& job, std::uint32_t first, std::uint32_t count) {
   const auto& columns = envs_.layout().actions;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const Rows from = ticket.actions.RowsFrom(i, first);
+    const Rows from = job.actions.RowsFrom(i, first);
     const std::size_t bytes = arena_.shape().action_bytes[i];
     if (!columns[i].one_hot) {
       CopyRows(from, {arena_.ActionRow(i, first), bytes}, bytes, count);
@@ -116,7 +116,7 @@ void WorkerCrew::WriteActions(const Ticket& ticket, std::uint32_t first, std::ui
   }
 }
 
-void WorkerCrew::Ask(int index, Run run) {
+void WorkerExecutor::Ask(int index, Run run) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Mailbox& mailbox = arena_.mailbox(index);
   Perturb();
@@ -130,7 +130,7 @@ void WorkerCrew::Ask(int index, Run run) {
 }
 
 // Under mutex_.
-void WorkerCrew::Post(int index, const Request& request) {
+void WorkerExecutor::Post(int index, const Request& request) {
   Mailbox& mailbox = arena_.mailbox(index);
   const std::uint64_t number = workers_[static_cast<std::size_t>(index)]->posted++;
   arena_.request(index, number).store(request.Pack(), std::memory_order_relaxed);
@@ -140,61 +140,62 @@ void WorkerCrew::Post(int index, const Request& request) {
 }
 
 // The i-th env of a run has to do something more before its visit can go on.
-void WorkerCrew::AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part) {
+void WorkerExecutor::AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part) {
   Run more = run;
   more.request = {op, false, run.request.first + i, 1};
   more.index = run.index + i;
   more.part = part;
   more.time = part == Run::Part::kRepeat ? run.time + 1 : 0;
-  const std::uint32_t env = run.ticket->envs[more.index];
-  Prepare(*run.ticket, op, env);
+  const std::uint32_t env = run.job->envs[more.index];
+  Prepare(*run.job, op, env);
   Ask(WorkerOf(env), more);
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-WorkerCrew::Desk::Desk(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers)
+WorkerExecutor::Waiter::Waiter(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers)
     : scratch(layout), results(num_envs), visit_at(num_workers, kNever), wake_at(num_workers, kNever) {
   claimed.reserve(num_envs);
   envs.reserve(num_envs);
 }
 
 // One for the thread at hand, while this lives.
-class WorkerCrew::DeskInUse {
+class WorkerExecutor::WaiterInUse {
  public:
-  explicit DeskInUse(WorkerCrew& crew) : crew_(crew) {
+  explicit WaiterInUse(WorkerExecutor& executor) : executor_(executor) {
     {
-      const std::lock_guard lock(crew.mutex_);
-      if (!crew.desks_.empty()) {
-        desk_ = std::move(crew.desks_.back());
-        crew.desks_.pop_back();
+      const std::lock_guard lock(executor.mutex_);
+      if (!executor.waiters_.empty()) {
+        waiter_ = std::move(executor.waiters_.back());
+        executor.waiters_.pop_back();
         return;
       }
     }
-    desk_ = std::make_unique<Desk>(crew.envs_.layout(), crew.envs_.size(), crew.workers_.size());
-    const std::lock_guard lock(crew.mutex_);
-    crew.desks_.reserve(++crew.num_desks_);  // so that none is lost
+    waiter_ =
+        std::make_unique<Waiter>(executor.envs_.layout(), executor.envs_.size(), executor.workers_.size());
+    const std::lock_guard lock(executor.mutex_);
+    executor.waiters_.reserve(++executor.num_waiters_);  // so that none is lost
   }
-  ~DeskInUse() {
-    const std::lock_guard lock(crew_.mutex_);
-    crew_.desks_.push_back(std::move(desk_));
+  ~WaiterInUse() {
+    const std::lock_guard lock(executor_.mutex_);
+    executor_.waiters_.push_back(std::move(waiter_));
   }
-  DeskInUse(const DeskInUse&) = delete;
-  DeskInUse& operator=(const DeskInUse&) = delete;
+  WaiterInUse(const WaiterInUse&) = delete;
+  WaiterInUse& operator=(const WaiterInUse&) = delete;
 
-  Desk& operator*() const { return *desk_; }
+  Waiter& operator*() const { return *waiter_; }
 
  private:
-  WorkerCrew& crew_;
-  std::unique_ptr<Desk> desk_;
+  WorkerExecutor& executor_;
+  std::unique_ptr<Waiter> waiter_;
 };
 
-void WorkerCrew::WaitFor(Ticket& ticket, InterruptCheck interrupted) {
-  const auto is_over = [&] { return ticket.finished.load(std::memory_order_acquire); };
-  if (!is_over()) Work({&ticket}, is_over, kForever, interrupted);
+void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
+  const auto is_over = [&] { return job.finished.load(std::memory_order_acquire); };
+  if (!is_over()) Work({&job}, is_over, kForever, interrupted);
 }
 
-bool WorkerCrew::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
+bool WorkerExecutor::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
   struct Receiving {
     explicit Receiving(std::atomic<int>& count) : count(count) { ++count; }
     ~Receiving() { --count; }
@@ -207,26 +208,26 @@ bool WorkerCrew::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
 // Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
 // who stays awake takes a processor from the workers.
 template <class Enough>
-void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_point until,
-                      InterruptCheck interrupted) {
-  const DeskInUse in_use(*this);
-  Desk& desk = *in_use;
-  Await(wanted, desk);
-  std::atomic<Clock::duration>& last_wait = last_waits_[wanted.ticket ? 0 : 1];
+void WorkerExecutor::Work(const Wanted& wanted, const Enough& enough, Clock::time_point until,
+                          InterruptCheck interrupted) {
+  const WaiterInUse in_use(*this);
+  Waiter& waiter = *in_use;
+  Await(wanted, waiter);
+  std::atomic<Clock::duration>& last_wait = last_waits_[wanted.job ? 0 : 1];
   auto since = Clock::now(), asked = since;
   Spin spin(kSpinForPython);
   while (!enough()) {
     Serve();
-    if (wanted.ticket) GoOnIfStalled(*wanted.ticket);
-    if (changes_.load(std::memory_order_relaxed) != desk.changes) Await(wanted, desk);
-    const bool has_arrivals = HasArrivals(desk);
-    bool any = has_arrivals && VisitFinished(wanted, desk);
-    if (has_arrivals) Await(wanted, desk);
+    if (wanted.job) AdvanceIfStalled(*wanted.job);
+    if (changes_.load(std::memory_order_relaxed) != waiter.changes) Await(wanted, waiter);
+    const bool has_arrivals = HasArrivals(waiter);
+    bool any = has_arrivals && VisitFinished(wanted, waiter);
+    if (has_arrivals) Await(wanted, waiter);
     if (!any && (last_wait.load(std::memory_order_relaxed) > kSpinForPython || !spin.Pause())) {
       if (Clock::now() >= until) return;
-      Sleep(desk, enough, until);
-      any = VisitFinished(wanted, desk);
-      Await(wanted, desk);
+      Sleep(waiter, enough, until);
+      any = VisitFinished(wanted, waiter);
+      Await(wanted, waiter);
     }
     const auto now = Clock::now();
     if (any) {
@@ -240,11 +241,11 @@ void WorkerCrew::Work(const Wanted& wanted, const Enough& enough, Clock::time_po
   }
 }
 
-// What the thread at hand waits for. Of each worker's envs of a ticket the last one is worth being woken for:
+// What the thread at hand waits for. Of each worker's envs of a job the last one is worth being woken for:
 // who looks after each of them takes a processor from the workers. Many bytes are copied meanwhile.
-void WorkerCrew::Await(const Wanted& wanted, Desk& desk) {
+void WorkerExecutor::Await(const Wanted& wanted, Waiter& waiter) {
   const std::uint64_t many = std::max<std::uint64_t>(1, kWorthCopying / std::max<std::size_t>(1, row_bytes_));
-  desk.changes = changes_.load(std::memory_order_seq_cst);
+  waiter.changes = changes_.load(std::memory_order_seq_cst);
   const std::lock_guard lock(mutex_);
   for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
     std::uint64_t first = kNever, last = kNever;
@@ -254,14 +255,14 @@ void WorkerCrew::Await(const Wanted& wanted, Desk& desk) {
       last = run.end;
     }
     const bool waits = first != kNever;
-    desk.wake_at[worker] = waits && !wanted.ticket ? first + 1 : last;
-    desk.visit_at[worker] = waits ? std::min(desk.wake_at[worker], first + many) : kNever;
+    waiter.wake_at[worker] = waits && !wanted.job ? first + 1 : last;
+    waiter.visit_at[worker] = waits ? std::min(waiter.wake_at[worker], first + many) : kNever;
   }
 }
 
-bool WorkerCrew::HasArrivals(const Desk& desk) const {
+bool WorkerExecutor::HasArrivals(const Waiter& waiter) const {
   for (int worker = 0; worker < num_threads(); ++worker) {
-    const std::uint64_t visit_at = desk.visit_at[static_cast<std::size_t>(worker)];
+    const std::uint64_t visit_at = waiter.visit_at[static_cast<std::size_t>(worker)];
     if (visit_at != kNever && FinishedBy(worker) >= visit_at) return true;
   }
   return false;
@@ -269,12 +270,12 @@ bool WorkerCrew::HasArrivals(const Desk& desk) const {
 
 // Until a worker rings, since one of those who sleep waits for what it has finished; or for a while.
 template <class Enough>
-void WorkerCrew::Sleep(const Desk& desk, const Enough& enough, Clock::time_point until) {
+void WorkerExecutor::Sleep(const Waiter& waiter, const Enough& enough, Clock::time_point until) {
   Doorbell& bell = arena_.bell();
   const std::uint32_t key = bell.PrepareWait();
-  bool has_arrivals = enough() || changes_.load(std::memory_order_seq_cst) != desk.changes;
+  bool has_arrivals = enough() || changes_.load(std::memory_order_seq_cst) != waiter.changes;
   for (int worker = 0; worker < num_threads(); ++worker) {
-    const std::uint64_t wake_at = desk.wake_at[static_cast<std::size_t>(worker)];
+    const std::uint64_t wake_at = waiter.wake_at[static_cast<std::size_t>(worker)];
     if (wake_at == kNever) continue;
     // The least of what those who sleep wait for. All are rung, and those who sleep again say so again.
     std::atomic<std::uint64_t>& notify_at = arena_.mailbox(worker).notify_at;
@@ -294,14 +295,14 @@ void WorkerCrew::Sleep(const Desk& desk, const Enough& enough, Clock::time_point
   }
   // While this one is awake nobody need be rung for what it waits for.
   for (int worker = 0; worker < num_threads(); ++worker) {
-    std::uint64_t wake_at = desk.wake_at[static_cast<std::size_t>(worker)];
+    std::uint64_t wake_at = waiter.wake_at[static_cast<std::size_t>(worker)];
     if (wake_at != kNever) arena_.mailbox(worker).notify_at.compare_exchange_strong(wake_at, kNever);
   }
 }
 
 // Does what is asked for in this process, if there is something: one thread at a time. That thread itself
 // comes here again where an env steps its own pool, which then says that it cannot.
-void WorkerCrew::Serve() {
+void WorkerExecutor::Serve() {
   if (!options_.serve) return;
   const auto is_asked = [&](int index) {
     const Worker& worker = *workers_[static_cast<std::size_t>(index)];
@@ -324,20 +325,20 @@ void WorkerCrew::Serve() {
 // ---- visiting -----------------------------------------------------------------------------------
 
 // Visits what is wanted and finished. Whether there was anything.
-bool WorkerCrew::VisitFinished(const Wanted& wanted, Desk& desk) {
-  desk.claimed.clear();
+bool WorkerExecutor::VisitFinished(const Wanted& wanted, Waiter& waiter) {
+  waiter.claimed.clear();
   {
     Perturb();
     const std::lock_guard lock(mutex_);
     if (is_over_) return false;
-    for (int worker = 0; worker < num_threads(); ++worker) ClaimOf(worker, wanted, desk);
-    if (desk.claimed.empty()) return false;
+    for (int worker = 0; worker < num_threads(); ++worker) ClaimOf(worker, wanted, waiter);
+    if (waiter.claimed.empty()) return false;
     ++num_visiting_;
   }
   bool tells_receivers = false, tells_others = false;
-  for (const Run& run : desk.claimed) {
-    (run.ticket->outbox ? tells_receivers : tells_others) |= run.ticket != wanted.ticket;
-    Visit(run, desk);
+  for (const Run& run : waiter.claimed) {
+    (run.job->outbox ? tells_receivers : tells_others) |= run.job != wanted.job;
+    Visit(run, waiter);
   }
   {
     Perturb();
@@ -345,13 +346,13 @@ bool WorkerCrew::VisitFinished(const Wanted& wanted, Desk& desk) {
     --num_visiting_;
   }
   deliveries_.fetch_add(1, std::memory_order_seq_cst);
-  const bool receives = !wanted.ticket && !wanted.any;
+  const bool receives = !wanted.job && !wanted.any;
   tells_others |= tells_receivers && num_receiving_.load(std::memory_order_seq_cst) > (receives ? 1 : 0);
   if (tells_others) arena_.bell().Ring();
   return true;
 }
 
-void WorkerCrew::ClaimOf(int index, const Wanted& wanted, Desk& desk) {
+void WorkerExecutor::ClaimOf(int index, const Wanted& wanted, Waiter& waiter) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   const std::uint64_t finished = FinishedBy(index);
   const auto is_claimed = [&](Run& run) {
@@ -360,7 +361,7 @@ void WorkerCrew::ClaimOf(int index, const Wanted& wanted, Desk& desk) {
     Run claimed = run;
     claimed.request.count = count;
     claimed.end = run.begin() + count;
-    desk.claimed.push_back(claimed);
+    waiter.claimed.push_back(claimed);
     run.index += count;
     run.request.first += count;
     run.request.count -= count;
@@ -370,24 +371,24 @@ void WorkerCrew::ClaimOf(int index, const Wanted& wanted, Desk& desk) {
   worker.known = std::max(worker.known, finished);
 }
 
-void WorkerCrew::LookAfterWork() {
+void WorkerExecutor::LookAfterWork() {
   Serve();
   {
-    const DeskInUse desk(*this);
-    VisitFinished({nullptr, true}, *desk);
+    const WaiterInUse waiter(*this);
+    VisitFinished({nullptr, true}, *waiter);
   }
   LookAtWorkers();
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
-bool WorkerCrew::Join() {
+bool WorkerExecutor::Join() {
   const std::lock_guard lock(mutex_);
   is_over_ = true;
   return num_visiting_ == 0;
 }
 
-bool WorkerCrew::WaitForThreads(InterruptCheck interrupted) {
+bool WorkerExecutor::WaitForThreads(InterruptCheck interrupted) {
   while (!Join()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (interrupted()) return Join();

@@ -1,16 +1,16 @@
-// Worker processes as a crew: envs of any kind, each of which lives in one of them.
+// Worker processes as a executor: envs of any kind, each of which lives in one of them.
 //
-// A ticket's envs are asked for in the mailboxes of their workers when it takes off, in runs of consecutive
-// ones. A run knows its worker, and how many envs that will have finished with it. Whoever waits for a ticket
+// A job's envs are asked for in the mailboxes of their workers when it takes off, in runs of consecutive
+// ones. A run knows its worker, and how many envs that will have finished with it. Whoever waits for a job
 // looks at the counts that its runs need, and visits what is finished: copies what the worker has written.
 // Whoever receives does so for all that was sent. Where a chain wants more of an env, another step or a
-// reset, that is a further run of the same ticket.
+// reset, that is a further run of the same job.
 //
 // There are no threads here, and nobody leads: a mutex guards the table of runs, and what a thread has
 // claimed there it alone visits. Workers that have ended, or are late, are looked after by whoever waits and
 // finds nobody else at it. No lock is held while an env, a worker or Python works.
-#ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
-#define TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
+#ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_EXECUTOR_H_
+#define TORCHRL_POOL_CORE_WORKERS_WORKER_EXECUTOR_H_
 
 #include <array>
 #include <atomic>
@@ -24,14 +24,14 @@
 #include <thread>
 #include <vector>
 
-#include "crew.h"
+#include "executor.h"
 #include "workers/arena.h"
 #include "workers/remote_task.h"
 
 namespace torchrl_pool::core {
 
-// What the crew asks of whoever has started the processes. Each may throw Interrupted, which comes out of the
-// call that is waiting.
+// What the executor asks of whoever has started the processes. Each may throw Interrupted, which comes out of
+// the call that is waiting.
 struct WorkerOptions {
   std::shared_ptr<Arena> arena;
   std::vector<int> processes;  // per worker, its pidfd; -1: there is none, and `serve` does its work
@@ -45,14 +45,14 @@ struct WorkerOptions {
   std::function<void(std::uint32_t env, std::string_view)> load;
 };
 
-class WorkerCrew final : public Crew {
+class WorkerExecutor final : public Executor {
  public:
-  WorkerCrew(EnvTable& envs, TicketBox& tickets, WorkerOptions options);
+  WorkerExecutor(EnvTable& envs, JobStore& jobs, WorkerOptions options);
 
   void Start() override {}
   int num_threads() const override { return static_cast<int>(workers_.size()); }
-  void Begin(Ticket& ticket) override;
-  void WaitFor(Ticket& ticket, InterruptCheck interrupted) override;
+  void Begin(Job& job) override;
+  void WaitFor(Job& job, InterruptCheck interrupted) override;
   std::uint64_t Deliveries() const override { return deliveries_.load(std::memory_order_seq_cst); }
   bool WorkUntil(std::uint64_t deliveries, Clock::time_point until) override;
   void LookAfterWork() override;
@@ -66,15 +66,15 @@ class WorkerCrew final : public Crew {
   void Replace(int worker, int process);
 
  private:
-  // Consecutive envs of a ticket that a worker was asked for, and that nobody has visited yet.
+  // Consecutive envs of a job that a worker was asked for, and that nobody has visited yet.
   struct Run {
     // What their visit goes on with: all of it, another time of a step that repeats its action, or the
     // episodes that follow.
     enum class Part : std::uint8_t { kAll, kRepeat, kNextEpisode };
 
-    Ticket* ticket;
+    Job* job;
     Request request;
-    std::uint32_t index;  // of its first env in the ticket's list
+    std::uint32_t index;  // of its first env in the job's list
     Part part = Part::kAll;
     std::size_t time = 0;   // so many times the step has been taken already
     std::uint64_t end = 0;  // how many envs its worker will have finished with it
@@ -95,18 +95,16 @@ class WorkerCrew final : public Crew {
     Clock::time_point progress{};           // when that had last changed
     std::uint64_t finished_before = 0;      // it took the place of another one
   };
-  // Which runs a thread is there for: those of one ticket, or of all that were sent, or any.
+  // Which runs a thread is there for: those of one job, or of all that were sent, or any.
   struct Wanted {
-    Ticket* ticket = nullptr;
+    Job* job = nullptr;
     bool any = false;
 
-    bool operator()(const Run& run) const {
-      return ticket ? run.ticket == ticket : any || run.ticket->outbox;
-    }
+    bool operator()(const Run& run) const { return job ? run.job == job : any || run.job->outbox; }
   };
   // What a thread needs that visits.
-  struct Desk {
-    Desk(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers);
+  struct Waiter {
+    Waiter(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers);
 
     Scratch scratch;
     std::vector<Run> claimed;
@@ -117,38 +115,38 @@ class WorkerCrew final : public Crew {
     std::vector<std::uint64_t> visit_at, wake_at;
     std::uint64_t changes = 0;  // of the table of runs, when these were last computed
   };
-  class DeskInUse;
+  class WaiterInUse;
 
   int WorkerOf(std::uint32_t env) const;
   std::uint64_t FinishedBy(int worker) const;
 
-  void Prepare(const Ticket& ticket, Op op, std::uint32_t env);
-  void WriteActions(const Ticket& ticket, std::uint32_t first, std::uint32_t count);
+  void Prepare(const Job& job, Op op, std::uint32_t env);
+  void WriteActions(const Job& job, std::uint32_t first, std::uint32_t count);
   void Ask(int worker, Run run);
   void Post(int worker, const Request& request);  // under mutex_
-  void TellOfMore();
+  void NotifyOfMore();
   void AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part);
 
   template <class Enough>
   void Work(const Wanted& wanted, const Enough& enough, Clock::time_point until, InterruptCheck interrupted);
   template <class Enough>
-  void Sleep(const Desk& desk, const Enough& enough, Clock::time_point until);
-  void Await(const Wanted& wanted, Desk& desk);
-  bool HasArrivals(const Desk& desk) const;
+  void Sleep(const Waiter& waiter, const Enough& enough, Clock::time_point until);
+  void Await(const Wanted& wanted, Waiter& waiter);
+  bool HasArrivals(const Waiter& waiter) const;
   void Serve();
 
-  bool VisitFinished(const Wanted& wanted, Desk& desk);
-  void ClaimOf(int worker, const Wanted& wanted, Desk& desk);  // under mutex_
-  void Visit(const Run& run, Desk& desk);
+  bool VisitFinished(const Wanted& wanted, Waiter& waiter);
+  void ClaimOf(int worker, const Wanted& wanted, Waiter& waiter);  // under mutex_
+  void Visit(const Run& run, Waiter& waiter);
   void MakeEnvs(std::span<const std::uint32_t> envs, Scratch& scratch);
-  void VisitInTurns(const Run& run, std::span<const std::uint32_t> envs, Desk& desk);
-  void FinishVisits(Ticket& ticket, std::span<const std::uint32_t> envs, std::span<const Result> results,
+  void VisitInTurns(const Run& run, std::span<const std::uint32_t> envs, Waiter& waiter);
+  void FinishVisits(Job& job, std::span<const std::uint32_t> envs, std::span<const Result> results,
                     std::vector<EnvFault>& faults);
-  Next RunPhases(Ticket& ticket) override;
+  Next RunPhases(Job& job) override;
 
   void LookAtWorkers();
   void LookAt(int worker, Clock::time_point now);
-  void Bury(int worker, const std::string& why);
+  void HandleLost(int worker, const std::string& why);
   void End(int worker, const std::string& why);  // under mutex_
   void Fail(std::uint32_t env, const std::string& why);
 
@@ -159,14 +157,14 @@ class WorkerCrew final : public Crew {
   std::vector<std::unique_ptr<Worker>> workers_;
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Desk>> desks_;  // that nobody uses
-  bool is_over_ = false;                      // nothing is visited any more
-  int num_visiting_ = 0;                      // threads
-  std::size_t num_desks_ = 0;
+  std::vector<std::unique_ptr<Waiter>> waiters_;  // that nobody uses
+  bool is_over_ = false;                          // nothing is visited any more
+  int num_visiting_ = 0;                          // threads
+  std::size_t num_waiters_ = 0;
 
   std::atomic<std::thread::id> serving_{};  // the thread that does what is asked for in this process
   std::atomic<bool> is_looking_{false};     // some thread, at the workers
-  std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for a ticket, for any env
+  std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for a job, for any env
   std::atomic<std::uint64_t> deliveries_{0};
   std::atomic<int> num_receiving_{0};  // threads that wait for any env that was sent
   // How often there was something to wait for that those who wait already do not know of.
@@ -175,4 +173,4 @@ class WorkerCrew final : public Crew {
 
 }  // namespace torchrl_pool::core
 
-#endif  // TORCHRL_POOL_CORE_WORKERS_WORKER_CREW_H_
+#endif  // TORCHRL_POOL_CORE_WORKERS_WORKER_EXECUTOR_H_

@@ -1,0 +1,272 @@
+// How a job's work reaches the threads, and what they do until it is done.
+#include "threads/thread_executor.h"
+
+#include <algorithm>
+
+#include "cpu.h"
+#include "errors.h"
+#include "perturb.h"
+#include "phases.h"
+
+namespace torchrl_pool::core {
+namespace {
+
+using Clock = EventCount::Clock;
+
+constexpr std::uint32_t kMaxThreads = 4095;
+
+// Work on one thread that has taken this long was underestimated.
+constexpr auto kLongInline = std::chrono::microseconds(100);
+
+Work WorkOf(const Job& job) {
+  if (job.phase == Job::Phase::kVisits) return VisitsOf(job.op);
+  return job.phase == Job::Phase::kRoot ? Work::kRoot : Work::kRows;
+}
+
+}  // namespace
+
+ThreadExecutor::ThreadExecutor(EnvTable& envs, JobStore& jobs, const ThreadOptions& options)
+    : Executor(envs, jobs),
+      options_(options),
+      homes_(envs.size(),
+             std::clamp(options.num_threads, 1, static_cast<int>(std::min(envs.size(), kMaxThreads)))),
+      cost_(homes_.size(), AvailableCpus()),
+      helper_scratch_(envs.layout()) {
+  for (int home = 0; home < num_threads(); ++home) {
+    home_threads_.push_back(std::make_unique<HomeThread>(homes_.First(home + 1) - homes_.First(home)));
+  }
+  // A first guess, for what is no more than copying: some bytes in a nanosecond.
+  std::size_t row_bytes = 0;
+  for (const OutputColumn& column : envs.layout().outputs) row_bytes += column.row_bytes;
+  cost_.Measure(Work::kRoot, 1, std::chrono::nanoseconds(1 + row_bytes / 4));
+  cost_.Measure(Work::kRows, 1, std::chrono::nanoseconds(1 + row_bytes));
+}
+
+// ---- publishing ---------------------------------------------------------------------------------
+
+void ThreadExecutor::Begin(Job& job) {
+  const auto count = static_cast<std::uint32_t>(job.envs.size());
+  job.plan = PlanFor(VisitsOf(job.op), count);
+  if (options_.step_timeout) job.plan.caller_helps = false;  // nobody could give up what it does
+  job.remaining.store(count, std::memory_order_relaxed);
+  // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
+  if (job.at_once && cost_.IsWorthSharing(VisitsOf(job.op), count)) spin_policy_.Begins(Clock::now());
+  if (count == 0) {
+    job.finished.store(true, std::memory_order_relaxed);
+  } else if (!job.IsInline()) {
+    Publish(job, 0, job.plan);
+  }
+}
+
+Plan ThreadExecutor::PlanFor(Work work, std::uint32_t num_envs) const {
+  return cost_.PlanFor(
+      work, num_envs,
+      cost_.IsWorthSharing(work, num_envs) && spin_policy_.IsSpinning(Clock::now()) ? num_threads() : 1);
+}
+
+// Hands the job's envs, from the `first` of its list on, to the queues of their homes.
+void ThreadExecutor::Publish(Job& job, std::uint32_t first, Plan plan) {
+  const Work work = WorkOf(job);
+  const ChunkSizes sizes = ChunkSizesOf(job);
+  const std::span<const std::uint32_t> envs = job.envs;
+  const auto count = static_cast<std::uint32_t>(envs.size());
+  // The last chunk may be done before this returns, and the job with it: nothing of it is read after that.
+  const bool stays_home = job.op == Op::kCreate, is_helped = plan.caller_helps && job.at_once;
+  const int first_home = homes_.Of(envs[first]), last_home = homes_.Of(envs[count - 1]);
+  bool is_behind = false;
+  for (std::uint32_t begin = first; begin < count;) {
+    const int home = begin == first ? first_home : homes_.Of(envs[begin]);
+    const auto end =
+        home == last_home
+            ? count
+            : static_cast<std::uint32_t>(
+                  std::lower_bound(envs.begin() + begin, envs.end(), homes_.First(home + 1)) - envs.begin());
+    HomeQueue& queue = home_thread(home).queue;
+    is_behind = is_behind || !queue.empty();
+    queue.Push({&job, begin, end - begin, stays_home}, sizes);
+    begin = end;
+  }
+  const bool insists =
+      !is_helped &&
+      (is_behind || cost_.IsWorthWaking(work, (count - first) / static_cast<std::uint32_t>(plan.threads)));
+  Wake(first_home, std::max(plan.threads, last_home - first_home + 1), plan.threads, is_helped, insists);
+}
+
+ChunkSizes ThreadExecutor::ChunkSizesOf(const Job& job) const {
+  if (options_.step_timeout) return {};  // what waits behind an env that hangs would hang with it
+  ChunkSizes sizes = cost_.ChunkSizesOf(WorkOf(job));
+  if (job.outbox) sizes.longest = sizes.shortest;  // results are waited for one by one
+  return sizes;
+}
+
+// Wakes `threads` of them, whose homes lie evenly among `num_homes` from `first_home` on; those beyond the
+// last are the first ones again. The first one is left out where the caller takes its part. The others' work
+// they steal. `insists`: a thread that is awake may be in a long visit, so another one is woken in its place.
+void ThreadExecutor::Wake(int first_home, int num_homes, int threads, bool is_helped, bool insists) {
+  for (int i = is_helped ? 1 : 0; i < threads; ++i) {
+    const int home = (first_home + i * num_homes / threads) % num_threads();
+    if (!home_thread(home).parked.Notify() && insists) WakeAnother(home);
+  }
+}
+
+// One of the threads that sleep, if any does.
+void ThreadExecutor::WakeAnother(int home) {
+  for (int i = 1; i < num_threads(); ++i) {
+    EventCount& parked = home_thread((home + i) % num_threads()).parked;
+    if (parked.HasSleepers() && parked.Notify()) return;
+  }
+}
+
+// What was left to a thread that turns out to be held up, the others take.
+void ThreadExecutor::WakeForWaitingWork() {
+  const auto has_work = [](const auto& home_thread) { return !home_thread->queue.empty(); };
+  if (std::none_of(home_threads_.begin(), home_threads_.end(), has_work)) return;
+  for (const auto& home_thread : home_threads_) home_thread->parked.Notify();
+}
+
+// ---- working ------------------------------------------------------------------------------------
+
+// Until there is nothing to do for a while. False: never again.
+bool ThreadExecutor::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch) {
+  std::optional<Spin> idle;
+  while (!stop_.load(std::memory_order_acquire)) {
+    const Ran ran = RunSome(home, scratch, watch);
+    if (ran == Ran::kGivenUp) return false;
+    if (ran == Ran::kChunk) {
+      idle.reset();
+      continue;
+    }
+    if (!idle) idle.emplace(spin_policy_.SpinTime());
+    if (!idle->Pause()) return true;
+  }
+  return false;
+}
+
+// One chunk from the home queue, or else from a neighbour's, the nearest first.
+ThreadExecutor::Ran ThreadExecutor::RunSome(int home, Scratch& scratch, VisitWatch* watch) {
+  Chunk chunk;
+  for (int i = 0; i < num_threads(); ++i) {
+    const int other = home + i < num_threads() ? home + i : home + i - num_threads();
+    if (home_thread(other).queue.Pop(&chunk, i > 0)) return RunChunk(chunk, scratch, watch);
+  }
+  return Ran::kNothing;
+}
+
+ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch) {
+  Job& job = *chunk.job;
+  const Work work = WorkOf(job);
+  const auto envs = job.envs.subspan(chunk.first, chunk.count);
+  const auto start = Clock::now();
+  const bool visits = job.phase == Job::Phase::kVisits;
+  try {
+    if (!visits) {
+      RunPhase(envs_.layout(), job, envs);
+    } else if (!VisitEnvs(job, envs, scratch, watch)) {
+      return Ran::kGivenUp;
+    }
+  } catch (...) {
+    Lose(job, envs, std::current_exception());
+    return Ran::kChunk;
+  }
+  cost_.Measure(work, chunk.count, Clock::now() - start);
+  if (visits) {
+    Deliver(job, envs, scratch.results, scratch.faults);
+  } else {
+    CountDone(job, chunk.count);
+  }
+  return Ran::kChunk;
+}
+
+Next ThreadExecutor::RunPhases(Job& job) {
+  if (job.phase == Job::Phase::kVisits && job.at_once &&
+      cost_.IsWorthSharing(VisitsOf(job.op), static_cast<std::uint32_t>(job.envs.size()))) {
+    spin_policy_.Ended(Clock::now());
+  }
+  while (true) {
+    const Next next = NextPhase(envs_.layout(), envs_.all(), job);
+    if (next != Next::kPhase) return next;
+    const auto count = static_cast<std::uint32_t>(job.envs.size());
+    Plan plan = PlanFor(WorkOf(job), count);
+    plan.caller_helps = job.plan.caller_helps;
+    if (plan.threads > 1) {
+      job.remaining.store(count, std::memory_order_relaxed);
+      Publish(job, 0, plan);
+      return Next::kPhase;
+    }
+    RunPhase(envs_.layout(), job, job.envs);
+  }
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+void ThreadExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
+  if (job.finished.load(std::memory_order_acquire)) return;
+  const bool works = job.plan.caller_helps && helper_mutex_.try_lock();
+  const std::unique_lock lock =
+      works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
+  if (job.IsInline()) {
+    if (works) {
+      RunInline(job, interrupted);
+      if (job.finished.load(std::memory_order_acquire)) return;  // without any other thread
+    } else {
+      job.plan.caller_helps = false;
+      Publish(job, 0, job.plan);
+    }
+  }
+  HelpUntilFinished(job, works, interrupted);
+}
+
+// Runs the job on this thread alone, and shares what is left if it turns out to be long.
+void ThreadExecutor::RunInline(Job& job, InterruptCheck interrupted) {
+  const auto start = Clock::now();
+  const auto count = static_cast<std::uint32_t>(job.envs.size());
+  bool stop = false;
+  for (std::uint32_t first = 0; first < count;) {
+    const std::uint32_t size = std::min(ChunkSizesOf(job).longest, count - first);
+    RunChunk({&job, first, size}, helper_scratch_, nullptr);
+    first += size;
+    if (first == count || stop) continue;
+    const auto now = Clock::now();
+    if (now - start > kLongInline) {
+      job.plan = PlanFor(VisitsOf(job.op), count - first);
+      if (!job.IsInline()) return Publish(job, first, job.plan);
+    }
+    stop = IsTimeToAsk(now) && interrupted();
+    if (stop) job.cancelled.store(true, std::memory_order_relaxed);  // the rest is skipped
+  }
+  if (stop) throw Interrupted();
+}
+
+void ThreadExecutor::HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted) {
+  while (true) {
+    Spin spin;
+    do {
+      if (job.finished.load(std::memory_order_acquire)) return;
+      if (works && RunSome(0, helper_scratch_, nullptr) == Ran::kChunk) {
+        if (IsTimeToAsk(Clock::now()) && interrupted()) throw Interrupted();
+        spin = Spin();
+      }
+    } while (spin.Pause());
+    const std::uint32_t key = job.done.PrepareWait();
+    AdvanceIfStalled(job);
+    if (job.finished.load(std::memory_order_acquire)) return job.done.CancelWait();
+    WakeForWaitingWork();
+    job.done.Wait(key, kInterruptPeriod);
+    if (job.finished.load(std::memory_order_acquire)) return;
+    if (interrupted()) throw Interrupted();
+    GiveUpHung();
+  }
+}
+
+bool ThreadExecutor::IsTimeToAsk(Clock::time_point now) {
+  if (now - last_asked_ < kInterruptPeriod) return false;
+  last_asked_ = now;
+  return true;
+}
+
+void ThreadExecutor::LookAfterWork() {
+  GiveUpHung();
+  WakeForWaitingWork();
+}
+
+}  // namespace torchrl_pool::core
