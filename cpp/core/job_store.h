@@ -1,5 +1,5 @@
-// The jobs of a pool, used again and again: never freed while the pool lives, so that a thread may still
-// notify one that it has finished.
+// The jobs of a pool. They are reused and never freed while the pool lives, because a thread may still notify
+// a job that has just finished.
 #ifndef TORCHRL_POOL_CORE_JOB_STORE_H_
 #define TORCHRL_POOL_CORE_JOB_STORE_H_
 
@@ -24,7 +24,8 @@ class JobStore {
     for (const OutputColumn& column : layout.outputs) outputs_.AddColumn(column.row_bytes);
   }
 
-  // To be filled in: batches have the layout's columns, null bases and contiguous strides. Has one user.
+  // A job with one user, to be filled in: its batches have the layout's columns, null bases, contiguous
+  // strides.
   Job& Take(Op op) {
     Perturb();
     Job* job = spare_.exchange(nullptr, std::memory_order_acquire);
@@ -33,8 +34,8 @@ class JobStore {
     return *job;
   }
 
-  // One user less. With the last one the job is free again, and gives the caller's memory away: letting go
-  // of that may take locks of its own.
+  // Removes one user. The last one frees the job and returns its owner: releasing that may take other locks,
+  // so the caller does it where it holds none.
   std::shared_ptr<void> Drop(Job& job) {
     if (job.users.fetch_sub(1, std::memory_order_acq_rel) > 1) return nullptr;
     std::shared_ptr<void> owner = std::move(job.owner);

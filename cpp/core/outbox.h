@@ -1,4 +1,5 @@
-// What was sent and not yet received: results wait here until somebody asks for them.
+// Asynchronous results: what was sent and not yet received. Finished envs wait here until a thread receives
+// them.
 #ifndef TORCHRL_POOL_CORE_OUTBOX_H_
 #define TORCHRL_POOL_CORE_OUTBOX_H_
 
@@ -16,30 +17,30 @@
 
 namespace torchrl_pool::core {
 
-// Who delivers: some only while somebody who waits for results works for them.
+// The source of results. Worker processes deliver only while a receiving thread polls them.
 class Deliverer {
  public:
   using Clock = std::chrono::steady_clock;
 
   virtual std::uint64_t Deliveries() const { return 0; }
-  // Gives up visits that take longer than the step timeout, and wakes whoever has work that waits. To be
-  // called now and then by whoever waits.
+  // Fails visits that exceed the step timeout, and wakes threads for queued work. Waiting threads call it
+  // periodically.
   virtual void LookAfterWork() = 0;
-  // Works, or lets another thread work, until more has been delivered than at the time of this number of
-  // deliveries, or until the time is over. False, at once, where there are threads that work by themselves.
+  // Polls until there are more deliveries than this number, or until the deadline. Returns false at once
+  // where the pool has threads of its own that deliver.
   virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
 
  protected:
   ~Deliverer() = default;
 };
 
-// Every result is received exactly once, unless it is put back. Methods are safe from any thread.
+// Every result is received exactly once, unless it is put back. All methods may be called from any thread.
 //
-// An env is sent either as one of many, and then received with whichever are ready first, or by itself, and
-// then received by its index alone: the two kinds do not mix, and each is counted per operation.
+// An env is sent either as one of a batch, and then received with whichever are ready first, or alone, and
+// then received by its index. The two kinds do not mix, and each operation has its own queue.
 class Outbox {
  public:
-  // Asked now and then while waiting, without a lock held; true gives the wait up.
+  // Polled while waiting, without a lock held; true stops the wait.
   using InterruptCheck = bool (*)();
   using Clock = std::chrono::steady_clock;
 
@@ -53,42 +54,40 @@ class Outbox {
 
   Outbox(std::uint32_t num_envs, Deliverer& deliverer);
 
-  // Ends all waiting, now and from now on, with a PoolError.
+  // Ends all waits, present and future, with a PoolError.
   void Close();
 
-  // Before the work of these envs is published.
+  // Called before the job of these envs is published.
   void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
 
-  // By the thread that has visited these envs: all that there is to say about them, in one go. The faults are
+  // Called once for these envs by the thread that has visited them. The faults are
   // those of the results kFailed. Where there is no memory for them it throws, and nothing is delivered.
   void Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
 
-  // The same of envs that an exception was in the way of, such as the lack of memory. It waits for what
-  // little memory it takes to say so.
+  // Delivers envs as failed after an exception such as bad_alloc. It waits until there is memory for that.
   void DeliverLost(Op op, std::span<const std::uint32_t> envs) noexcept;
 
-  // Received and not taken after all: as if they had just been delivered.
+  // Undoes a Receive whose rows were not taken.
   void PutBack(const Received& received);
 
-  // Waits for at least `least` results, until `timeout` if there is one, and takes what is ready, up to
-  // `most` (0: no limit); with a timeout it goes on waiting for more until then. Takes nothing and returns no
-  // value when the time is over before. Throws PoolError where fewer than `least` are outstanding, and
-  // Interrupted.
+  // Waits for at least `least` results and takes what is ready, up to `most` (0: no limit). With a timeout it
+  // keeps waiting for `most` until then, and returns no value if fewer than `least` are ready by then. Throws
+  // PoolError if fewer than `least` are outstanding, and Interrupted.
   std::optional<Received> Receive(Op op, std::size_t least, std::size_t most,
                                   std::optional<Clock::duration> timeout, InterruptCheck interrupted);
-  // The same for one env that was sent by itself.
+  // The same for one env that was sent alone.
   std::optional<Received> ReceiveAlone(Op op, std::uint32_t env, std::optional<Clock::duration> timeout,
                                        InterruptCheck interrupted);
 
  private:
-  // What was sent with others.
+  // The results of envs that were sent in batches.
   struct Queue {
     std::size_t outstanding = 0;       // not yet received
     std::vector<std::uint32_t> ready;  // with room for all envs: to deliver takes no memory
     std::vector<EnvFault> faults;
-    std::vector<std::size_t> awaited;  // by each thread that waits: how many results, or else all that are
-                                       // outstanding; 0: one env's, by itself
+    std::vector<std::size_t> awaited;  // per waiting thread: how many results it needs (capped at what is
+                                       // outstanding); 0: one env that was sent alone
   };
   enum class How : std::uint8_t { kWithOthers, kAlone, kAloneAndReady };
   struct Sent {
@@ -97,7 +96,8 @@ class Outbox {
     Result result = Result::kOk;
   };
 
-  // Whether any thread that waits can go on. Waking one for each of 32 results would cost more than they do.
+  // Whether a waiting thread can go on. Waking threads for every single result would cost more than the
+  // steps.
   static bool WakesSomebody(const Queue& queue);
 
   // Under mutex_: waits until `enough` holds. False: the time is over.
@@ -113,7 +113,7 @@ class Outbox {
   bool closed_ = false;
   std::array<Queue, kNumOps> queues_;
   std::vector<Sent> sent_;               // per env
-  std::vector<EnvFault> faults_alone_;   // of envs that were sent by themselves
+  std::vector<EnvFault> faults_alone_;   // of envs that were sent alone
   std::vector<std::uint64_t> is_taken_;  // scratch of Sort: a bit per env
 };
 

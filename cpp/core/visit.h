@@ -1,4 +1,5 @@
-// What happens to one env in one visit of a thread: no threads and no queues here.
+// A visit: one thread runs one operation (create, reset, step) of one env and writes its row. No threads and
+// no queues here.
 #ifndef TORCHRL_POOL_CORE_VISIT_H_
 #define TORCHRL_POOL_CORE_VISIT_H_
 
@@ -12,8 +13,8 @@
 
 namespace torchrl_pool::core {
 
-// One simulator and what the executor keeps about its episode. On cache lines of its own, since its home
-// thread writes it at every step. All zeros before its creation.
+// One simulator, and the executor's data about its episode. On cache lines of its own, because its home
+// thread writes it at every step. All zeros before it is created.
 struct alignas(kCacheLine) EnvSlot {
   const Config* config;
   const trp_task* task;  // of the config
@@ -23,7 +24,7 @@ struct alignas(kCacheLine) EnvSlot {
   std::byte* state;  // of the stages
 };
 
-// Where envs write: straight into the batch wherever that is possible.
+// Where an env writes its outputs: straight into the batch's tensors wherever possible.
 struct OutputRows {
   explicit OutputRows(const Layout& layout) : targets(layout.targets.size()) {}
   void Bind(const Layout& layout, const Batch& to, std::byte* scratch);
@@ -42,7 +43,7 @@ class Scratch {
 
   std::byte* bytes() { return bytes_.data(); }
 
-  // The i-th of the chunk's envs has been visited.
+  // Stores the result of the i-th env of the chunk.
   void Note(std::size_t i, std::uint32_t env, Result result) {
     results[i] = result;
     if (result == Result::kFailed) faults.push_back({env, MessageOf(error), step});
@@ -50,9 +51,9 @@ class Scratch {
 
   RowCursor<const void> actions;  // of the env at hand
   OutputRows out, root;
-  ApartVector<std::byte> rewards;  // of a step so far that repeats its action
+  ApartVector<std::byte> rewards;  // summed so far, in a step that repeats its action
   trp_error error{};
-  std::int64_t step = 0;         // that a visit is in, or has failed in: as EnvFault's
+  std::int64_t step = 0;         // the step that a visit is in or has failed in, as in EnvFault
   ApartVector<Result> results;   // of the chunk at hand
   std::vector<EnvFault> faults;  // of those that are kFailed
 
@@ -61,18 +62,18 @@ class Scratch {
   [[maybe_unused]] Gap after_;
 };
 
-// The visits of one thread on behalf of one job.
+// The visits of one thread for one job.
 class Visitor {
  public:
   Visitor(const Layout& layout, const Job& job, Scratch& scratch);
 
-  // Does the job's work for one env. On kFailed the reason is in scratch.error, and the env's rows hold
-  // zeros. Where the job has a chain, that follows, and then BeginNext.
+  // Runs the job's operation on one env. On kFailed the reason is in scratch.error, and the env's rows are
+  // zeroed. If the job has a chain, the caller runs that next, and then BeginNext.
   Result Visit(std::uint32_t env_index, EnvSlot& slot);
-  // Where an env's steps come one by one: one of the times that a step repeats its action, `time` of which it
-  // has been taken already. Whether there is another one.
+  // For envs whose repeated steps (frame skip) arrive one by one: handles repetition number `time`. Sets
+  // whether another one follows.
   Result VisitOnce(std::uint32_t env_index, EnvSlot& slot, std::size_t time, bool* goes_on);
-  // Begins the next episode of an env whose step has ended one.
+  // Resets an env whose step has ended its episode.
   Result BeginNext(std::uint32_t env_index, EnvSlot& slot);
 
  private:

@@ -1,10 +1,10 @@
-// The threads of a pool of C++ simulators: each with a home, a queue of what its envs have to do, and a place
-// to sleep.
+// The executor of C++ simulators: a thread pool with one queue per thread and work stealing.
 //
-// A job is published once for each of its phases: its envs go to the queues of their homes, in chunks, and
-// as many threads are woken as it is worth. Each takes from its own queue first and then from its
-// neighbours'. Whoever delivers the last of a phase begins the next one, or finishes the job. Only work is
-// waited for, never a thread.
+// Every env has a home thread, which keeps its data in the cache. Each phase of a job is published once: its
+// envs go to the queues of their homes, in chunks, and as many threads are woken as the cost model finds
+// worthwhile. A thread takes from its own queue first, then steals from its neighbours'. Whichever thread
+// delivers the last chunk of a phase starts the next phase or finishes the job. Callers wait for work, never
+// for a particular thread.
 #ifndef TORCHRL_POOL_CORE_THREADS_THREAD_EXECUTOR_H_
 #define TORCHRL_POOL_CORE_THREADS_THREAD_EXECUTOR_H_
 
@@ -36,9 +36,8 @@ namespace torchrl_pool::core {
 struct ThreadOptions {
   int num_threads = 1;               // the one that waits included
   std::vector<int> thread_affinity;  // processors for the other threads, in turn; empty: not pinned
-  // How long a thread may be inside one env for one op. After that the env counts as failed, another thread
-  // takes the place of the one that hangs, and nobody waits for it any longer. Then no env runs on the
-  // calling thread. None: for ever.
+  // The time limit of one visit. After it the env counts as failed, and another thread replaces the one that
+  // hangs. With a limit no env runs on the calling thread. None: no limit.
   std::optional<std::chrono::steady_clock::duration> step_timeout;
 };
 
@@ -60,7 +59,7 @@ class ThreadExecutor final : public Executor {
  private:
   enum class Ran { kNothing, kChunk, kGivenUp };
 
-  // What a thread, and it alone, tells the others.
+  // A thread's own data, which it alone writes.
   struct Thread {
     VisitWatch watch;
     std::atomic<bool> ended{false};
@@ -73,7 +72,7 @@ class ThreadExecutor final : public Executor {
     EventCount parked;
     std::unique_ptr<Thread> thread;  // replaced when it hangs; guarded by mutex_
   };
-  // A visit that was given up: what its thread may touch until it has ended.
+  // A visit that timed out: what its thread may still use until it has ended.
   struct Hung {
     std::uint32_t env;
     std::unique_ptr<Thread> thread;
@@ -109,7 +108,7 @@ class ThreadExecutor final : public Executor {
   EventCount ended_;                                       // notified when a thread ends
   std::atomic<bool> stop_{false};
 
-  std::mutex helper_mutex_;  // held by a thread that works while it waits: one at a time, with these
+  std::mutex helper_mutex_;  // held by a caller that helps while it waits: one at a time uses these
   Scratch helper_scratch_;
   EventCount::Clock::time_point last_asked_{};
 

@@ -1,14 +1,14 @@
-// Worker processes as a executor: envs of any kind, each of which lives in one of them.
+// The executor of worker processes, each of which steps some of the envs in Python.
 //
-// A job's envs are asked for in the mailboxes of their workers when it takes off, in runs of consecutive
-// ones. A run knows its worker, and how many envs that will have finished with it. Whoever waits for a job
-// looks at the counts that its runs need, and visits what is finished: copies what the worker has written.
-// Whoever receives does so for all that was sent. Where a chain wants more of an env, another step or a
-// reset, that is a further run of the same job.
+// A job is split into runs of consecutive envs of one worker, and each run is posted as a request to its
+// worker's mailbox in shared memory. A worker counts the envs that it has finished; a run knows the count at
+// which it is complete. A thread that waits for a job polls the counts that the job's runs need, and visits
+// finished envs: it copies what the worker has written. A receiving thread does so for all that was sent. If
+// a chain needs more of an env (another step, a reset), that is one more run of the same job.
 //
-// There are no threads here, and nobody leads: a mutex guards the table of runs, and what a thread has
-// claimed there it alone visits. Workers that have ended, or are late, are looked after by whoever waits and
-// finds nobody else at it. No lock is held while an env, a worker or Python works.
+// There are no threads here, and no leader among the callers: a mutex guards the table of runs, and the
+// thread that claims a run visits it. One waiting thread at a time also checks for workers that have died or
+// timed out. No lock is held while an env, a worker or Python code runs.
 #ifndef TORCHRL_POOL_CORE_WORKERS_WORKER_EXECUTOR_H_
 #define TORCHRL_POOL_CORE_WORKERS_WORKER_EXECUTOR_H_
 
@@ -30,17 +30,18 @@
 
 namespace torchrl_pool::core {
 
-// What the executor asks of whoever has started the processes. Each may throw Interrupted, which comes out of
-// the call that is waiting.
+// What the executor needs from the code that started the processes. Each function may throw Interrupted,
+// which comes out of the waiting call.
 struct WorkerOptions {
   std::shared_ptr<Arena> arena;
-  std::vector<int> processes;  // per worker, its pidfd; -1: there is none, and `serve` does its work
-  // How long a worker may be inside one env for one op, from when it takes it up. After that it is ended.
+  std::vector<int> processes;  // a pidfd per worker; -1: this process does its work, in `serve`
+  // The time limit of one operation of one env, from when the worker starts it. After that the worker is
+  // killed.
   std::optional<std::chrono::steady_clock::duration> step_timeout;
 
-  std::function<void()> serve;                          // empties such mailboxes
+  std::function<void()> serve;                          // handles the requests of this process's own mailbox
   std::function<std::string(int worker)> how_it_ended;  // in words that follow "its worker process"
-  std::function<int(int worker)> respawn;               // its new pidfd; null: what has ended stays so
+  std::function<int(int worker)> respawn;               // returns the new pidfd; null: dead workers stay dead
   std::function<std::string(std::uint32_t env)> save;   // a state; throws std::exception
   std::function<void(std::uint32_t env, std::string_view)> load;
 };
@@ -60,24 +61,24 @@ class WorkerExecutor final : public Executor {
   bool WaitForThreads(InterruptCheck interrupted) override;
   bool Join() override;
 
-  // The workers that have ended, which no env can use.
+  // The workers whose processes have ended and were not replaced.
   std::vector<int> Ended();
-  // Another process has taken the place of one that has ended.
+  // Installs the new process of a worker whose process has ended.
   void Replace(int worker, int process);
 
  private:
-  // Consecutive envs of a job that a worker was asked for, and that nobody has visited yet.
+  // Consecutive envs of a job, requested from a worker and not visited yet.
   struct Run {
-    // What their visit goes on with: all of it, another time of a step that repeats its action, or the
-    // episodes that follow.
+    // What is visited: the whole operation, one more repetition of a repeated step, or the reset that
+    // follows.
     enum class Part : std::uint8_t { kAll, kRepeat, kNextEpisode };
 
     Job* job;
     Request request;
     std::uint32_t index;  // of its first env in the job's list
     Part part = Part::kAll;
-    std::size_t time = 0;   // so many times the step has been taken already
-    std::uint64_t end = 0;  // how many envs its worker will have finished with it
+    std::size_t time = 0;   // repetitions that are done
+    std::uint64_t end = 0;  // the worker's count of finished envs when it is complete
 
     std::uint64_t begin() const { return end - request.count; }
   };
@@ -89,31 +90,31 @@ class WorkerExecutor final : public Executor {
     std::vector<Run> pending;  // in the order of the requests; never longer than the worker has envs
     std::uint64_t posted = 0;  // requests
     std::uint64_t known = 0;   // envs that it has finished, at least
-    std::string why;           // it has ended, which is what its envs have failed of
-    // ---- Whose turn it is to look after workers.
+    std::string why;           // why it has ended: the message of its envs' faults
+    // ---- Used by the thread that checks the workers.
     std::uint64_t begun = 0, finished = 0;  // when last looked at
     Clock::time_point progress{};           // when that had last changed
-    std::uint64_t finished_before = 0;      // it took the place of another one
+    std::uint64_t finished_before = 0;      // count when this process replaced another one
   };
-  // Which runs a thread is there for: those of one job, or of all that were sent, or any.
+  // Which runs a thread waits for: those of one job, those of all asynchronous jobs, or any.
   struct Wanted {
     Job* job = nullptr;
     bool any = false;
 
     bool operator()(const Run& run) const { return job ? run.job == job : any || run.job->outbox; }
   };
-  // What a thread needs that visits.
+  // The buffers of one waiting thread.
   struct Waiter {
     Waiter(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers);
 
     Scratch scratch;
     std::vector<Run> claimed;
-    std::vector<std::uint32_t> envs;  // whose visits are over
-    ApartVector<Result> results;      // and what they have led to
-    // Per worker, how many envs it has to have finished for a visit to be worth while; and for a thread that
-    // sleeps to be woken.
+    std::vector<std::uint32_t> envs;  // whose visits are complete
+    ApartVector<Result> results;      // their results
+    // Per worker, the count of finished envs at which a visit is worthwhile, and at which a parked thread is
+    // woken.
     std::vector<std::uint64_t> visit_at, wake_at;
-    std::uint64_t changes = 0;  // of the table of runs, when these were last computed
+    std::uint64_t changes = 0;  // of the table of runs, when these counts were computed
   };
   class WaiterInUse;
 
@@ -157,17 +158,17 @@ class WorkerExecutor final : public Executor {
   std::vector<std::unique_ptr<Worker>> workers_;
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Waiter>> waiters_;  // that nobody uses
-  bool is_over_ = false;                          // nothing is visited any more
+  std::vector<std::unique_ptr<Waiter>> waiters_;  // not in use
+  bool is_over_ = false;                          // closed: nothing is visited any more
   int num_visiting_ = 0;                          // threads
   std::size_t num_waiters_ = 0;
 
-  std::atomic<std::thread::id> serving_{};  // the thread that does what is asked for in this process
-  std::atomic<bool> is_looking_{false};     // some thread, at the workers
-  std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for a job, for any env
+  std::atomic<std::thread::id> serving_{};                    // the thread that runs `serve`
+  std::atomic<bool> is_looking_{false};                       // a thread checks the workers
+  std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for one job; for any env
   std::atomic<std::uint64_t> deliveries_{0};
-  std::atomic<int> num_receiving_{0};  // threads that wait for any env that was sent
-  // How often there was something to wait for that those who wait already do not know of.
+  std::atomic<int> num_receiving_{0};  // threads that wait for asynchronous results
+  // Incremented when the table of runs has changed in a way that waiting threads must see.
   std::atomic<std::uint64_t> changes_{0};
 };
 
