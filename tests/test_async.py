@@ -177,7 +177,7 @@ def test_an_env_alone(make_pool):
     assert data.batch_size == next_root.batch_size == torch.Size([])
     expected, _ = twin.step_and_maybe_reset(expected.set("action", action))
     assert torch.equal(data["next", "observation"], expected["next", "observation"][2])
-    with pytest.raises(RuntimeError, match="env 2 was not sent by itself"):
+    with pytest.raises(RuntimeError, match="env 2 was not sent alone"):
         pool.async_step_and_maybe_reset_recv(env_index=2)
     pool.async_reset_send(env_index=2)
     assert pool.async_reset_recv(env_index=2)["observation"].shape == (4,)

@@ -61,7 +61,7 @@ def test_refused_receives(kind, make_pool):
     getattr(pool, f"async_{kind}_send")(root[[0, 1]], env_index=[0, 1])
     with pytest.raises(RuntimeError, match="only 2 are outstanding"):
         receive(3)
-    with pytest.raises(RuntimeError, match="env 0 was not sent by itself"):
+    with pytest.raises(RuntimeError, match="env 0 was not sent alone"):
         receive(env_index=0)
     with pytest.raises(IndexError):
         receive(env_index=9)

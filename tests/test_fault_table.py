@@ -149,7 +149,7 @@ assert env.async_step_recv(2)["env_index"].tolist() == [0, 1]
     "receive without send": CARTPOLE
     + """
 refused(RuntimeError, "only 0 are outstanding", env.async_step_recv, 1)
-refused(RuntimeError, "env 0 was not sent by itself", env.async_step_recv, env_index=0)
+refused(RuntimeError, "env 0 was not sent alone", env.async_step_recv, env_index=0)
 refused(RuntimeError, "only 0 are outstanding", env.async_reset_recv, 1, timeout=0.01)
 """
     + USABLE,

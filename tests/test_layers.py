@@ -138,9 +138,9 @@ def test_no_part_of_the_executor_includes_itself_through_others(parts):
     assert len(parts) > 40
 
 
-@pytest.mark.parametrize(("crew", "other"), [("threads", "workers"), ("workers", "threads")])
-def test_only_the_pool_knows_what_its_crew_is_made_of(parts, crew, other):
-    inside = {part for part in parts if part.startswith(f"{crew}/")}
+@pytest.mark.parametrize(("executor", "other"), [("threads", "workers"), ("workers", "threads")])
+def test_only_the_pool_knows_which_executor_it_has(parts, executor, other):
+    inside = {part for part in parts if part.startswith(f"{executor}/")}
     assert len(inside) > 3
     knows = {part for part in parts.keys() - inside if parts[part] & inside}
     assert knows == {"pool"}

@@ -11,7 +11,7 @@
 
 namespace torchrl_pool::core {
 
-// Where the columns of one batch lie. Bases may be null: nobody wants that column.
+// Where the columns of one batch lie. A null base: the column is not wanted.
 struct Batch {
   ApartVector<std::byte*> base;
   ApartVector<std::size_t> row_bytes;
@@ -38,7 +38,7 @@ struct Batch {
   std::byte* Row(std::size_t column, std::size_t row) const {
     return base[column] ? base[column] + row * stride[column] : nullptr;
   }
-  // Nobody wants the column: all of its rows are null.
+  // The column is not wanted: all of its rows are null.
   Rows RowsFrom(std::size_t column, std::size_t row) const {
     return base[column] ? Rows{base[column], stride[column]}.From(row) : Rows{nullptr, 0};
   }

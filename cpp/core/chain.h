@@ -181,7 +181,7 @@ class Chain {
   std::size_t num_columns() const { return columns_.pool + columns_.columns.size(); }
   std::size_t num_inputs() const { return columns_.pool_actions + columns_.carried.size(); }
 
-  // Lets the stages of a phase that learn see these rows. False: somebody else holds the lock of what they
+  // Lets the stages of a phase that learn see these rows. False: another thread holds the lock of what they
   // learn, and nothing has changed.
   bool Learn(Job& job, std::size_t phase, When when, const BatchRows& rows) const;
 

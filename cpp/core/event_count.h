@@ -42,10 +42,10 @@ class EventCount {
     CancelWait();
   }
 
-  // Whether somebody sleeps, or is about to: by now it may have changed.
+  // Whether a thread is parked, or is about to be; it may have changed already.
   bool HasSleepers() const { return sleepers_.load(std::memory_order_relaxed) > 0; }
 
-  // Returns whether somebody slept, or was about to.
+  // Returns whether a thread was parked, or was about to be.
   bool Notify() {
     Perturb();
     epoch_.fetch_add(1, std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-// What is done with a job's envs, whoever does it.
+// Visits, deliveries and phases, the same for both executors.
 #include "executor.h"
 
 #include <algorithm>

@@ -115,7 +115,8 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
   const std::size_t scratch = Reserve(&scratch_bytes, spec.size() * ItemSize(spec.dtype), kCacheLine);
   targets.push_back({Target::kNoColumn, scratch});
   const bool is_observation = spec.role == TRP_OBSERVATION;
-  if (is_observation && options.from_pixels && options.pixels_only) return;  // written, and seen by nobody
+  if (is_observation && options.from_pixels && options.pixels_only)
+    return;  // the env writes it, but no tensor shows it
 
   if (options.refuse_nan && spec.dtype == TRP_FLOAT32) {
     AddStage(RefuseNan<float>(output, spec.name, spec.size(), spec.role == TRP_REWARD));

@@ -22,7 +22,7 @@ class LearningLocks {
   LearningLocks& operator=(const LearningLocks&) = delete;
 
   void Add(const Statistics& statistics);
-  // Tries for a while. False: somebody else holds one of them.
+  // Tries for a while. False: another thread or process holds one of them.
   bool Lock();
 
  private:

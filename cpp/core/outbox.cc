@@ -99,7 +99,7 @@ void Outbox::Deliver(Op op, std::span<const std::uint32_t> envs, std::span<const
         queue.ready.push_back(envs[i]);
       }
     }
-    wake = WakesSomebody(queue);
+    wake = CanWake(queue);
   }
   faults.clear();
   if (wake) delivered_.notify_all();
@@ -135,7 +135,7 @@ void Outbox::PutBack(const Received& received) {
   delivered_.notify_all();
 }
 
-bool Outbox::WakesSomebody(const Queue& queue) {
+bool Outbox::CanWake(const Queue& queue) {
   const auto goes_on = [&](std::size_t count) {
     return queue.ready.size() >= std::min(count, queue.outstanding) || !queue.faults.empty();
   };
@@ -179,7 +179,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   if (!queue.faults.empty()) {
     received.faults.swap(queue.faults);
     queue.outstanding -= received.faults.size();
-    if (WakesSomebody(queue)) delivered_.notify_all();
+    if (CanWake(queue)) delivered_.notify_all();
     return received;
   }
   count = std::min(count, queue.ready.size());
@@ -188,7 +188,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   received.envs.assign(queue.ready.begin(), end);
   queue.ready.erase(queue.ready.begin(), end);
   queue.outstanding -= count;
-  if (WakesSomebody(queue)) delivered_.notify_all();  // who waited for more has no more to wait for
+  if (CanWake(queue)) delivered_.notify_all();  // who waited for more has no more to wait for
   Sort(received.envs);
   for (const std::uint32_t env : received.envs)
     received.resets.push_back(sent_[env].result == Result::kReset);
@@ -251,8 +251,7 @@ std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
   Sent& sent = sent_[env];
   const auto is_sent = [&] { return sent.op == op && sent.how != How::kWithOthers; };
   if (!is_sent()) {
-    throw PoolError("env " + std::to_string(env) + " was not sent by itself with async_" + NameOf(op) +
-                    "_send");
+    throw PoolError("env " + std::to_string(env) + " was not sent alone with async_" + NameOf(op) + "_send");
   }
   {
     const Awaited awaited(queues_[static_cast<std::size_t>(op)].awaited, 0);

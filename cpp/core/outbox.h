@@ -98,7 +98,7 @@ class Outbox {
 
   // Whether a waiting thread can go on. Waking threads for every single result would cost more than the
   // steps.
-  static bool WakesSomebody(const Queue& queue);
+  static bool CanWake(const Queue& queue);
 
   // Under mutex_: waits until `enough` holds. False: the time is over.
   template <class Enough>

@@ -7,7 +7,7 @@ namespace {
 
 using Phase = Job::Phase;
 
-// What was cut short is left as it is: nobody looks at it.
+// A job that was interrupted is left as it is: its results are not read.
 bool HasFurtherPhases(const Job& job) {
   return !job.outbox && job.faults.empty() && !job.error && !job.cancelled.load(std::memory_order_relaxed);
 }

@@ -13,7 +13,7 @@ namespace torchrl_pool::core {
 enum class Next {
   kPhase,
   kNone,
-  kLater,  // what it has to learn before is locked by somebody else: to be asked again
+  kLater,  // the lock of its statistics is held elsewhere: try again later
 };
 
 // Moves the job to its next phase, after what has to be known of all rows before it begins. By the one

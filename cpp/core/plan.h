@@ -19,7 +19,7 @@ constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps 
 
 struct Plan {
   int threads = 1;           // that it is worth having, the caller included if it helps
-  bool caller_helps = true;  // whoever waits works too
+  bool caller_helps = true;  // the waiting thread works too
 };
 
 // How many envs a thread takes at once: the fewer are left, the fewer. So threads seldom meet, and end

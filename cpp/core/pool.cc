@@ -214,7 +214,7 @@ std::unique_lock<std::mutex> Pool::LockSettled(std::span<const std::uint32_t> en
   }
 }
 
-// What the envs of an abandoned job have done nobody has seen.
+// The results of an abandoned job have not been seen by the caller.
 void Pool::SettleFinished() {
   std::vector<std::shared_ptr<void>> owners;  // let go of without the lock
   const auto lock = Lock();
@@ -265,7 +265,7 @@ void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* con
     envs_.CheckStates(op, job.envs);
     for (std::size_t i = 0; op != Op::kReset && i < async_actions_.size(); ++i) {
       const std::size_t bytes = layout().actions[i].row_bytes;
-      job.actions.base[i] = async_actions_[i].data();  // rows of envs at rest, which nobody reads
+      job.actions.base[i] = async_actions_[i].data();  // rows of idle envs, which no thread reads
       ScatterRows(actions[i], envs, job.actions.RowsFrom(i, 0), bytes);
     }
     if (op != Op::kReset) envs_.CheckActions(job.actions, job.envs);
@@ -296,7 +296,7 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
 std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
   if (!received) executor_->LookAfterWork();
   if (!received || received->faults.empty()) return received;
-  const std::lock_guard lock(mutex_);  // closed or not: nobody else knows of these faults
+  const std::lock_guard lock(mutex_);  // even if closed: the faults are known here only
   envs_.MarkFailed(received->faults);
   throw envs_.FailureOf(std::move(received->faults));
 }

@@ -107,7 +107,7 @@ std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layo
 }
 
 // A plugin may only be asked to load into an env that is within an episode. Where the env is not, another
-// simulator is, of which nobody sees anything: it takes the place of the env's own once it has the state.
+// simulator is, which is invisible until it has the state and then replaces the env's own.
 class Substitute {
  public:
   Substitute(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index)

@@ -27,7 +27,7 @@ Pool::Touch::Touch(Pool& pool, std::vector<std::uint32_t> envs, By by, Interrupt
       throw PoolError("env " + std::to_string(env) + " is in flight: receive it first");
     }
     lock.unlock();
-    pool.executor_->LookAfterWork();  // nobody waits for it who would
+    pool.executor_->LookAfterWork();  // an abandoned job has no waiting thread that would
     throw PoolError("envs are still at work after an interrupted call");
   }
   if (by_ == By::kPool) pool.waiting_.reserve(pool.waiting_.size() + 1);

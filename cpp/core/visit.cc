@@ -81,7 +81,7 @@ Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
   return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(job_.root, env_index);
 }
 
-// With a seed from the system, as everywhere in NumPy: whoever wants another one seeds later.
+// Seeded by the system at first, as NumPy's generators are; Seed replaces that.
 bool Visitor::Create(EnvSlot& slot) {
   scratch_.step = EnvFault::kInCreation;
   if (slot.task->create(slot.config->handle(), &slot.env, &scratch_.error) != TRP_OK) return false;
@@ -195,7 +195,7 @@ Result Visitor::Fail(const Batch& batch, std::uint32_t row) {
   return Result::kFailed;
 }
 
-// So that nobody ever reads memory that a failed env left unwritten.
+// So that no uninitialised memory of a failed env is ever read.
 void Visitor::Clear(const Batch& batch, std::uint32_t row) {
   for (std::size_t i = 0; i < batch.base.size(); ++i) {
     if (std::byte* to = batch.Row(i, row)) std::memset(to, 0, batch.row_bytes[i]);

@@ -142,9 +142,9 @@ TEST(AnEnvSentByItselfIsReceivedByItself) {
   const auto receive = [&](std::uint32_t env) {
     return client.pool().ReceiveAlone(Op::kStepAndReset, env, std::nullopt, NeverInterrupted);
   };
-  CHECK_THROWS(PoolError, "env 0 was not sent by itself", receive(0));
+  CHECK_THROWS(PoolError, "env 0 was not sent alone", receive(0));
   CHECK_EQ(receive(1)->envs, (Envs{1}));
-  CHECK_THROWS(PoolError, "env 1 was not sent by itself", receive(1));
+  CHECK_THROWS(PoolError, "env 1 was not sent alone", receive(1));
 }
 
 TEST(FailuresGoToTheReceiver) {

@@ -47,7 +47,7 @@ ThreadExecutor::ThreadExecutor(EnvTable& envs, JobStore& jobs, const ThreadOptio
 void ThreadExecutor::Begin(Job& job) {
   const auto count = static_cast<std::uint32_t>(job.envs.size());
   job.plan = PlanFor(VisitsOf(job.op), count);
-  if (options_.step_timeout) job.plan.caller_helps = false;  // nobody could give up what it does
+  if (options_.step_timeout) job.plan.caller_helps = false;  // a visit of the caller could not be timed out
   job.remaining.store(count, std::memory_order_relaxed);
   // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
   if (job.at_once && cost_.IsWorthSharing(VisitsOf(job.op), count)) spin_policy_.Begins(Clock::now());

@@ -23,7 +23,7 @@ class Doorbell {
   void Wait(std::uint32_t key, std::chrono::nanoseconds timeout);
   bool HasSleepers() const { return sleepers_.load(std::memory_order_seq_cst) > 0; }
   void Ring();
-  // Whoever slept on it is no more.
+  // The process that slept on it has ended.
   void Forget() { sleepers_.store(0, std::memory_order_seq_cst); }
 
  private:

@@ -1,4 +1,4 @@
-// What is done with envs that their worker has finished.
+// Visits of envs that their worker has finished.
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -38,8 +38,8 @@ void WorkerExecutor::MakeEnvs(std::span<const std::uint32_t> envs, Scratch& scra
   }
 }
 
-// With a chain, which may want more of an env than was asked for: the same step again, or the episode that
-// follows one that nobody but the chain has ended.
+// With a chain, which may need more of an env: the step repeated, or a reset after an episode that the
+// chain's own time limit has ended.
 void WorkerExecutor::VisitInTurns(const Run& run, std::span<const std::uint32_t> envs, Waiter& waiter) {
   Job& job = *run.job;
   Scratch& scratch = waiter.scratch;

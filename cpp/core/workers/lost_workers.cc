@@ -1,4 +1,4 @@
-// Workers that end, that are late, or that have written what nobody can believe.
+// Workers that have died, exceeded the time limit, or corrupted the shared memory.
 #include <algorithm>
 #include <cstdio>
 
@@ -9,7 +9,7 @@
 
 namespace torchrl_pool::core {
 
-// By whoever waits, unless somebody is at it: that may take as long as it takes to start a process.
+// Called by waiting threads; one at a time does it, which may take as long as starting a process.
 void WorkerExecutor::LookAtWorkers() {
   if (is_looking_.exchange(true, std::memory_order_acquire)) return;
   struct Turn {
@@ -52,7 +52,7 @@ void WorkerExecutor::LookAt(int index, Clock::time_point now) {
   }
 }
 
-// Its process is no more. What it was asked for and has not finished is asked of another one, or has failed.
+// Its process has ended. Unfinished requests are posted again for its replacement, or fail.
 void WorkerExecutor::HandleLost(int index, const std::string& why) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Mailbox& mailbox = arena_.mailbox(index);
@@ -88,8 +88,7 @@ void WorkerExecutor::HandleLost(int index, const std::string& why) {
   worker.begun = worker.finished = worker.finished_before = finished;
 }
 
-// What it was asked for and has not finished has failed, and so has all that it will be asked for. Under
-// mutex_.
+// Fails its unfinished requests and all future ones. Under mutex_.
 void WorkerExecutor::End(int index, const std::string& why) {
   Worker& worker = *workers_[static_cast<std::size_t>(index)];
   Mailbox& mailbox = arena_.mailbox(index);

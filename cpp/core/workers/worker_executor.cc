@@ -1,4 +1,4 @@
-// What workers are asked for, and what is done once they have finished it.
+// Requests to workers, and the waits for their results.
 #include "workers/worker_executor.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void WorkerExecutor::Begin(Job& job) {
   const auto count = static_cast<std::uint32_t>(envs.size());
   const Op op = job.op;
   const bool is_sent = job.outbox != nullptr;
-  job.plan.threads = num_threads() + 1;  // its work is elsewhere: whoever waits has time
+  job.plan.threads = num_threads() + 1;  // the work is elsewhere: the waiting thread is free
   job.remaining.store(count, std::memory_order_relaxed);
   if (count == 0) return job.finished.store(true, std::memory_order_relaxed);
   const auto& wanted = job.out.base;
@@ -293,7 +293,7 @@ void WorkerExecutor::Sleep(const Waiter& waiter, const Enough& enough, Clock::ti
     const auto left = until == kForever ? period : std::chrono::nanoseconds(until - Clock::now());
     bell.Wait(key, std::clamp(left, std::chrono::nanoseconds(0), period));
   }
-  // While this one is awake nobody need be rung for what it waits for.
+  // While this thread is awake, workers need not ring the bell for it.
   for (int worker = 0; worker < num_threads(); ++worker) {
     std::uint64_t wake_at = waiter.wake_at[static_cast<std::size_t>(worker)];
     if (wake_at != kNever) arena_.mailbox(worker).notify_at.compare_exchange_strong(wake_at, kNever);

@@ -86,7 +86,7 @@ void WorkerPort::Finish() {
   if (bell.HasSleepers() && finished_ >= mailbox_.notify_at.load(std::memory_order_seq_cst)) bell.Ring();
 }
 
-// Once more what has been said already, if somebody has overwritten it since.
+// Writes the counts again, in case the env has overwritten them since.
 void WorkerPort::Publish() {
   if (mailbox_.finished.load(std::memory_order_relaxed) == finished_ &&
       mailbox_.begun.load(std::memory_order_relaxed) == begun_) {
