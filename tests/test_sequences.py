@@ -1,6 +1,8 @@
 """Random sequences of calls against a slow model: one Gymnasium env per row, stepped one after the other."""
 
 import copy
+import os
+import signal
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from parity.reference import LONG, gymnasium_env
 from torchrl._utils import seed_generator
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import EnvFailure, PoolEnv
 
 N, LIMIT = 3, 3  # so short that most sequences see ends of episodes
 INDICES = st.sets(st.integers(0, N - 1), min_size=1).map(sorted)
@@ -40,14 +42,14 @@ class Row:
 class Sequences(RuleBasedStateMachine):
     """A pool and its model, from one call to the next."""
 
-    task, num_threads = "CartPole-v1", 2
+    task, options = "CartPole-v1", {"num_threads": 2}
 
     def __init__(self):
         super().__init__()
         self.pool = PoolEnv(
             self.task,
             N,
-            num_threads=self.num_threads,
+            **self.options,
             max_episode_steps=LIMIT,
             categorical_action_encoding=True,
             seed=0,
@@ -236,12 +238,39 @@ class Sequences(RuleBasedStateMachine):
         state, row = data.draw(st.sampled_from(self.saved))
         self.pool.set_state(state, index)
         self.rows[index] = copy.deepcopy(row)
-        assert self.pool.get_state(index) == [state]
+        if "num_threads" in self.options:  # pickles of equal Python envs may differ
+            assert self.pool.get_state(index) == [state]
+
+    @precondition(lambda self: self.running() and "num_workers" in self.options)
+    @rule(data=st.data(), number=st.integers(0, 1), seed=SEEDS)
+    def kill_a_worker(self, data, number, seed):
+        """Its envs fail, and a reset starts another process."""
+        worker = self.pool._source.workers._workers[number]
+        os.kill(worker.pid, signal.SIGKILL)
+        assert worker.wait(20)
+        if self.all_ready():
+            _, actions = self.actions(data, range(N))
+            with pytest.raises(EnvFailure, match="SIGKILL"):
+                self.pool.step(self.pool.full_done_spec.zero().set("action", actions))
+        self.reset_with_seed(seed)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def fork(self):
+        """The child is refused in words, and the parent goes on."""
+        if not (child := os.fork()):
+            try:
+                with pytest.raises(RuntimeError, match="fork"):
+                    self.pool.reset()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
     @rule()
     def close(self):
         self.pool.close()
-        self.rows = [Row(self.task) for _ in range(N)]
+        self.rows = [Row(self.task.removeprefix("gymnasium:")) for _ in range(N)]
         self.flight = {}
         self.open = False
 
@@ -269,10 +298,12 @@ class Sequences(RuleBasedStateMachine):
 
 
 @pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
-@pytest.mark.parametrize("num_threads", [1, 2])
+@pytest.mark.parametrize("options", [{"num_threads": 1}, {"num_threads": 2}, {"num_workers": 2}], ids=str)
 @pytest.mark.parametrize("task", ["CartPole-v1", "MountainCarContinuous-v0"])
-def test_any_sequence_of_calls_does_what_the_model_does(task, num_threads):
-    machine = type("Machine", (Sequences,), {"task": task, "num_threads": num_threads})
+def test_any_sequence_of_calls_does_what_the_model_does(task, options):
+    if "num_workers" in options:
+        task = f"gymnasium:{task}"
+    machine = type("Machine", (Sequences,), {"task": task, "options": options})
     machine.TestCase.settings = settings(
         max_examples=1000 if LONG else 25,
         stateful_step_count=40,
