@@ -227,7 +227,8 @@ def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("task", "fps"), [("CartPole-v1", 50), ("gymnasium:CartPole-v1", 50), ("Acrobot-v1", 15), ("Blackjack-v1", 4)]
+    ("task", "fps"),
+    [("CartPole-v1", 50), ("gymnasium:CartPole-v1", 50), ("Acrobot-v1", 15), ("Blackjack-v1", 4)],
 )
 def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")

@@ -103,7 +103,9 @@ class RareTwin(Twin):
 
     def observe(self, action):
         drawn = int(self.random * 2**53) << 11 | self.steps
-        force, level = (self.random, drawn >> 48) if action is None else (action["force"][0], action["level"][0])
+        force, level = self.random, drawn >> 48
+        if action is not None:
+            force, level = action["force"][0], action["level"][0]
         return {
             "half": np.array([self.random, force], np.float16),
             "uint16": np.array([drawn >> 48, level], np.uint16),

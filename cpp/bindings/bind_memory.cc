@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,9 +137,9 @@ class TensorMemory {
     for (std::size_t i = 0; i < addresses_.size(); ++i) addresses[i] = py::int_(addresses_[i]);
     for (Like& like : likes_) {
       const auto ndim = static_cast<std::int32_t>(like.shape.size());
-      DlManagedTensor* const managed = Fresh(
-          like.shelf->Take(), like.shelf,
-          {nullptr, {kDlCpu, 0}, ndim, like.dtype, like.shape.data(), like.strides.data(), 0});
+      DlManagedTensor* const managed =
+          Fresh(like.shelf->Take(), like.shelf,
+                {nullptr, {kDlCpu, 0}, ndim, like.dtype, like.shape.data(), like.strides.data(), 0});
       addresses[like.position] = py::int_(reinterpret_cast<std::uintptr_t>(managed->tensor.data));
       const py::object tensor = exchange_ ? Handed(*exchange_, managed) : HandedInCapsule(managed);
       if (PyDict_SetItem(tensors.ptr(), like.key.ptr(), tensor.ptr()) != 0) throw py::error_already_set();
@@ -187,29 +185,40 @@ class RowEraser {
   py::object Erased(py::handle value, py::handle rows) const {
     const bool are_plain =
         plain_.exchange() && plain_.IsItself(rows, false, false) && plain_.IsItself(value, true, true);
-    const auto mask = are_plain ? plain_.Look(rows) : std::nullopt;
-    const auto whole = mask ? plain_.Look(value) : std::nullopt;
+    const auto mask = are_plain ? plain_.Look(rows, true) : std::nullopt;
+    const auto whole = mask ? plain_.Look(value, true) : std::nullopt;
     // Whether a complex one is the conjugate of what it holds has not been asked.
-    if (!whole || whole->ndim == 0 || whole->dtype.code == kDlComplex || mask->dtype.code != kDlBool) {
+    if (!whole || whole->ndim == 0 || whole->dtype.code == kDlComplex || !IsMask(*mask, whole->shape[0])) {
       return py::none();
     }
-    const auto count = static_cast<std::size_t>(whole->shape[0]);
-    if (SizeOf(*mask) != count) return py::none();
-    const std::size_t bytes = SizeOf(*whole) * whole->dtype.bits / 8;
-    DlManagedTensor* const copy = Fresh(std::malloc(BlockSize(bytes)), nullptr, *whole);
-    auto* const to = static_cast<std::byte*>(copy->tensor.data);
-    const std::byte* const is_erased = PlainTensor::DataOf(*mask);
-    if (bytes > 0) std::memcpy(to, PlainTensor::DataOf(*whole), bytes);
-    for (std::size_t row = 0, size = count > 0 ? bytes / count : 0; row < count; ++row) {
-      if (is_erased[row] != std::byte{0}) std::memset(to + row * size, 0, size);
+    DlTensor like = *whole;
+    std::vector<std::int64_t> strides(static_cast<std::size_t>(like.ndim));
+    std::int64_t size = 1;
+    for (std::size_t dim = strides.size(); dim-- > 0; size *= like.shape[dim]) strides[dim] = size;
+    like.strides = strides.data();
+    const auto count = static_cast<std::size_t>(like.shape[0]), item = std::size_t{like.dtype.bits} / 8;
+    const std::size_t bytes = static_cast<std::size_t>(size) * item, row_bytes = count ? bytes / count : 0;
+    DlManagedTensor* const copy = Fresh(std::malloc(BlockSize(bytes)), nullptr, like);
+    for (std::size_t row = 0; row < count && row_bytes > 0; ++row) {
+      auto* const to = static_cast<std::byte*>(copy->tensor.data) + row * row_bytes;
+      if (*RowOf(*mask, row, 1) != std::byte{0}) {
+        std::memset(to, 0, row_bytes);
+      } else {
+        std::memcpy(to, RowOf(*whole, row, item), row_bytes);
+      }
     }
     return Handed(*plain_.exchange(), copy);
   }
 
  private:
-  static std::size_t SizeOf(const DlTensor& tensor) {
-    return static_cast<std::size_t>(std::accumulate(tensor.shape, tensor.shape + tensor.ndim,
-                                                    std::int64_t{1}, std::multiplies<>()));
+  static bool IsMask(const DlTensor& tensor, std::int64_t rows) {
+    return tensor.dtype.code == kDlBool && tensor.ndim >= 1 && tensor.shape[0] == rows &&
+           std::all_of(tensor.shape + 1, tensor.shape + tensor.ndim, [](auto extent) { return extent == 1; });
+  }
+
+  static const std::byte* RowOf(const DlTensor& tensor, std::size_t row, std::size_t item) {
+    return PlainTensor::DataOf(tensor) +
+           static_cast<std::ptrdiff_t>(row) * tensor.strides[0] * static_cast<std::ptrdiff_t>(item);
   }
 
   const PlainTensor plain_;
@@ -221,7 +230,8 @@ void InitMemory(py::module_& m) {
   py::class_<RowEraser>(m, "RowEraser", "Copies tensors without what some of their rows hold.")
       .def(py::init<const py::object&>(), py::arg("tensor_type"))
       .def("erased", &RowEraser::Erased, py::arg("value"), py::arg("rows"),
-           "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain tensor.");
+           "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain "
+           "tensor.");
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
       .def(py::init<const py::object&, py::object, const py::list&,
                     const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,

@@ -352,13 +352,13 @@ Enum ToEnum(const Names& names, const py::handle& name, NameOf name_of) {
 std::vector<Spec> ToSpecs(const py::list& entries) {
   std::vector<Spec> specs;
   for (const py::handle entry : entries) {
-    specs.push_back(
-        {entry.attr("name").cast<std::string>(), "",
-         ToEnum<trp_role>(kRoleNames, entry.attr("role"), std::identity()),
-         ToEnum<trp_dtype>(core::kDtypes, entry.attr("dtype"), &core::Dtype::name),
-         entry.attr("shape").cast<std::vector<std::int64_t>>(), entry.attr("low").cast<std::vector<double>>(),
-         entry.attr("high").cast<std::vector<double>>(),
-         entry.attr("categories").cast<std::vector<std::int64_t>>()});
+    specs.push_back({entry.attr("name").cast<std::string>(), "",
+                     ToEnum<trp_role>(kRoleNames, entry.attr("role"), std::identity()),
+                     ToEnum<trp_dtype>(core::kDtypes, entry.attr("dtype"), &core::Dtype::name),
+                     entry.attr("shape").cast<std::vector<std::int64_t>>(),
+                     entry.attr("low").cast<std::vector<double>>(),
+                     entry.attr("high").cast<std::vector<double>>(),
+                     entry.attr("categories").cast<std::vector<std::int64_t>>()});
   }
   return specs;
 }

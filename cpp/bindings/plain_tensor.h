@@ -31,14 +31,14 @@ class PlainTensor {
            !(may_be_opposite && IsTrue(is_neg_(value)));
   }
 
-  // Good for as long as nobody else does anything.
-  std::optional<DlTensor> Look(pybind11::handle value) const {
+  // Good for as long as nobody else does anything. `apart`: whether there may be room between the rows.
+  std::optional<DlTensor> Look(pybind11::handle value, bool apart = false) const {
     DlTensor tensor;
     if (exchange_->look_at(value.ptr(), &tensor) != 0) {  // one without memory, say
       PyErr_Clear();
       return std::nullopt;
     }
-    if (tensor.device.type != kDlCpu || tensor.dtype.lanes != 1 || !IsContiguous(tensor) ||
+    if (tensor.device.type != kDlCpu || tensor.dtype.lanes != 1 || !IsContiguous(tensor, apart ? 1 : 0) ||
         (!tensor.data && HasElements(tensor))) {
       return std::nullopt;
     }
@@ -56,10 +56,11 @@ class PlainTensor {
     return std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim;
   }
 
-  static bool IsContiguous(const DlTensor& tensor) {
+  // From this dimension on.
+  static bool IsContiguous(const DlTensor& tensor, std::int32_t first) {
     std::int64_t expected = 1;
     bool contiguous = true;
-    for (std::int32_t dim = tensor.ndim; dim-- > 0;) {
+    for (std::int32_t dim = tensor.ndim; dim-- > first;) {
       if (tensor.shape[dim] == 0) return true;
       contiguous = contiguous && (tensor.shape[dim] == 1 || tensor.strides[dim] == expected);
       expected *= tensor.shape[dim];

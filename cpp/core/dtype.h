@@ -18,9 +18,9 @@ struct Dtype {
 
 // By trp_dtype.
 inline constexpr Dtype kDtypes[] = {
-    {"bool", 'b', 1},    {"uint8", 'u', 1},   {"int8", 'i', 1},    {"int16", 'i', 2},
-    {"int32", 'i', 4},   {"int64", 'i', 8},   {"float32", 'f', 4}, {"float64", 'f', 8},
-    {"float16", 'f', 2}, {"uint16", 'u', 2},  {"uint32", 'u', 4},  {"uint64", 'u', 8},
+    {"bool", 'b', 1},    {"uint8", 'u', 1},  {"int8", 'i', 1},    {"int16", 'i', 2},
+    {"int32", 'i', 4},   {"int64", 'i', 8},  {"float32", 'f', 4}, {"float64", 'f', 8},
+    {"float16", 'f', 2}, {"uint16", 'u', 2}, {"uint32", 'u', 4},  {"uint64", 'u', 8},
 };
 
 inline bool IsFloat(trp_dtype dtype) { return kDtypes[dtype].kind == 'f'; }

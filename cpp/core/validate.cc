@@ -99,9 +99,9 @@ template <class T>
         bounds.empty() || std::isinf(bounds[element]) ? static_cast<double>(missing) : bounds[element],
         spec.dtype);
   };
-  Refuse(spec, env, element, show(value),
-         "a number in [" + bound(spec.low, kFinite<T>.least) + ", " +
-             bound(spec.high, kFinite<T>.most) + "]");
+  Refuse(
+      spec, env, element, show(value),
+      "a number in [" + bound(spec.low, kFinite<T>.least) + ", " + bound(spec.high, kFinite<T>.most) + "]");
 }
 
 // Consecutive rows of a column, one after the other or `stride` bytes apart.

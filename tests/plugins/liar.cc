@@ -23,8 +23,10 @@ class Liar {
   static pool::Specs MakeSpecs(const Options&) {
     return {pool::Observation("vector", pool::Box<float>({4}, -1, 1)),
             pool::Observation("choice", pool::MultiDiscrete({3, 5})),
-            pool::Info("extra", pool::Box<double>({2, 2})), pool::Done("late", {1}),
-            pool::Action("action", pool::Discrete(2)), pool::Action("place", pool::Box<float>({1}, 0, 3))};
+            pool::Info("extra", pool::Box<double>({2, 2})),
+            pool::Done("late", {1}),
+            pool::Action("action", pool::Discrete(2)),
+            pool::Action("place", pool::Box<float>({1}, 0, 3))};
   }
 
   explicit Liar(const Options& options) : options_(options) {}

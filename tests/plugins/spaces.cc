@@ -118,7 +118,8 @@ class RareEnv : public Base {
 
  private:
   void Write(pool::Row& row) const override {
-    const auto drawn = static_cast<std::uint64_t>(random_ * 0x1p53) << 11 | static_cast<std::uint64_t>(steps_);
+    const auto drawn =
+        static_cast<std::uint64_t>(random_ * 0x1p53) << 11 | static_cast<std::uint64_t>(steps_);
     row.Out<pool::Half>(0)[0] = row.Out<pool::Half>(0)[1] = pool::Half(random_);
     row.Out<std::uint16_t>(1)[0] = row.Out<std::uint16_t>(1)[1] = static_cast<std::uint16_t>(drawn >> 48);
     row.Out<std::uint32_t>(2)[0] = row.Out<std::uint32_t>(2)[1] = static_cast<std::uint32_t>(drawn >> 32);
@@ -224,9 +225,9 @@ class RestlessEnv : public AgentsEnv {
 
 const bool registered =
     pool::Register<DictEnv>({.id = "Dict-v0"}) && pool::Register<MixedEnv>({.id = "Mixed-v0"}) &&
-    pool::Register<RareEnv>({.id = "Rare-v0"}) &&
-    pool::Register<PicturesEnv>({.id = "Pictures-v0"}) && pool::Register<AgentsEnv>({.id = "Agents-v0"}) &&
-    pool::Register<ScalarEnv>({.id = "Scalar-v0"}) && pool::Register<RestlessEnv>({.id = "Restless-v0"});
+    pool::Register<RareEnv>({.id = "Rare-v0"}) && pool::Register<PicturesEnv>({.id = "Pictures-v0"}) &&
+    pool::Register<AgentsEnv>({.id = "Agents-v0"}) && pool::Register<ScalarEnv>({.id = "Scalar-v0"}) &&
+    pool::Register<RestlessEnv>({.id = "Restless-v0"});
 
 }  // namespace
 

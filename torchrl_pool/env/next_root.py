@@ -100,4 +100,4 @@ def _cleared(value: Any, done: torch.Tensor) -> Any:
     erased = _eraser.erased(value, done)
     if erased is not None:
         return erased
-    return value.masked_fill(done.reshape(-1, *[1] * (value.ndim - 1)), 0)
+    return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)

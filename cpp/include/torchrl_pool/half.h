@@ -25,7 +25,8 @@ class Half {
       const int exponent = std::max(std::ilogb(magnitude), kLeastExponent);
       // Of what the last bit stands for. A carry out of the mantissa adds to the exponent, as it should.
       const double units = std::nearbyint(std::ldexp(magnitude, kMantissaBits - exponent));
-      bits_ |= static_cast<std::uint16_t>(((exponent - kLeastExponent) << kMantissaBits) + static_cast<int>(units));
+      bits_ |= static_cast<std::uint16_t>(((exponent - kLeastExponent) << kMantissaBits) +
+                                          static_cast<int>(units));
     }
   }
 
@@ -34,7 +35,8 @@ class Half {
     const int mantissa = bits_ & (kImplicitBit - 1);
     float magnitude = 0;
     if (exponent == kInfinity >> kMantissaBits) {
-      magnitude = mantissa != 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
+      magnitude =
+          mantissa != 0 ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
     } else {
       magnitude = std::ldexp(static_cast<float>(exponent > 0 ? mantissa + kImplicitBit : mantissa),
                              std::max(exponent, 1) - 1 + kLeastExponent - kMantissaBits);

@@ -14,9 +14,9 @@ namespace torchrl_pool {
 namespace internal {
 
 inline const char* CppName(trp_dtype dtype) {
-  constexpr const char* kNames[] = {"bool",          "std::uint8_t",  "std::int8_t",  "std::int16_t",
-                                    "std::int32_t",  "std::int64_t",  "float",        "double",
-                                    "pool::Half",    "std::uint16_t", "std::uint32_t", "std::uint64_t"};
+  constexpr const char* kNames[] = {"bool",         "std::uint8_t",  "std::int8_t",   "std::int16_t",
+                                    "std::int32_t", "std::int64_t",  "float",         "double",
+                                    "pool::Half",   "std::uint16_t", "std::uint32_t", "std::uint64_t"};
   return kNames[dtype];
 }
 
