@@ -66,7 +66,9 @@ template <class T>
 Range<T> RangeOf(const ActionColumn& column, const Spec& spec, std::size_t element) {
   if (!column.bounded) return kFinite<T>;
   if (spec.dtype == TRP_BOOL) return {T(0), T(1)};
-  if (!spec.categories.empty()) return {T(0), static_cast<T>(spec.categories[element] - 1)};
+  if constexpr (std::is_same_v<T, std::int64_t>) {  // which all choices are
+    if (!spec.categories.empty()) return {0, spec.categories[element] - 1};
+  }
   const double low = spec.low.empty() ? -INFINITY : spec.low[element];
   const double high = spec.high.empty() ? INFINITY : spec.high[element];
   // Bounds are compared as doubles, values as what they are: doubles do not tell large integers apart.
