@@ -9,6 +9,10 @@ DTYPES = [
     torch.int16,
     torch.int32,
     torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float16,
     torch.float32,
     torch.float64,
 ]

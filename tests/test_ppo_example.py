@@ -226,6 +226,22 @@ def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch
     training.close()
 
 
+@pytest.mark.parametrize(
+    ("task", "fps"),
+    [("CartPole-v1", 50), ("gymnasium:CartPole-v1", 50), ("Acrobot-v1", 15), ("Blackjack-v1", 4)],
+)
+def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
+    imageio = pytest.importorskip("imageio.v2")
+    training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
+    env = training.evaluation_env(1, films=True)
+    saved = []
+    monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: saved.append(options))
+    record_video(env, training.actor, tmp_path / "video", max_frames=2)
+    assert saved[0].get("fps", 1000 / saved[0].get("duration", 1)) == pytest.approx(fps)
+    env.close()
+    training.close()
+
+
 @pytest.mark.parametrize(("task", "shape"), [("CartPole-v1", (400, 600)), ("ALE/Pong-v5", (210, 160))])
 def test_an_mp4_has_the_size_of_its_pictures(task, shape, tmp_path, caplog):
     pytest.importorskip("imageio_ffmpeg")

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -14,6 +15,7 @@
 
 #include "dlpack.h"
 #include "module.h"
+#include "plain_tensor.h"
 
 namespace py = pybind11;
 
@@ -74,6 +76,27 @@ struct Header {
 };
 constexpr std::size_t kHeader = (sizeof(Header) + kAlignment - 1) / kAlignment * kAlignment;
 
+// Of a block for so many bytes of data.
+constexpr std::size_t BlockSize(std::size_t bytes) { return kAlignment + kHeader + bytes; }
+
+// A tensor in a block, from the shelf if there is one, like another but for its data, which are not written.
+DlManagedTensor* Fresh(void* block, const std::shared_ptr<Shelf>& shelf, DlTensor tensor) {
+  if (!block) throw std::bad_alloc();
+  const auto start = (reinterpret_cast<std::uintptr_t>(block) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* const memory = reinterpret_cast<std::byte*>(start);
+  tensor.data = memory + kHeader;
+  tensor.byte_offset = 0;
+  auto* const header = new (memory) Header{{{1, 0}, nullptr, Header::Delete, 0, tensor}, shelf, block};
+  header->managed.manager = header;
+  return &header->managed;
+}
+
+py::object Handed(const DlExchange& exchange, DlManagedTensor* managed) {
+  void* tensor = nullptr;
+  if (exchange.to_object(managed, &tensor) != 0) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(static_cast<PyObject*>(tensor));
+}
+
 // Makes fresh tensors of given shapes and dtypes ("float32"), by key, and lists their addresses where the
 // executor looks for them.
 class TensorMemory {
@@ -102,7 +125,7 @@ class TensorMemory {
         like.strides[dim] = stride;
         bytes *= static_cast<std::size_t>(shape[dim]);
       }
-      like.shelf = std::make_shared<Shelf>(kAlignment + kHeader + bytes, keeps);
+      like.shelf = std::make_shared<Shelf>(BlockSize(bytes), keeps);
       likes_.push_back(std::move(like));
     }
   }
@@ -113,9 +136,12 @@ class TensorMemory {
     py::list addresses(addresses_.size());
     for (std::size_t i = 0; i < addresses_.size(); ++i) addresses[i] = py::int_(addresses_[i]);
     for (Like& like : likes_) {
-      DlManagedTensor* const managed = Allocate(like);
+      const auto ndim = static_cast<std::int32_t>(like.shape.size());
+      DlManagedTensor* const managed =
+          Fresh(like.shelf->Take(), like.shelf,
+                {nullptr, {kDlCpu, 0}, ndim, like.dtype, like.shape.data(), like.strides.data(), 0});
       addresses[like.position] = py::int_(reinterpret_cast<std::uintptr_t>(managed->tensor.data));
-      const py::object tensor = exchange_ ? Handed(managed) : HandedInCapsule(managed);
+      const py::object tensor = exchange_ ? Handed(*exchange_, managed) : HandedInCapsule(managed);
       if (PyDict_SetItem(tensors.ptr(), like.key.ptr(), tensor.ptr()) != 0) throw py::error_already_set();
     }
     return {std::move(tensors), std::move(addresses)};
@@ -129,29 +155,6 @@ class TensorMemory {
     DlDtype dtype;
     std::shared_ptr<Shelf> shelf;
   };
-
-  static DlManagedTensor* Allocate(Like& like) {
-    void* const block = like.shelf->Take();
-    if (!block) throw std::bad_alloc();
-    const auto start = (reinterpret_cast<std::uintptr_t>(block) + kAlignment - 1) / kAlignment * kAlignment;
-    auto* const memory = reinterpret_cast<std::byte*>(start);
-    const DlTensor tensor{memory + kHeader,
-                          {kDlCpu, 0},
-                          static_cast<std::int32_t>(like.shape.size()),
-                          like.dtype,
-                          like.shape.data(),
-                          like.strides.data(),
-                          0};
-    auto* const header = new (memory) Header{{{1, 0}, nullptr, Header::Delete, 0, tensor}, like.shelf, block};
-    header->managed.manager = header;
-    return &header->managed;
-  }
-
-  py::object Handed(DlManagedTensor* managed) const {
-    void* tensor = nullptr;
-    if (exchange_->to_object(managed, &tensor) != 0) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(static_cast<PyObject*>(tensor));
-  }
 
   py::object HandedInCapsule(DlManagedTensor* managed) const {
     const auto capsule = py::reinterpret_steal<py::object>(PyCapsule_New(managed, kCapsule, FreeUntaken));
@@ -173,9 +176,62 @@ class TensorMemory {
   std::vector<Like> likes_;
 };
 
+// Copies tensors without what some of their rows hold.
+class RowEraser {
+ public:
+  explicit RowEraser(const py::object& tensor_type) : plain_(tensor_type) {}
+
+  // A copy with zeros in the rows of a mask, a bool for each row. None: one of the two is no plain tensor.
+  py::object Erased(py::handle value, py::handle rows) const {
+    const bool are_plain =
+        plain_.exchange() && plain_.IsItself(rows, false, false) && plain_.IsItself(value, true, true);
+    const auto mask = are_plain ? plain_.Look(rows, true) : std::nullopt;
+    const auto whole = mask ? plain_.Look(value, true) : std::nullopt;
+    // Whether a complex one is the conjugate of what it holds has not been asked.
+    if (!whole || whole->ndim == 0 || whole->dtype.code == kDlComplex || !IsMask(*mask, whole->shape[0])) {
+      return py::none();
+    }
+    DlTensor like = *whole;
+    std::vector<std::int64_t> strides(static_cast<std::size_t>(like.ndim));
+    std::int64_t size = 1;
+    for (std::size_t dim = strides.size(); dim-- > 0; size *= like.shape[dim]) strides[dim] = size;
+    like.strides = strides.data();
+    const auto count = static_cast<std::size_t>(like.shape[0]), item = std::size_t{like.dtype.bits} / 8;
+    const std::size_t bytes = static_cast<std::size_t>(size) * item, row_bytes = count ? bytes / count : 0;
+    DlManagedTensor* const copy = Fresh(std::malloc(BlockSize(bytes)), nullptr, like);
+    for (std::size_t row = 0; row < count && row_bytes > 0; ++row) {
+      auto* const to = static_cast<std::byte*>(copy->tensor.data) + row * row_bytes;
+      if (*RowOf(*mask, row, 1) != std::byte{0}) {
+        std::memset(to, 0, row_bytes);
+      } else {
+        std::memcpy(to, RowOf(*whole, row, item), row_bytes);
+      }
+    }
+    return Handed(*plain_.exchange(), copy);
+  }
+
+ private:
+  static bool IsMask(const DlTensor& tensor, std::int64_t rows) {
+    return tensor.dtype.code == kDlBool && tensor.ndim >= 1 && tensor.shape[0] == rows &&
+           std::all_of(tensor.shape + 1, tensor.shape + tensor.ndim, [](auto extent) { return extent == 1; });
+  }
+
+  static const std::byte* RowOf(const DlTensor& tensor, std::size_t row, std::size_t item) {
+    return PlainTensor::DataOf(tensor) +
+           static_cast<std::ptrdiff_t>(row) * tensor.strides[0] * static_cast<std::ptrdiff_t>(item);
+  }
+
+  const PlainTensor plain_;
+};
+
 }  // namespace
 
 void InitMemory(py::module_& m) {
+  py::class_<RowEraser>(m, "RowEraser", "Copies tensors without what some of their rows hold.")
+      .def(py::init<const py::object&>(), py::arg("tensor_type"))
+      .def("erased", &RowEraser::Erased, py::arg("value"), py::arg("rows"),
+           "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain "
+           "tensor.");
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
       .def(py::init<const py::object&, py::object, const py::list&,
                     const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpu.h"
+#include "dtype.h"
 #include "errors.h"
 #include "gil.h"
 #include "layout.h"
@@ -187,7 +188,7 @@ void InitPlugin(py::module_& m) {
       .def_readonly("name", &Spec::name)
       .def_readonly("help", &Spec::help)
       .def_property_readonly("role", [](const Spec& spec) { return kRoleNames[spec.role]; })
-      .def_property_readonly("dtype", [](const Spec& spec) { return kDtypeNames[spec.dtype]; })
+      .def_property_readonly("dtype", [](const Spec& spec) { return core::kDtypes[spec.dtype].name; })
       .def_readonly("shape", &Spec::shape)
       .def_readonly("low", &Spec::low)
       .def_readonly("high", &Spec::high)

@@ -1,7 +1,6 @@
 // Tensors that a step reads: a look at those that are as expected, which nearly all are, at every step.
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,25 +9,14 @@
 
 #include "dlpack.h"
 #include "module.h"
+#include "plain_tensor.h"
 
 namespace py = pybind11;
 
 namespace torchrl_pool::bindings {
 namespace {
 
-bool IsContiguous(const DlTensor& tensor) {
-  std::int64_t expected = 1;
-  bool contiguous = true;
-  for (std::int32_t dim = tensor.ndim; dim-- > 0;) {
-    if (tensor.shape[dim] == 0) return true;
-    contiguous = contiguous && (tensor.shape[dim] == 1 || tensor.strides[dim] == expected);
-    expected *= tensor.shape[dim];
-  }
-  return contiguous;
-}
-
-// Finds the entries of a tensordict that are torch's own tensors, on the CPU, with the numbers that they show
-// one after the other in memory, and without a gradient. Of all others Python has to see what can be made.
+// Finds the entries of a tensordict that are plain tensors of given shapes and dtypes.
 class PlainTensors {
  public:
   // `keys`: the names on the way to each. `tensors`: its shape and its dtype ("float32"). `required`: whether
@@ -37,10 +25,7 @@ class PlainTensors {
                const std::vector<std::vector<py::str>>& keys,
                const std::vector<std::pair<std::vector<std::int64_t>, std::string>>& tensors,
                const std::vector<bool>& required)
-      : type_(tensor_type),
-        tensordict_type_(tensordict_type),
-        is_neg_(py::getattr(tensor_type, "is_neg", py::none())),
-        exchange_(ExchangeOf(tensor_type)) {
+      : plain_(tensor_type), tensordict_type_(tensordict_type) {
     if (keys.size() != tensors.size() || keys.size() != required.size()) {
       throw py::value_error("expected as many keys as tensors");
     }
@@ -55,7 +40,7 @@ class PlainTensors {
   // `num_rows`: the number of rows that each has.
   std::optional<std::pair<py::list, py::list>> Find(py::handle tensordict,
                                                     std::optional<std::int64_t> num_rows) const {
-    if (!exchange_) return std::nullopt;
+    if (!plain_.exchange()) return std::nullopt;
     const py::object entries = EntriesOf(tensordict);
     if (!entries) return std::nullopt;
     py::list values(wanted_.size()), addresses(wanted_.size());
@@ -106,30 +91,16 @@ class PlainTensors {
 
   std::optional<std::uintptr_t> AddressOf(py::handle value, const Wanted& wanted,
                                           std::optional<std::int64_t> num_rows) const {
-    if (!wanted.dtype || !py::type::handle_of(value).is(type_)) return std::nullopt;
-    // What DLPack does not tell: whether a gradient is asked for, and whether it is a view that shows the
-    // opposite of what it holds. Asked first, for these may let other threads change the tensor.
+    if (!wanted.dtype) return std::nullopt;
     const std::uint8_t code = wanted.dtype->code;
-    if (code == kDlFloat && IsTrue(py::getattr(value, requires_grad_))) return std::nullopt;
-    if (code != kDlBool && IsTrue(is_neg_(value))) return std::nullopt;
-    DlTensor tensor;
-    if (exchange_->look_at(value.ptr(), &tensor) != 0) {  // one without memory, say
-      PyErr_Clear();
+    if (!plain_.IsItself(value, code == kDlFloat, code != kDlBool)) return std::nullopt;
+    const auto tensor = plain_.Look(value);
+    if (!tensor || !HasShape(*tensor, wanted.shape, num_rows) || tensor->dtype.code != code ||
+        tensor->dtype.bits != wanted.dtype->bits) {
       return std::nullopt;
     }
-    if (tensor.device.type != kDlCpu || !HasShape(tensor, wanted.shape, num_rows) ||
-        tensor.dtype.code != code || tensor.dtype.bits != wanted.dtype->bits || tensor.dtype.lanes != 1 ||
-        !IsContiguous(tensor) || (!tensor.data && HasElements(tensor))) {
-      return std::nullopt;
-    }
-    return reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+    return reinterpret_cast<std::uintptr_t>(PlainTensor::DataOf(*tensor));
   }
-
-  static bool HasElements(const DlTensor& tensor) {
-    return std::find(tensor.shape, tensor.shape + tensor.ndim, 0) == tensor.shape + tensor.ndim;
-  }
-
-  static bool IsTrue(const py::object& value) { return value.ptr() == Py_True; }
 
   static bool HasShape(const DlTensor& tensor, const std::vector<std::int64_t>& shape,
                        std::optional<std::int64_t> num_rows) {
@@ -140,9 +111,9 @@ class PlainTensors {
     return true;
   }
 
-  const py::object type_, tensordict_type_, is_neg_;
-  const DlExchange* const exchange_;
-  const py::str requires_grad_{"requires_grad"}, entries_{"_tensordict"};
+  const PlainTensor plain_;
+  const py::object tensordict_type_;
+  const py::str entries_{"_tensordict"};
   std::vector<Wanted> wanted_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "dtype.h"
 #include "errors.h"
 #include "field.h"
 #include "gil.h"
@@ -115,18 +117,17 @@ class Port {
  public:
   Port(std::shared_ptr<Arena> arena, int worker, const std::vector<Spec>& outputs, bool flags_lost)
       : port_(std::move(arena), worker) {
-    constexpr char kKinds[] = {'b', 'u', 'i', 'i', 'i', 'i', 'f', 'f'};
     for (const Spec& spec : outputs) {
-      const std::size_t bytes = core::ItemSize(spec.dtype);
+      const core::Dtype& dtype = core::kDtypes[spec.dtype];
       fields_.push_back({spec.name,
                          spec.role == TRP_REWARD,
-                         kKinds[spec.dtype],
-                         bytes,
+                         dtype.kind,
+                         dtype.bytes,
                          spec.size(),
-                         spec.size() * bytes,
+                         spec.row_bytes(),
                          {spec.shape.begin(), spec.shape.end()},
-                         kDtypeNames[spec.dtype],
-                         py::dtype(kDtypeNames[spec.dtype])});
+                         dtype.name,
+                         py::dtype(dtype.name)});
     }
     flag_ = flags_lost ? fields_.size() - 1 : kNoField;
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -339,10 +340,10 @@ class Port {
   std::size_t flag_;                           // the field that tells what was lost, which is the last one
 };
 
-// The number of a name.
-template <class Enum, std::size_t size>
-Enum ToEnum(const char* const (&names)[size], const py::handle& name) {
-  const auto* found = std::find(std::begin(names), std::end(names), name.cast<std::string>());
+// The number of a name among these, whatever each of them is of.
+template <class Enum, class Names, class NameOf>
+Enum ToEnum(const Names& names, const py::handle& name, NameOf name_of) {
+  const auto* found = std::ranges::find(names, name.cast<std::string>(), name_of);
   if (found == std::end(names)) throw py::value_error("unknown: " + name.cast<std::string>());
   return static_cast<Enum>(found - std::begin(names));
 }
@@ -351,12 +352,13 @@ Enum ToEnum(const char* const (&names)[size], const py::handle& name) {
 std::vector<Spec> ToSpecs(const py::list& entries) {
   std::vector<Spec> specs;
   for (const py::handle entry : entries) {
-    specs.push_back(
-        {entry.attr("name").cast<std::string>(), "", ToEnum<trp_role>(kRoleNames, entry.attr("role")),
-         ToEnum<trp_dtype>(kDtypeNames, entry.attr("dtype")),
-         entry.attr("shape").cast<std::vector<std::int64_t>>(), entry.attr("low").cast<std::vector<double>>(),
-         entry.attr("high").cast<std::vector<double>>(),
-         entry.attr("categories").cast<std::vector<std::int64_t>>()});
+    specs.push_back({entry.attr("name").cast<std::string>(), "",
+                     ToEnum<trp_role>(kRoleNames, entry.attr("role"), std::identity()),
+                     ToEnum<trp_dtype>(core::kDtypes, entry.attr("dtype"), &core::Dtype::name),
+                     entry.attr("shape").cast<std::vector<std::int64_t>>(),
+                     entry.attr("low").cast<std::vector<double>>(),
+                     entry.attr("high").cast<std::vector<double>>(),
+                     entry.attr("categories").cast<std::vector<std::int64_t>>()});
   }
   return specs;
 }
@@ -448,7 +450,7 @@ void InitWorkers(py::module_& m) {
                  shape.first_env = std::move(first_env);
                  for (const Spec& spec : ToSpecs(entries)) {
                    auto& bytes = spec.role == TRP_ACTION ? shape.action_bytes : shape.output_bytes;
-                   bytes.push_back(spec.size() * core::ItemSize(spec.dtype));
+                   bytes.push_back(spec.row_bytes());
                  }
                  return std::make_shared<Arena>(descriptor, std::move(shape), make);
                }),

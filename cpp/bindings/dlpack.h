@@ -37,7 +37,7 @@ struct DlManagedTensor {
 };
 
 constexpr std::int32_t kDlCpu = 1;
-constexpr std::uint8_t kDlInt = 0, kDlUint = 1, kDlFloat = 2, kDlBool = 6;
+constexpr std::uint8_t kDlInt = 0, kDlUint = 1, kDlFloat = 2, kDlComplex = 5, kDlBool = 6;
 
 // What a type of tensors offers to C.
 struct DlExchange {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "torchrl_pool/half.h"
+
 namespace py = pybind11;
 
 namespace torchrl_pool::bindings {
@@ -30,7 +32,8 @@ void WriteNumber(const Field& field, std::byte* to, py::handle value) {
     double number = PyFloat_AsDouble(value.ptr());
     if (number == -1.0 && PyErr_Occurred()) Refuse(field, value);
     if (field.is_reward) number += 0.0;  // no -0.0, as TorchRL's GymEnv has it, which adds rewards up
-    return field.item_bytes == 4 ? Store(to, static_cast<float>(number)) : Store(to, number);
+    if (field.item_bytes == 8) return Store(to, number);
+    return field.item_bytes == 4 ? Store(to, static_cast<float>(number)) : Store(to, Half(number));
   }
   if (field.kind == 'b') {
     const int truth = PyObject_IsTrue(value.ptr());
@@ -39,6 +42,11 @@ void WriteNumber(const Field& field, std::byte* to, py::handle value) {
   }
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!index) Refuse(field, value);
+  if (field.kind == 'u' && field.item_bytes == 8) {
+    const std::uint64_t number = PyLong_AsUnsignedLongLong(index.ptr());
+    if (number == UINT64_MAX && PyErr_Occurred()) Refuse(field, value);
+    return Store(to, number);
+  }
   const std::int64_t number = PyLong_AsLongLong(index.ptr());
   if (number == -1 && PyErr_Occurred()) Refuse(field, value);
   const bool is_signed = field.kind == 'i';

@@ -10,9 +10,7 @@
 
 namespace torchrl_pool::bindings {
 
-// As Python calls a trp_dtype and a trp_role.
-constexpr const char* kDtypeNames[] = {"bool",  "uint8", "int8",    "int16",
-                                       "int32", "int64", "float32", "float64"};
+// As Python calls a trp_role.
 constexpr const char* kRoleNames[] = {"action", "observation", "info", "reward", "done"};
 
 // Whether Python wants a wait to end: a signal handler raised. Its error stays set in this thread.

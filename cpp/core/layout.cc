@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cache_line.h"
+#include "dtype.h"
 #include "errors.h"
 #include "stages/episode.h"
 #include "stages/observation.h"
@@ -12,8 +13,6 @@
 
 namespace torchrl_pool::core {
 namespace {
-
-bool IsFloat(trp_dtype dtype) { return dtype == TRP_FLOAT32 || dtype == TRP_FLOAT64; }
 
 constexpr char kStepCount[] = "step_count";
 constexpr char kIsInit[] = "is_init";
@@ -59,6 +58,11 @@ bool HasOneReward(const Config& config) {
   return rewards == 1 && numbers == 1;
 }
 
+// Whether it is a reward of which sums have its dtype and lose little.
+bool IsSummed(const Spec& spec) {
+  return spec.role == TRP_REWARD && (spec.dtype == TRP_FLOAT32 || spec.dtype == TRP_FLOAT64);
+}
+
 [[noreturn]] void RefuseInfoKey(const Config& config, const std::string& key) {
   std::string known;
   for (const auto& native : NativeKeys(config)) known += (known.empty() ? "" : ", ") + native;
@@ -75,7 +79,7 @@ std::vector<std::string> NativeKeys(const Config& config) {
   std::vector<std::string> keys = {kStepCount, kIsInit};
   if (HasOneReward(config)) keys.push_back(kExactReward);
   for (const Spec& spec : config.specs()) {
-    if (spec.role == TRP_REWARD) keys.push_back(EpisodeKey(spec.name));
+    if (IsSummed(spec)) keys.push_back(EpisodeKey(spec.name));
   }
   return keys;
 }
@@ -85,7 +89,7 @@ std::size_t Layout::AddColumn(Spec spec) {
     if (other.spec.name != spec.name) continue;
     throw StatusError(TRP_INVALID_ARGUMENT, "'" + spec.name + "' is the name of two entries");
   }
-  const std::size_t bytes = spec.size() * ItemSize(spec.dtype);
+  const std::size_t bytes = spec.row_bytes();
   outputs.push_back({std::move(spec), bytes});
   return outputs.size() - 1;
 }
@@ -97,7 +101,7 @@ void Layout::AddStage(Stage stage) {
 
 void Layout::AddAction(const Spec& spec, const LayoutOptions& options) {
   ActionColumn column{spec, options.one_hot && !spec.categories.empty(),
-                      options.strict_actions || HoldsChoices(spec), spec.size() * ItemSize(spec.dtype)};
+                      options.strict_actions || HoldsChoices(spec), spec.row_bytes()};
   column.scratch = Reserve(&scratch_bytes, column.row_bytes, kCacheLine);
   if (column.one_hot) {
     const auto width = std::accumulate(spec.categories.begin(), spec.categories.end(), std::int64_t{0});
@@ -112,16 +116,16 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
     return;
   }
   const std::size_t output = targets.size();
-  const std::size_t scratch = Reserve(&scratch_bytes, spec.size() * ItemSize(spec.dtype), kCacheLine);
+  const std::size_t scratch = Reserve(&scratch_bytes, spec.row_bytes(), kCacheLine);
   targets.push_back({Target::kNoColumn, scratch});
   const bool is_observation = spec.role == TRP_OBSERVATION;
   if (is_observation && options.from_pixels && options.pixels_only)
     return;  // the env writes it, but no tensor shows it
 
-  if (options.refuse_nan && spec.dtype == TRP_FLOAT32) {
-    AddStage(RefuseNan<float>(output, spec.name, spec.size(), spec.role == TRP_REWARD));
-  } else if (options.refuse_nan && spec.dtype == TRP_FLOAT64) {
-    AddStage(RefuseNan<double>(output, spec.name, spec.size(), spec.role == TRP_REWARD));
+  if (options.refuse_nan && IsFloat(spec.dtype)) {
+    AddStage(WithFloat(spec.dtype, [&](auto zero) {
+      return RefuseNan<decltype(zero)>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
+    }));
   }
   Spec seen = spec;
   if (is_observation && options.one_hot && !spec.categories.empty()) {
@@ -135,18 +139,18 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
       options.float_dtype != spec.dtype) {
     seen.dtype = static_cast<trp_dtype>(options.float_dtype);
     const std::size_t column = AddColumn(std::move(seen));
-    if (spec.dtype == TRP_FLOAT64) {
-      AddStage(Convert<double, float>(output, column, spec.size()));
-    } else {
-      AddStage(Convert<float, double>(output, column, spec.size()));
-    }
+    AddStage(WithFloat(spec.dtype, [&](auto zero) {
+      using From = decltype(zero);
+      return options.float_dtype == TRP_FLOAT32 ? Convert<From, float>(output, column, spec.size())
+                                                : Convert<From, double>(output, column, spec.size());
+    }));
     return;
   }
   targets.back().column = static_cast<int>(AddColumn(std::move(seen)));
 }
 
 Layout::Layout(const Config& config, const LayoutOptions& options) {
-  if (options.float_dtype >= 0 && !IsFloat(static_cast<trp_dtype>(options.float_dtype))) {
+  if (options.float_dtype >= 0 && options.float_dtype != TRP_FLOAT32 && options.float_dtype != TRP_FLOAT64) {
     throw StatusError(TRP_INVALID_ARGUMENT, "obs_dtype must be float32 or float64");
   }
   auto unknown = options.info_keys;
@@ -182,7 +186,7 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
       const Spec exact{kExactReward, help, TRP_INFO, TRP_FLOAT64, {1}, {}, {}, {}};
       AddStage(ExactReward(output, AddColumn(exact)));
     }
-    if (spec.role == TRP_REWARD && wanted(EpisodeKey(spec.name))) {
+    if (IsSummed(spec) && wanted(EpisodeKey(spec.name))) {
       const std::string key = EpisodeKey(spec.name);
       const char* help = "sum of rewards since the last reset";
       const std::size_t column = AddColumn({key, help, TRP_INFO, spec.dtype, spec.shape, {}, {}, {}});

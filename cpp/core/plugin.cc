@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <numeric>
 #include <set>
 
+#include "dtype.h"
 #include "errors.h"
 
 namespace torchrl_pool::core {
@@ -237,27 +239,11 @@ void Plugin::Locate(const std::vector<std::string>& folders) const {
   }
 }
 
-std::size_t ItemSize(trp_dtype dtype) {
-  switch (dtype) {
-    case TRP_BOOL:
-    case TRP_UINT8:
-    case TRP_INT8:
-      return 1;
-    case TRP_INT16:
-      return 2;
-    case TRP_INT32:
-    case TRP_FLOAT32:
-      return 4;
-    case TRP_INT64:
-    case TRP_FLOAT64:
-      return 8;
-  }
-  throw StatusError(TRP_INVALID_ARGUMENT, "unknown dtype " + std::to_string(dtype));
-}
-
 std::size_t Spec::size() const {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
+
+std::size_t Spec::row_bytes() const { return size() * kDtypes[dtype].bytes; }
 
 std::vector<std::int64_t> Spec::Choices() const {
   const auto is_first = [this](std::int64_t count) { return count == categories.front(); };
@@ -316,7 +302,7 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
     CheckName(spec->name, names, fail);
     if (spec->role < TRP_ACTION || spec->role > TRP_DONE)
       fail(name + "has unknown role " + std::to_string(spec->role));
-    if (spec->dtype < TRP_BOOL || spec->dtype > TRP_FLOAT64)
+    if (spec->dtype < 0 || static_cast<std::size_t>(spec->dtype) >= std::size(kDtypes))
       fail(name + "has unknown dtype " + std::to_string(spec->dtype));
     if (spec->ndim < 0 || spec->num_categories < 0)
       fail(name + "has a negative number of dimensions or categories");
@@ -339,19 +325,19 @@ Config::Config(std::shared_ptr<const void> plugin, const trp_task& task,
               {spec->categories, spec->categories + spec->num_categories}};
     if (spec->low) copy.low.assign(spec->low, spec->low + copy.size());
     if (spec->high) copy.high.assign(spec->high, spec->high + copy.size());
-    if (copy.dtype == TRP_FLOAT32) {
+    if (IsFloat(copy.dtype)) {
       // A bound such as 0.4 must admit the float32 that is nearest to it.
-      for (auto* bound : {&copy.low, &copy.high}) {
-        for (double& value : *bound) value = static_cast<float>(value);
-      }
+      WithFloat(copy.dtype, [&](auto zero) {
+        for (auto* bound : {&copy.low, &copy.high}) {
+          for (double& value : *bound) value = static_cast<decltype(zero)>(value);
+        }
+      });
     }
     if (!copy.categories.empty() && (copy.dtype != TRP_INT64 || copy.categories.size() != copy.size()))
       fail("the discrete entry " + name + "must be int64 with as many numbers of categories as elements");
     for (const std::int64_t choices : copy.categories) {
       if (choices < 1) fail(name + "has a choice of nothing");
     }
-    if (copy.role == TRP_REWARD && copy.dtype != TRP_FLOAT32 && copy.dtype != TRP_FLOAT64)
-      fail("rewards must be float32 or float64");
     if (copy.role == TRP_DONE && copy.dtype != TRP_BOOL) fail("done flags must be bool");
     specs_.push_back(std::move(copy));
   }

@@ -54,7 +54,8 @@ struct Spec {
   std::vector<std::int64_t> categories;
   bool one_hot = false;  // as a layout gives it: `shape` is the one-hot vectors', `categories` the choices
 
-  std::size_t size() const;  // elements
+  std::size_t size() const;       // elements
+  std::size_t row_bytes() const;  // of one env
   // What one choice of a discrete entry is made from: one number where all choices are alike, one for each
   // element along the last dimension where rows are, else one for each element.
   std::vector<std::int64_t> Choices() const;
@@ -62,8 +63,6 @@ struct Spec {
   // other along the last dimension (the only one, of unlike rows). In memory they lie in the choices' order.
   std::vector<std::int64_t> OneHotShape() const;
 };
-
-std::size_t ItemSize(trp_dtype dtype);  // bytes
 
 // One configuration of a task: what its envs share.
 class Config {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "dtype.h"
 #include "errors.h"
 
 namespace torchrl_pool::core {
@@ -17,8 +18,8 @@ namespace {
 std::string Shortest(double value, trp_dtype dtype) {
   char text[32];
   char* const end = std::end(text);
-  const auto result = dtype == TRP_FLOAT32 ? std::to_chars(text, end, static_cast<float>(value))
-                                           : std::to_chars(text, end, value);
+  const auto result = dtype == TRP_FLOAT64 ? std::to_chars(text, end, value)
+                                           : std::to_chars(text, end, static_cast<float>(value));
   return {text, result.ptr};
 }
 
@@ -58,21 +59,24 @@ bool AllAdmitted(const Range<T>& range, std::span<const T> values) {
 
 template <class T>
 constexpr Range<T> kFinite{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
+template <>
+const Range<Half> kFinite<Half>{Half(-65504), Half(65504)};
 
 template <class T>
 Range<T> RangeOf(const ActionColumn& column, const Spec& spec, std::size_t element) {
   if (!column.bounded) return kFinite<T>;
-  constexpr T kLowest = kFinite<T>.least, kMax = kFinite<T>.most;
-  if (spec.dtype == TRP_BOOL) return {T{0}, T{1}};
-  if (!spec.categories.empty()) return {T{0}, static_cast<T>(spec.categories[element] - 1)};
+  if (spec.dtype == TRP_BOOL) return {T(0), T(1)};
+  if constexpr (std::is_same_v<T, std::int64_t>) {  // which all choices are
+    if (!spec.categories.empty()) return {0, spec.categories[element] - 1};
+  }
   const double low = spec.low.empty() ? -INFINITY : spec.low[element];
   const double high = spec.high.empty() ? INFINITY : spec.high[element];
   // Bounds are compared as doubles, values as what they are: doubles do not tell large integers apart.
   Range<T> range = kFinite<T>;
-  if (low > static_cast<double>(kLowest)) {
+  if (low > static_cast<double>(range.least)) {
     range.least = static_cast<T>(std::is_integral_v<T> ? std::ceil(low) : low);
   }
-  if (high < static_cast<double>(kMax)) {
+  if (high < static_cast<double>(range.most)) {
     range.most = static_cast<T>(std::is_integral_v<T> ? std::floor(high) : high);
   }
   return range;
@@ -97,9 +101,9 @@ template <class T>
         bounds.empty() || std::isinf(bounds[element]) ? static_cast<double>(missing) : bounds[element],
         spec.dtype);
   };
-  Refuse(spec, env, element, show(value),
-         "a number in [" + bound(spec.low, std::numeric_limits<T>::lowest()) + ", " +
-             bound(spec.high, std::numeric_limits<T>::max()) + "]");
+  Refuse(
+      spec, env, element, show(value),
+      "a number in [" + bound(spec.low, kFinite<T>.least) + ", " + bound(spec.high, kFinite<T>.most) + "]");
 }
 
 // Consecutive rows of a column, one after the other or `stride` bytes apart.
@@ -175,23 +179,7 @@ void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& r
   const std::size_t size = spec.size();
   if (size == 0) return;
   if (column.one_hot) return CheckOneHot(spec, rows);
-  switch (spec.dtype) {
-    case TRP_BOOL:
-    case TRP_UINT8:
-      return CheckNumbers<std::uint8_t>(column, spec, size, rows);
-    case TRP_INT8:
-      return CheckNumbers<std::int8_t>(column, spec, size, rows);
-    case TRP_INT16:
-      return CheckNumbers<std::int16_t>(column, spec, size, rows);
-    case TRP_INT32:
-      return CheckNumbers<std::int32_t>(column, spec, size, rows);
-    case TRP_INT64:
-      return CheckNumbers<std::int64_t>(column, spec, size, rows);
-    case TRP_FLOAT32:
-      return CheckNumbers<float>(column, spec, size, rows);
-    case TRP_FLOAT64:
-      return CheckNumbers<double>(column, spec, size, rows);
-  }
+  WithNumber(spec.dtype, [&](auto zero) { CheckNumbers<decltype(zero)>(column, spec, size, rows); });
 }
 
 }  // namespace

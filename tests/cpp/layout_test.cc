@@ -44,7 +44,7 @@ TEST(ColumnsKnowTheirSizes) {
   CHECK_EQ(Find(layout, "agents/reward").row_bytes, 8u);
   CHECK_EQ(Find(layout, "agents/done").row_bytes, 2u);
   CHECK_EQ(Find(layout, "done").row_bytes, 1u);
-  CHECK_EQ(layout.actions.size(), 13u);
+  CHECK_EQ(layout.actions.size(), 17u);
   CHECK_EQ(layout.actions[0].row_bytes, 16u);
 }
 
@@ -139,17 +139,16 @@ TEST(ScratchSlotsAreAlignedAndDisjoint) {
   const auto config = KindsConfig();
   const Layout layout(*config, {.info_keys = {}, .one_hot = true, .float_dtype = -1});
   std::vector<std::pair<std::size_t, std::size_t>> slots;
-  const auto bytes = [](const Spec& spec) { return spec.size() * ItemSize(spec.dtype); };
   std::size_t output = 0;
   for (const Spec& spec : config->specs()) {
     if (spec.role != TRP_ACTION) {
       const std::size_t scratch = layout.targets[output++].scratch;
-      if (scratch != Target::kNoScratch) slots.emplace_back(scratch, bytes(spec));
+      if (scratch != Target::kNoScratch) slots.emplace_back(scratch, spec.row_bytes());
     }
   }
   CHECK_EQ(output, layout.targets.size());
   for (const ActionColumn& column : layout.actions) {
-    slots.emplace_back(column.scratch, bytes(column.spec));
+    slots.emplace_back(column.scratch, column.spec.row_bytes());
   }
   std::sort(slots.begin(), slots.end());
   for (std::size_t i = 0; i < slots.size(); ++i) {

@@ -340,7 +340,7 @@ TEST(RefusesSpecsThatMakeNoSense) {
   CHECK_EQ(open("Good-v0")->specs().size(), 2u);
   CHECK_THROWS(StatusError, "unknown dtype 17", open("UnknownDtype-v0"));
   CHECK_EQ(open("DoubleReward-v0")->specs()[1].dtype, TRP_FLOAT64);
-  CHECK_THROWS(StatusError, "rewards must be float32 or float64", open("IntReward-v0"));
+  CHECK_EQ(open("IntReward-v0")->specs()[1].dtype, TRP_INT64);
   CHECK_THROWS(StatusError, "done flags must be bool", open("IntDone-v0"));
   CHECK_THROWS(StatusError, "as many numbers of categories", open("FewCategories-v0"));
   CHECK_THROWS(StatusError, "must be int64", open("FloatCategories-v0"));

@@ -217,6 +217,10 @@ class KindsEnv {
             Action("float64", Box<double>({2}, -options.high, options.high)),
             Action("unbounded32", Box<float>({1})),
             Action("unbounded64", Box<double>({1})),
+            Action("uint16", Box<std::uint16_t>({1}, 0, 60000)),
+            Action("uint32", Box<std::uint32_t>({1}, 0, 4e9)),
+            Action("uint64", Box<std::uint64_t>({1}, 0, 0x1p63)),
+            Action("float16", Box<Half>({1}, -options.high, options.high)),
             Action("choice", Discrete(3))};
   }
 

@@ -2,14 +2,17 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "check.h"
 #include "errors.h"
 #include "fixture.h"
+#include "torchrl_pool/half.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -95,6 +98,53 @@ TEST(ChecksIntegersOfEveryWidth) {
   actions.Bounds<std::int16_t>("int16", -300, 300);
   actions.Bounds<std::int32_t>("int32", -70'000, 70'000);
   actions.Bounds<std::int64_t>("int64", -5'000'000'000, 5'000'000'000);
+}
+
+TEST(ChecksUnsignedIntegersOfEveryWidth) {
+  Actions actions;
+  for (const auto& [name, value] : {std::pair("uint16", 60'001), std::pair("uint16", 65'535)}) {
+    actions.Refuses<std::uint16_t>(name, 0, static_cast<std::uint16_t>(value), "a number in [0, 60000]");
+  }
+  actions.Accepts<std::uint16_t>("uint16", 0, 60'000);
+  actions.Accepts<std::uint32_t>("uint32", 0, 4'000'000'000);
+  actions.Refuses<std::uint32_t>("uint32", 0, 4'000'000'001, "got 4000000001");
+  constexpr std::uint64_t kHigh = std::uint64_t{1} << 63;
+  actions.Accepts<std::uint64_t>("uint64", 0, kHigh);
+  actions.Refuses<std::uint64_t>("uint64", 0, kHigh + 1, "got 9223372036854775809");
+  Actions loose(false, {}, false);
+  loose.Accepts<std::uint64_t>("uint64", 0, std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST(ChecksFloat16) {
+  Actions actions;
+  for (const double value : {0.4, -0.4, 0.0, -0.0}) actions.Accepts("float16", 0, Half(value));
+  actions.Refuses("float16", 0, Half(0.4003), "got 0.40039062");
+  Actions loose(false, {}, false);
+  for (const double value : {65504.0, -65504.0, 0.4003}) loose.Accepts("float16", 0, Half(value));
+  for (const double bad : {65520.0, -HUGE_VAL, std::nan("")}) {
+    loose.Refuses("float16", 0, Half(bad), "expected a finite number, got");
+  }
+}
+
+TEST(EveryFloat16IsTheNearestOfItself) {
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    Half half;
+    std::memcpy(static_cast<void*>(&half), &bits, sizeof half);
+    const Half again{static_cast<double>(static_cast<float>(half))};
+    if (half == half) CHECK(std::memcmp(&half, &again, sizeof half) == 0);
+  }
+}
+
+TEST(Float16IsRoundedToTheNearest) {
+  // Half a unit goes to the even neighbour, a little more to the nearer one; doubles are not rounded twice.
+  CHECK_EQ(Half(1 + 0x1p-11), 1.0f);
+  CHECK_EQ(Half(1 + 0x3p-11), 1 + 0x1p-9f);
+  CHECK_EQ(Half(1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10f);
+  CHECK_EQ(Half(0x1p-25), 0.0f);
+  CHECK_EQ(Half(0x1p-25 + 0x1p-60), 0x1p-24f);
+  CHECK_EQ(Half(0x1p-14 - 0x1p-26), 0x1p-14f);  // out of the subnormals
+  CHECK_EQ(Half(65519.999), 65504.0f);
+  CHECK_EQ(Half(65520), INFINITY);
 }
 
 TEST(ComparesInt64Exactly) {

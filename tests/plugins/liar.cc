@@ -1,6 +1,7 @@
 // An env that breaks the contract in the way that its option names.
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 
 #include "torchrl_pool/env.h"
 
@@ -22,8 +23,10 @@ class Liar {
   static pool::Specs MakeSpecs(const Options&) {
     return {pool::Observation("vector", pool::Box<float>({4}, -1, 1)),
             pool::Observation("choice", pool::MultiDiscrete({3, 5})),
-            pool::Info("extra", pool::Box<double>({2, 2})), pool::Done("late", {1}),
-            pool::Action("action", pool::Discrete(2))};
+            pool::Info("extra", pool::Box<double>({2, 2})),
+            pool::Done("late", {1}),
+            pool::Action("action", pool::Discrete(2)),
+            pool::Action("place", pool::Box<float>({1}, 0, 3))};
   }
 
   explicit Liar(const Options& options) : options_(options) {}
@@ -51,6 +54,9 @@ class Liar {
     if (Lies("shares")) hidden_ = (shared_ += 0.01) < 1 ? shared_ : (shared_ = 0);
     Write(row, Lies("forgets at step") ? 3 : 4);
     if (Lies("writes too much")) row.Out<float>(0)[4] = 0;
+    const float place = row.Action<float>(1)[0];
+    if (Lies("trusts an action")) row.Out<float>(0)[static_cast<int>(place)] = 0;
+    if (Lies("refuses an action") && !(place <= 3)) throw std::runtime_error("a place beyond 3");
     if (Lies("leaves its bounds")) row.Out<float>(0)[1] = 1.5f;
     if (Lies("invents a category")) row.Out<std::int64_t>(1)[1] = 5;
     if (Lies("knows more than yes and no")) std::memset(row.Out<bool>(3), 2, 1);

@@ -97,6 +97,36 @@ class MixedEnv : public Base {
   }
 };
 
+// Numbers of rare dtypes, and what it was told in them.
+class RareEnv : public Base {
+ public:
+  static pool::Specs MakeSpecs(const Options&) {
+    return {pool::Observation("half", pool::Box<pool::Half>({2})),
+            pool::Observation("uint16", pool::Box<std::uint16_t>({2})),
+            pool::Observation("uint32", pool::Box<std::uint32_t>({2})),
+            pool::Observation("uint64", pool::Box<std::uint64_t>({2})),
+            pool::Action("force", pool::Box<pool::Half>({1}, -1, 1)),
+            pool::Action("level", pool::Box<std::uint16_t>({1}, 0, 60000))};
+  }
+  explicit RareEnv(const Options&) {}
+  pool::Outcome Step(pool::Row& row) {
+    const auto outcome = Base::Step(row);
+    row.Out<pool::Half>(0)[1] = row.Action<pool::Half>(0)[0];
+    row.Out<std::uint16_t>(1)[1] = row.Action<std::uint16_t>(1)[0];
+    return outcome;
+  }
+
+ private:
+  void Write(pool::Row& row) const override {
+    const auto drawn =
+        static_cast<std::uint64_t>(random_ * 0x1p53) << 11 | static_cast<std::uint64_t>(steps_);
+    row.Out<pool::Half>(0)[0] = row.Out<pool::Half>(0)[1] = pool::Half(random_);
+    row.Out<std::uint16_t>(1)[0] = row.Out<std::uint16_t>(1)[1] = static_cast<std::uint16_t>(drawn >> 48);
+    row.Out<std::uint32_t>(2)[0] = row.Out<std::uint32_t>(2)[1] = static_cast<std::uint32_t>(drawn >> 32);
+    row.Out<std::uint64_t>(3)[0] = row.Out<std::uint64_t>(3)[1] = drawn;
+  }
+};
+
 class PicturesEnv : public Base {
  public:
   static pool::Specs MakeSpecs(const Options&) {
@@ -195,8 +225,9 @@ class RestlessEnv : public AgentsEnv {
 
 const bool registered =
     pool::Register<DictEnv>({.id = "Dict-v0"}) && pool::Register<MixedEnv>({.id = "Mixed-v0"}) &&
-    pool::Register<PicturesEnv>({.id = "Pictures-v0"}) && pool::Register<AgentsEnv>({.id = "Agents-v0"}) &&
-    pool::Register<ScalarEnv>({.id = "Scalar-v0"}) && pool::Register<RestlessEnv>({.id = "Restless-v0"});
+    pool::Register<RareEnv>({.id = "Rare-v0"}) && pool::Register<PicturesEnv>({.id = "Pictures-v0"}) &&
+    pool::Register<AgentsEnv>({.id = "Agents-v0"}) && pool::Register<ScalarEnv>({.id = "Scalar-v0"}) &&
+    pool::Register<RestlessEnv>({.id = "Restless-v0"});
 
 }  // namespace
 

@@ -54,6 +54,7 @@ SPACES = {
     "int64": box(np.int64, LARGE + 1, LARGE + 3),
     "int64_below": box(np.int64, -LARGE - 3, -LARGE - 1),
     "uint64": box(np.uint64, LARGE, LARGE + 8),  # of which Gymnasium draws doubles
+    "all of uint64": box(np.uint64, 0, 2**64 - 1),
     "uint32": box(np.uint32, 0, 2**32 - 1),
     "uint16": box(np.uint16, 3, 2**16 - 1),
     "uint16_alone": box(np.uint16, 0, 2**16 - 1, ()),
@@ -136,8 +137,8 @@ def test_large_bounds_are_exact(low):
 
 
 def test_numbers_that_no_tensor_holds_are_refused():
-    with pytest.raises(EnvFailure, match=r"'observation': expected one of the dtypes .*, got uint64"):
-        PoolEnv(lambda: Drawn(None, box(np.uint64, 0, 2**64 - 1)), 2, num_workers=0)
+    with pytest.raises(EnvFailure, match=r"'observation': expected one of the dtypes .*, got float128"):
+        PoolEnv(lambda: Drawn(None, box(np.longdouble, 0, 1)), 2, num_workers=0)
 
 
 FLOATS = {

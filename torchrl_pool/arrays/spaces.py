@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from torchrl_pool import _core
 from torchrl_pool.texts import decode_text
-from torchrl_pool.workers.spaces import held_as, holds_texts, stacks
+from torchrl_pool.workers.spaces import holds_texts, stacks
 
 Array: TypeAlias = NDArray[Any]
 Space: TypeAlias = "spaces.Space[Any]"
@@ -84,8 +84,6 @@ def gather_of(space: Space) -> Gather:
                 return tuple(gather(iter([c[:, i] for c in parts])) for i, gather in enumerate(gathers))
 
             return split
-        case spaces.Box() if held_as(space) != space.dtype:
-            return lambda columns: next(columns).reshape(-1, *space.shape).astype(space.dtype)
         case spaces.Box() if not space.shape:
             return lambda columns: next(columns).reshape(-1)
         case spaces.Discrete() | spaces.MultiDiscrete() if np.any(space.start) or space.dtype != np.int64:

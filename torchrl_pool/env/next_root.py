@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, is_leaf_nontensor, is_tensor_collection
 
+from torchrl_pool import _core
 from torchrl_pool.env.specs import Groups, Key
 
 
@@ -85,6 +86,9 @@ class NextRoot:
         return entries
 
 
+_eraser = _core.RowEraser(torch.Tensor)
+
+
 def _depth_and_name(key: Key) -> tuple[int, str]:
     return (0, key) if isinstance(key, str) else (len(key) - 1, ".".join(key))
 
@@ -93,4 +97,7 @@ def _cleared(value: Any, done: torch.Tensor) -> Any:
     """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
     if type(value) is not torch.Tensor and is_tensor_collection(value):
         return value.where(~done.reshape(-1), value.empty(), out=value, pad=0)
-    return value.masked_fill(done.reshape(-1, *[1] * (value.ndim - 1)), 0)
+    erased = _eraser.erased(value, done)
+    if erased is not None:
+        return erased
+    return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)

@@ -246,8 +246,9 @@ def _exact(entries: Sequence[Entry]) -> dict[str, TensorSpec]:
     specs: dict[str, TensorSpec] = {}
     for entry in entries:
         if entry.integers is not None:
-            low, high = (torch.tensor(bounds).reshape(entry.shape) for bounds in entry.integers)
-            specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=torch.int64)
+            dtype: torch.dtype = getattr(torch, entry.dtype)
+            low, high = (torch.tensor(bounds, dtype=dtype).reshape(entry.shape) for bounds in entry.integers)
+            specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=dtype)
     return specs
 
 

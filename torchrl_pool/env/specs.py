@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torchrl.data import (
     Binary,
@@ -28,20 +29,10 @@ Key: TypeAlias = "str | tuple[str, ...]"
 #: Nested tensordicts, by their keys: what their batch sizes have besides the number of envs, of agents say.
 Groups: TypeAlias = "Mapping[tuple[str, ...], tuple[int, ...]]"
 
-_DTYPES: dict[str, torch.dtype] = {
-    "bool": torch.bool,
-    "uint8": torch.uint8,
-    "int8": torch.int8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "float32": torch.float32,
-    "float64": torch.float64,
-}
-
 
 def torch_dtype(spec: _core.Spec) -> torch.dtype:
-    return _DTYPES[spec.dtype]
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    return dtype
 
 
 def key_of(spec: _core.Spec) -> Key:
@@ -126,14 +117,16 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
     shape = torch.Size((len(specs), *spec.shape))
     # Envs with equal options share their specs; a picture has a bound for every pixel.
     distinct = list({id(s): s for s in specs}.values())
-    if not any(s.low or s.high for s in distinct):
+    # Of what has no bounds torch draws no unsigned integers but bytes, and actions are drawn.
+    is_drawn = spec.role == "action" and dtype in (torch.uint16, torch.uint32, torch.uint64)
+    if not is_drawn and not any(s.low or s.high for s in distinct):
         return Unbounded(shape=shape, dtype=dtype, device=device)
 
     def bounds(side: Literal["low", "high"], missing: float) -> torch.Tensor:
         rows = {}
         for s in distinct:
             row = getattr(s, side) or [missing] * math.prod(spec.shape)
-            rows[id(s)] = _saturated(torch.tensor(row, dtype=torch.float64, device="cpu"), dtype)
+            rows[id(s)] = saturated(torch.tensor(row, dtype=torch.float64, device="cpu"), dtype)
         if all(torch.equal(row, rows[id(spec)]) for row in rows.values()):
             table = rows[id(spec)]
         else:
@@ -149,14 +142,16 @@ def _box(specs: Sequence[_core.Spec], device: torch.device | None) -> TensorSpec
     return Bounded(low=low, high=high, shape=shape, dtype=dtype, device=device)
 
 
-def _saturated(bounds: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Bounds in this dtype; the largest int64 is a double that no int64 is."""
-    table = bounds.to(dtype)
-    if not dtype.is_floating_point:
-        limits = torch.iinfo(dtype)
-        table[bounds >= limits.max] = limits.max
-        table[bounds <= limits.min] = limits.min
-    return table
+def saturated(bounds: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Doubles in this dtype, or its nearest; the largest int64 is a double that no int64 is."""
+    if dtype.is_floating_point:
+        return bounds.to(dtype)
+    limits, doubles = torch.iinfo(dtype), bounds.numpy()
+    with np.errstate(invalid="ignore"):
+        table = doubles.astype(str(dtype).removeprefix("torch."))  # NumPy can do more with rare dtypes
+    table[doubles >= limits.max] = limits.max
+    table[doubles <= limits.min] = limits.min
+    return torch.from_numpy(table)
 
 
 def _composite(

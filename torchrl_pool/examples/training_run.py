@@ -12,11 +12,12 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -424,9 +425,8 @@ def record_video(
     path: Path,
     *,
     max_frames: int = 500,
-    frames_per_second: int = 30,
 ) -> tuple[Path, bool]:
-    """Films an episode of the first env, with how it begins and how it ends.
+    """Films an episode of the first env, with how it begins and how it ends, as fast as the env says.
 
     Returns:
         The file, an mp4 or without imageio-ffmpeg a gif, and whether the episode ends there.
@@ -434,6 +434,7 @@ def record_video(
     import imageio.v2 as imageio
 
     pool = pool_of(env)
+    fps = frame_rate(pool)
     is_whole = False
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         root = env.reset()
@@ -446,11 +447,25 @@ def record_video(
     if importlib.util.find_spec("imageio_ffmpeg") is not None:
         path = path.with_suffix(".mp4")
         even: list[Any] = [padded_to_even(picture) for picture in pictures]
-        imageio.mimsave(path, even, fps=frames_per_second, macro_block_size=2)  # 16 would stretch them
+        imageio.mimsave(path, even, fps=fps, macro_block_size=2)  # 16 would stretch them
     else:
         path = path.with_suffix(".gif")
-        imageio.mimsave(path, pictures, duration=1000 / frames_per_second, loop=0)
+        imageio.mimsave(path, pictures, duration=1000 / fps, loop=0)
     return path, is_whole
+
+
+def frame_rate(pool: PoolEnv) -> float:
+    """Of the first env, frames per second: ``render_fps`` of its ``metadata``, of a task's that of the env of
+    Gymnasium with the same id; 30 where neither says."""
+    metadata: Mapping[str, Any] = {}
+    task = pool.task if isinstance(pool.task, str) else None
+    with suppress(TypeError):  # no envs of Python
+        metadata = pool.get_attr("metadata", 0)[0] if pool.has_attr("metadata", 0)[0] else {}
+        task = None
+    if task in gymnasium.registry:
+        with closing(gymnasium.make(task, disable_env_checker=True)) as env:
+            metadata = env.metadata
+    return metadata.get("render_fps") or 30
 
 
 def padded_to_even(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:

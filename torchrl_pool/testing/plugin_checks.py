@@ -225,13 +225,18 @@ def _ownership(task: str, num_envs: int, steps: int, options: Options) -> bool:
 
 
 def _written(task: str, num_envs: int, steps: int, options: Options) -> bool:
-    check_bytes(task, steps, options)
-    return True
+    return check_bytes(task, steps, options)
+
+
+def _bounds(task: str, num_envs: int, steps: int, options: Options) -> bool:
+    """Finite numbers outside of their bounds are actions, too: see abi.h."""
+    return check_bytes(task, steps, options, leaves_bounds=True)
 
 
 CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
     "declarations": _declarations,
     "written bytes": _written,  # before the rest, which assume it
+    "actions outside of their bounds": _bounds,
     "specs": _specs,
     "seeds": _seeds,
     "independence": _places,
@@ -251,7 +256,8 @@ def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: An
     numbers of threads, with the same envs at other places in the batch, by ``step_and_maybe_reset`` and by
     ``step`` and ``reset``; resets and steps some envs only; saves and restores states; looks for returned
     tensors that change later, for bytes that the task leaves unwritten or writes outside its row, and for
-    values that its specs do not admit. All infos are compared too, and the same envs without them. A plugin
+    values that its specs do not admit; sends numbers outside of the bounds of actions, which a task has to
+    take. All infos are compared too, and the same envs without them. A plugin
     that was built with ``build_plugin(..., checked=True)`` is also watched while it writes: what it does
     wrong then fails an env with words, where otherwise the process may end.
 

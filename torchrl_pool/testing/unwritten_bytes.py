@@ -11,7 +11,7 @@ import torch
 from torchrl_pool import _core
 from torchrl_pool.env.errors import env_failure
 from torchrl_pool.env.pool_env import PoolEnv
-from torchrl_pool.env.specs import full_output_spec, key_of, torch_dtype
+from torchrl_pool.env.specs import actions_of, full_output_spec, key_of, saturated, torch_dtype
 
 _GUARD = 4096  # bytes on either side of a row that nobody may write
 _PATTERNS = (0xA5, 0x5A)
@@ -86,11 +86,19 @@ class _Run:
         return rows
 
 
-def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
+def check_bytes(task: str, steps: int, options: Mapping[str, Any], *, leaves_bounds: bool = False) -> bool:
     """Plays two envs with one seed whose rows are filled with different patterns before each call.
+
+    Args:
+        task, steps, options: as of the check.
+        leaves_bounds: whether actions leave their bounds, and observations may then do so too.
+
+    Returns:
+        Whether there are such actions.
 
     Raises:
         AssertionError: a byte follows the pattern, a guard does not, or a value is outside its spec.
+        EnvFailure: the env has failed.
     """
     # Discrete entries as numbers: one-hot vectors are written by the executor.
     arguments = {
@@ -119,18 +127,44 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any]) -> None:
                     f"{call} does not write element {element} of {row.spec.name!r}, which its spec says is "
                     f"{row.spec.dtype} {row.spec.shape}"
                 )
-            _require_admitted(call, specs[key_of(row.spec)], row)
+            if not leaves_bounds:
+                _require_admitted(call, specs[key_of(row.spec)], row)
             done = done or (row.spec.name == "done" and bool(row.value().any()))
         return done
 
+    bounded = [spec for spec in actions_of(envs[0]._configs[0]) if _is_bounded(spec)] if leaves_bounds else []
+    if leaves_bounds and not bounded:
+        return False
     compare("reset", tuple(run.reset([[11]]) for run in runs))
     for _ in range(steps):
         root = envs[0].rand_action()
+        for spec in bounded:
+            root[key_of(spec)] = _beyond(spec, root[key_of(spec)])
         actions = [root[key].contiguous() for key, _, _ in envs[0]._action_layout]
         if compare("step", tuple(run.step(actions) for run in runs)):
             compare("reset", tuple(run.reset([]) for run in runs))
     for env in envs:
         env.close()
+    return True
+
+
+def _is_bounded(spec: _core.Spec) -> bool:
+    """Whether numbers outside of its bounds reach the env: choices do not."""
+    is_choice = spec.categories or spec.dtype == "bool"
+    is_binary = spec.dtype == "int8" and {*spec.low} == {0} and {*spec.high} == {1}
+    return not is_choice and not is_binary and bool(spec.low or spec.high)
+
+
+def _beyond(spec: _core.Spec, action: torch.Tensor) -> torch.Tensor:
+    """Numbers up to twice their range outside of it, on either side, where there are some."""
+    low, high = (
+        torch.tensor(bounds or [missing], dtype=torch.float64).expand(action.numel()).reshape(action.shape)
+        for bounds, missing in ((spec.low, -torch.inf), (spec.high, torch.inf))
+    )
+    far = 2 * (high - low).nan_to_num(posinf=1) * torch.rand(action.shape, dtype=torch.float64)
+    outside = torch.where(torch.rand(action.shape) < 0.5, low - far, high + far)
+    # Beyond 1e10, which bounds may name that stand for none, simulators may break off.
+    return saturated(torch.where(outside.abs() < 1e9, outside, action.double()), action.dtype)
 
 
 def all_info_keys(task: str, options: Mapping[str, Any]) -> list[str]:

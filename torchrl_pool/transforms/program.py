@@ -61,7 +61,13 @@ class Value:
 
     @property
     def number(self) -> str:
-        """The dtype's name, as stages have it."""
+        """The dtype's name, as stages have it.
+
+        Raises:
+            NotNative: they have no such numbers.
+        """
+        if self.dtype not in _NUMBERS:
+            raise NotNative(f"it works on numbers of {self.dtype}")
         return _NUMBERS[self.dtype]
 
 

@@ -11,7 +11,10 @@ import numpy as np
 
 STATES = "states of the env"
 """The name of the action that is none: of what envs read besides, as bytes."""
-DTYPES = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
+DTYPES = frozenset(
+    {"bool", "float16", "float32", "float64"}
+    | {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+)
 ROLES = ("action", "state", "observation", "reward", "done", "info")
 
 

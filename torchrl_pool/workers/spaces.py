@@ -2,10 +2,9 @@
 
 A Dict's keys nest; at the root they stand for themselves. A Tuple of like spaces becomes one entry for each
 of their leaves, stacked; of unlike ones, for which TorchRL has no tensor, entries named for their places. A
-Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors, and a Box
-of a dtype that tensors hardly have is one of the next that holds its numbers: the env still gets, and gives,
-values of its space. A Text that is observed, or what else holds strings, becomes its characters: uint8, in
-UTF-8, with zeros behind.
+Box without dimensions has shape ``(1,)``. Discrete values are int64 and count from zero in tensors: the env
+still gets, and gives, values of its space. A Text that is observed, or what else holds strings, becomes its
+characters: uint8, in UTF-8, with zeros behind.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
     match space:
         case spaces.Box():
             read = None if shape else _as_vector
-            return [Leaf(Entry(name, role, held_as(space), shape or (1,), **_bounds(space)), read)]
+            return [Leaf(Entry(name, role, dtype, shape or (1,), **_bounds(space)), read)]
         case spaces.Discrete():
             entry = Entry(name, role, "int64", (), categories=(int(space.n),))
             return [Leaf(entry, _minus(int(space.start)) if space.start else None)]
@@ -91,9 +90,6 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
             return lambda leaves: {key: write(leaves) for key, write in writers.items()}
         case spaces.Tuple():
             return _writer_of_tuple(space)
-        case spaces.Box() if held_as(space) != space.dtype:
-            shape, held = space.shape, space.dtype
-            return lambda leaves: next(leaves).reshape(shape).astype(held)
         case spaces.Box() if not space.shape:
             return lambda leaves: next(leaves).reshape(())
         case spaces.Discrete() if space.start or space.dtype != np.int64:
@@ -103,14 +99,6 @@ def writer_of(space: spaces.Space[Any]) -> Write | None:
             starts = space.start.astype(np.int64)
             return lambda leaves: (next(leaves) + starts).astype(space.dtype)
     return None
-
-
-def held_as(space: spaces.Box) -> str:
-    """The dtype of the tensors that hold values of a Box, by its name."""
-    dtype = str(space.dtype)
-    if dtype == "uint64" and (space.high <= np.iinfo(np.int64).max).all():
-        return "int64"
-    return {"uint16": "int32", "uint32": "int64", "float16": "float32"}.get(dtype, dtype)
 
 
 def stacks(space: spaces.Tuple[Any]) -> int:
@@ -181,7 +169,7 @@ def _bounds(space: spaces.Box) -> dict[str, Any]:
     """None where no element has a bound that the dtype of tensors has not."""
     if space.dtype != bool:
         is_float = np.issubdtype(space.dtype, np.floating)
-        limits: Any = np.finfo(space.dtype) if is_float else np.iinfo(held_as(space))
+        limits: Any = np.finfo(space.dtype) if is_float else np.iinfo(space.dtype)
         if (space.low <= limits.min).all() and (space.high >= limits.max).all():
             return {}
     return bounds_of(space.low.ravel().tolist(), space.high.ravel().tolist())

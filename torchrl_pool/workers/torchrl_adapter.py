@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -59,7 +60,7 @@ class TorchRLAdapter:
             *_entries(rewards, "reward"),
             *_entries(nested_flags, "done"),
         ]
-        self.specs: bytes = pickle.dumps(specs)
+        self.specs: bytes = _pickled(specs)
         self._actions: list[Any] = [*actions]
         self._observations = list(observations)
         self._flags = {key: tuple(spec.shape) for key, spec in flags.items()}
@@ -167,6 +168,20 @@ class _States:
             if given[number]:
                 value = given[place].copy().view(entry.dtype).reshape(entry.shape)
                 _set(root, key, torch.from_numpy(value))
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        unsigned = (torch.uint16, torch.uint32, torch.uint64)  # torch writes their pickles, and reads none
+        if isinstance(value, torch.Tensor) and value.dtype in unsigned and value.is_cpu:
+            return torch.from_numpy, (value.numpy(),)
+        return NotImplemented
+
+
+def _pickled(specs: list[Composite]) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(specs)
+    return buffer.getvalue()
 
 
 def _has_own(env: EnvBase, method: str) -> bool:

@@ -24,7 +24,8 @@
 #include <stdint.h>
 
 /* Raised when anything below changes meaning. Entries are only ever appended to trp_task and
- * trp_plugin, whose sizes tell the host which ones a plugin of this version knows. */
+ * trp_plugin, whose sizes tell the host which ones a plugin of this version knows; and to enumerations,
+ * of which a host refuses those that it does not know. */
 #define TRP_ABI_VERSION 2
 #define TRP_ENTRY_POINT "torchrl_pool_plugin"
 
@@ -53,13 +54,17 @@ typedef enum trp_dtype {
   TRP_INT64 = 5,
   TRP_FLOAT32 = 6,
   TRP_FLOAT64 = 7,
+  TRP_FLOAT16 = 8, /* IEEE 754's binary16 */
+  TRP_UINT16 = 9,
+  TRP_UINT32 = 10,
+  TRP_UINT64 = 11,
 } trp_dtype;
 
 typedef enum trp_role {
   TRP_ACTION = 0,      /* read by step */
   TRP_OBSERVATION = 1, /* written by reset and by step */
   TRP_INFO = 2,        /* like an observation, but only where somebody asked: else a NULL pointer */
-  TRP_REWARD = 3,      /* written by step only; float32 or float64 */
+  TRP_REWARD = 3,      /* written by step only */
   TRP_DONE = 4,        /* further done flags (per agent, say), written by reset and step; bool */
 } trp_role;
 

@@ -14,8 +14,9 @@ namespace torchrl_pool {
 namespace internal {
 
 inline const char* CppName(trp_dtype dtype) {
-  constexpr const char* kNames[] = {"bool",         "std::uint8_t", "std::int8_t", "std::int16_t",
-                                    "std::int32_t", "std::int64_t", "float",       "double"};
+  constexpr const char* kNames[] = {"bool",         "std::uint8_t",  "std::int8_t",   "std::int16_t",
+                                    "std::int32_t", "std::int64_t",  "float",         "double",
+                                    "pool::Half",   "std::uint16_t", "std::uint32_t", "std::uint64_t"};
   return kNames[dtype];
 }
 
@@ -53,7 +54,7 @@ class RowCheck {
   template <class T>
   static void CheckType(const std::string& call, const Spec& spec) {
     using Element = std::remove_cv_t<T>;
-    if constexpr (std::is_arithmetic_v<Element>) {
+    if constexpr (std::is_arithmetic_v<Element> || std::is_same_v<Element, Half>) {
       if (DtypeOf<Element>() == spec.space.dtype) return;
       throw std::logic_error(call + "'" + spec.name + "' is declared as " + CppName(spec.space.dtype) +
                              ", used as " + CppName(DtypeOf<Element>()));

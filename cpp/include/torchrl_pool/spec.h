@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "torchrl_pool/abi.h"
+#include "torchrl_pool/half.h"
 
 #pragma GCC visibility push(hidden)  // the parts of two plugins must not merge in one process
 namespace torchrl_pool {
@@ -27,6 +28,14 @@ constexpr trp_dtype DtypeOf() {
     return TRP_INT32;
   else if constexpr (std::is_same_v<T, std::int64_t>)
     return TRP_INT64;
+  else if constexpr (std::is_same_v<T, std::uint16_t>)
+    return TRP_UINT16;
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return TRP_UINT32;
+  else if constexpr (std::is_same_v<T, std::uint64_t>)
+    return TRP_UINT64;
+  else if constexpr (std::is_same_v<T, Half>)
+    return TRP_FLOAT16;
   else if constexpr (std::is_same_v<T, float>)
     return TRP_FLOAT32;
   else {

@@ -5,6 +5,7 @@ TorchRL's own code goes on past the end of an episode, in an env that nobody has
 
 from __future__ import annotations
 
+import torch
 from torchrl.envs.transforms import FrameSkipTransform
 
 from torchrl_pool.transforms.program import NotNative, Program, Repeat
@@ -18,6 +19,6 @@ def frame_skip(transform: FrameSkipTransform, program: Program) -> None:
         raise NotNative("transforms before it see each of its steps: put it first")
     rewards = transform.parent.reward_keys
     reward = program.read(rewards[0])
-    if len(rewards) > 1 or not reward.dtype.is_floating_point:
+    if len(rewards) > 1 or reward.dtype not in (torch.float32, torch.float64):
         raise NotNative(f"its rewards are {rewards}, {reward.dtype}")
     program.repeat = Repeat(transform.frame_skip, reward)
