@@ -2,6 +2,7 @@ import signal
 
 import pytest
 import torch
+from long_form import LONG, mark_slow
 from tensordict.nn.probabilistic import interaction_type
 
 pytest.register_assert_rewrite("comparing")
@@ -17,6 +18,12 @@ def pytest_configure(config):
         "ignore:.*WeightUpdaterBase is deprecated:DeprecationWarning",  # at torchrl's own import
     ):
         config.addinivalue_line("filterwarnings", warning)
+    if LONG and config.option.markexpr == "not slow":
+        config.option.markexpr = ""
+
+
+def pytest_collection_modifyitems(items):
+    mark_slow(items)
 
 
 @pytest.fixture(autouse=True)

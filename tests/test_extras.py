@@ -1,15 +1,16 @@
 """Each extra brings what it is for: used in environments that have nothing else.
 
-Quickly in environments of links; with ``TORCHRL_POOL_LONG_TESTS=1`` in ones that pip makes.
+Quickly in environments of links; in the long form in ones that pip makes.
 """
 
 import importlib.metadata
-import os
 import sys
 
 import pytest
 from environments import CHECKOUT, installed_environment, linked_environment, run
 from markdown import code_blocks
+
+pytestmark = pytest.mark.repo
 
 (RAY,) = [
     program
@@ -149,9 +150,7 @@ def wheels(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(
-    not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="half an hour: TORCHRL_POOL_LONG_TESTS=1"
-)
+@pytest.mark.slow  # half an hour
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("extra", USES)
 def test_an_extra_installed_by_pip(extra, wheels, tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TimeLimit
-from reference import LONG, N, gymnasium_env
+from long_form import LONG, few_of
+from reference import N, gymnasium_env
 
 from torchrl_pool import list_tasks
 from torchrl_pool.gymnasium import PoolVectorEnv
@@ -23,7 +24,7 @@ MUJOCO = ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "InvertedPendu
 ATARI = ["ALE/Breakout-v5", "ALE/Pong-v5"]
 SMALL = [*list_tasks("classic"), *list_tasks("toy_text")]
 BOX2D = ["LunarLander-v3", "BipedalWalkerHardcore-v3", "CarRacing-v3"]
-TASKS = [*SMALL, *BOX2D, *(list_tasks("mujoco") if LONG else MUJOCO), *ATARI]
+TASKS = [*SMALL, *BOX2D, *few_of(list_tasks("mujoco"), MUJOCO), *ATARI]
 MODES = list(AutoresetMode)
 NOT_HERE = {"seeds"}  # what ale-py says of its own seeding
 

@@ -12,7 +12,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 
-def eventually(condition, seconds=1.0):
+def eventually(condition, seconds=20.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -31,7 +31,7 @@ def parent_of(pid):
 def killed(pid, by=signal.SIGKILL):
     """Returns once the process has ended: a worker may still answer a step before a signal reaches it."""
     os.kill(pid, by)
-    eventually(lambda: parent_of(pid) is None, 20.0)
+    eventually(lambda: parent_of(pid) is None)
 
 
 def open_files():

@@ -331,10 +331,9 @@ PROGRAM = """
 
     pool = PoolEnv(lambda: Slow(), 4, num_workers=2)
     root = pool.reset()
-    pids = [worker.pid for worker in pool._source.workers._workers]
-    print(*pids, flush=True)
     root["action"] = pool.action_spec.rand()
     try:
+        print(*(worker.pid for worker in pool._source.workers._workers), flush=True)
         pool.step(root)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -357,14 +356,12 @@ def test_the_end_of_the_process(how):
         pids = list(map(int, program.stdout.readline().split()))
         assert len(pids) == 2
         time.sleep(0.3)
-        start = time.monotonic()
         os.killpg(program.pid, signal.SIGINT) if how == "interrupt" else program.kill()
         if how == "interrupt":
             assert program.stdout.readline() == "interrupted\n"
-            assert time.monotonic() - start < 5
-            out, err = program.communicate(timeout=60)
+            out, err = program.communicate(timeout=20)  # the step alone would take longer
             assert (out, err, program.returncode) == ("closed\n", "", 0)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 20
         while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
             time.sleep(0.02)
         assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
