@@ -111,16 +111,6 @@ def turns(env, count):
         yield from door(env, count // 4)
 
 
-DOORS = [steps, steps_and_resets_in_one, steps_of_some, resets_of_some, resets_by_a_mask_alone, turns]
-
-
-@pipelines
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_steps(case, door):
-    # Agents' entries come after all that transforms have added to the root's own.
-    assert_same_through(door, case, in_order=door is steps and case[0] != "agents")
-
-
 # ---- rollouts
 
 
@@ -134,9 +124,22 @@ def rollouts(env, count):
     yield env.rollout(5, env.rand_action, break_when_any_done=False, auto_cast_to_device=True)
 
 
+DOORS = [
+    steps,
+    steps_and_resets_in_one,
+    steps_of_some,
+    resets_of_some,
+    resets_by_a_mask_alone,
+    turns,
+    rollouts,
+]
+
+
 @pipelines
-def test_rollouts(case):
-    assert_same_through(rollouts, case)
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_every_door(case, door):
+    # Agents' entries come after all that transforms have added to the root's own.
+    assert_same_through(door, case, in_order=door is steps and case[0] != "agents")
 
 
 @parametrized(gymnasiums)
