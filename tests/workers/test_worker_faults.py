@@ -251,7 +251,7 @@ def test_only_the_envs_that_are_reset_revive(make_pool):
 @pytest.mark.parametrize("event", ["exit", 60.0])
 def test_respawn(make_pool, road, event):
     """No error: rows of what was lost are truncated and flagged, and their envs begin anew."""
-    pool = make_pool({2: event}, respawn=True, step_timeout=0.5 if event != "exit" else None)
+    pool = make_pool({2: event}, respawn=True, step_timeout=1.0 if event != "exit" else None)
     root = pool.reset()
     assert not root["respawned"].any()
     _, root = step(pool, root)
@@ -272,12 +272,12 @@ def test_respawn(make_pool, road, event):
 
 
 def test_a_hang_is_given_up(make_pool):
-    pool = make_pool({2: 60.0}, step_timeout=0.3)
+    pool = make_pool({2: 60.0}, step_timeout=1.0)
     _, root = step(pool, pool.reset())
     start = time.monotonic()
-    with pytest.raises(EnvFailure, match=r"it has not come back within 0\.3 s") as raised:
+    with pytest.raises(EnvFailure, match=r"it has not come back within 1 s") as raised:
         step(pool, root)
-    assert 0.3 <= time.monotonic() - start < 30
+    assert 1.0 <= time.monotonic() - start < 30
     assert SICK in raised.value.env_index
     step(pool, pool.reset())
 
