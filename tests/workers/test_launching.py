@@ -13,10 +13,21 @@ from pathlib import Path
 import pytest
 from launched import eventually, open_files, parent_of
 
+from torchrl_pool import PoolEnv
 from torchrl_pool.workers import launching
 from torchrl_pool.workers.launching import Template
 
 ANSWER = "worker_bodies:answer"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers_that_begin_with_nothing(plain_boot):
+    """As they are outside of tests."""
+    launching._end_zygote()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching, "_BOOT", plain_boot)
+        yield
+    launching._end_zygote()
 
 
 @pytest.fixture
@@ -144,6 +155,17 @@ def test_workers_load_no_torch(template):
         True,
     ]
     assert asked(worker, "threading.active_count(), len(os.listdir('/proc/self/task'))") == (1, 1)
+
+
+def test_what_a_worker_imports():
+    """Gymnasium's envs are stepped without torch."""
+    pool = PoolEnv("gymnasium:CartPole-v1", 2, num_workers=2)
+    pool.reset()
+    for worker in pool._source.workers._workers:
+        libraries = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert "numpy" in libraries
+        assert "libtorch" not in libraries
+    pool.close()
 
 
 def test_workers_draw_different_numbers(template):

@@ -11,7 +11,6 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -303,17 +302,6 @@ def test_the_callers_share_outlives_a_worker(make_pool):
     root["action"] = pool.action_spec.rand()
     pool.step(root)
     assert pool.get_attr("steps") == [1, 1, 1, 2, 2, 2]
-
-
-def test_what_a_worker_imports():
-    """Gymnasium's envs are stepped without torch."""
-    pool = PoolEnv(CARTPOLE, 2, num_workers=2)
-    pool.reset()
-    for worker in pool._source.workers._workers:
-        libraries = Path(f"/proc/{worker.pid}/maps").read_text()
-        assert "numpy" in libraries
-        assert "libtorch" not in libraries
-    pool.close()
 
 
 PROGRAM = """
