@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from long_form import LONG, few_of, kind_of
+from long_form import LONG, kind_of
 from minigrid_planner import Planner
 
 from torchrl_pool import EnvFailure, PoolEnv, decode_text, list_tasks, task_info
@@ -133,7 +133,7 @@ FOR_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("task", few_of(TASKS, FOR_OPTIONS))
+@pytest.mark.parametrize("task", TASKS if LONG else FOR_OPTIONS)
 @pytest.mark.parametrize(
     ("observation", "wrapper", "kwargs", "options"),
     [
@@ -224,7 +224,8 @@ def test_pictures_equal_minigrids(task):
 
 
 @pytest.mark.parametrize(
-    "task", few_of(TASKS, [*FOR_OPTIONS, "BabyAI-MiniBossLevel-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0"])
+    "task",
+    TASKS if LONG else [*FOR_OPTIONS, "BabyAI-MiniBossLevel-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0"],
 )
 def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
