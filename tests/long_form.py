@@ -21,7 +21,7 @@ import pytest
 
 LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 GAMES = ("ALE/Breakout-v5", "ALE/MsPacman-v5", "ALE/Pong-v5")
-FEW = 4  # so many tasks of a family, or combinations, all run
+FEW_TASKS, FEW_COMBINATIONS = 4, 9  # so many all run
 
 
 def few_of(values: Iterable[object], few: Iterable[object]) -> list[object]:
@@ -57,7 +57,7 @@ def representatives(items: list[pytest.Function]) -> list[pytest.Function]:
         families[task_info(task).family][kind_of(task)].add(task)
     left_out = set()
     for kinds in families.values():
-        if sum(map(len, kinds.values())) > FEW:
+        if sum(map(len, kinds.values())) > FEW_TASKS:
             left_out |= {task for kind in kinds.values() for task in kind - {max(kind)}}
     return [item for item, tasks in zip(items, tasks_of, strict=True) if not tasks & left_out]
 
@@ -87,7 +87,7 @@ def kind_of(task: str) -> Hashable:
 
 def covering(cases: Sequence[Mapping[str, int]]) -> list[int]:
     """Positions of cases that together have each value of each parameter, or of all where they are few."""
-    if len(cases) <= FEW:
+    if len(cases) <= FEW_COMBINATIONS:
         return list(range(len(cases)))
     unseen = {pair for case in cases for pair in case.items()}
     chosen = []

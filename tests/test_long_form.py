@@ -64,7 +64,7 @@ def test_what_is_left_out_can_be_run_alone(collected):
     assert collected("-m", "slow") + collected() == ALL
 
 
-@pytest.mark.parametrize("sizes", [(7,), (3, 3), (2, 5), (4, 3, 2)], ids=str)
+@pytest.mark.parametrize("sizes", [(12,), (4, 4), (2, 7), (4, 3, 2)], ids=str)
 def test_each_value_of_each_parameter_is_chosen_once_at_least(sizes):
     cases = [dict(zip("abc", case, strict=False)) for case in itertools.product(*map(range, sizes))]
     chosen = covering(cases)
