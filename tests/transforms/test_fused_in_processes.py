@@ -74,7 +74,7 @@ def test_a_running_env_says_that_it_cannot_travel():
 def test_parallel_env_of_fused_envs():
     data = []
     for fused in (True, False):
-        env = ParallelEnv(2, partial(make_env, fused))
+        env = ParallelEnv(2, partial(make_env, fused), mp_start_method="fork")
         data.append(played(env))
         env.close()
     assert_same(*data, exact=False, in_order=False)
