@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-pytestmark = pytest.mark.repo
-
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
 REQUIRED = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
 

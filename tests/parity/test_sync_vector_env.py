@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TimeLimit
-from long_form import LONG, few_of
-from reference import N, gymnasium_env
+from reference import LONG, N, gymnasium_env
 
 from torchrl_pool import list_tasks
 from torchrl_pool.gymnasium import PoolVectorEnv
@@ -24,7 +23,7 @@ MUJOCO = ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "InvertedPendu
 ATARI = ["ALE/Breakout-v5", "ALE/Pong-v5"]
 SMALL = [*list_tasks("classic"), *list_tasks("toy_text")]
 BOX2D = ["LunarLander-v3", "BipedalWalkerHardcore-v3", "CarRacing-v3"]
-TASKS = [*SMALL, *BOX2D, *few_of(list_tasks("mujoco"), MUJOCO), *ATARI]
+TASKS = [*SMALL, *BOX2D, *(list_tasks("mujoco") if LONG else MUJOCO), *ATARI]
 MODES = list(AutoresetMode)
 NOT_HERE = {"seeds"}  # what ale-py says of its own seeding
 
