@@ -110,9 +110,7 @@ def test_checks_are_a_library_of_their_own(tmp_path, monkeypatch):
     assert b"libubsan" not in checked.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "source", few_of(["fault.cc", "liar.cc", "spaces.cc", "walk.cc"], ["spaces.cc", "walk.cc"])
-)
+@pytest.mark.parametrize("source", few_of(["fault.cc", "liar.cc", "spaces.cc", "walk.cc"], ["spaces.cc"]))
 def test_the_envs_of_these_tests_use_their_rows_well(source):
     """In a process of its own: here their tasks may be loaded without checks."""
     code = f"""
