@@ -218,6 +218,7 @@ def test_async_collector():
     assert torch.equal(data[:, 0]["observation"], cartpole(seed=0).reset()["observation"])
 
 
+@pytest.mark.slow  # test_extras.py runs the recipe of one
 def test_ray_collector():
     ray = pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
     from torchrl.collectors.distributed import RayCollector

@@ -113,6 +113,7 @@ def test_a_chart_without_matplotlib(monkeypatch, capsys):
     assert "pip install 'torchrl_pool[bench]'" in capsys.readouterr().err
 
 
+@pytest.mark.every_combination  # some play certain tasks only
 @pytest.mark.parametrize("name", [name for name in CONTENDERS if not name.startswith("envpool")])
 @pytest.mark.parametrize("task", ["Ant-v5", "ALE/Pong-v5"])
 def test_every_contender_steps(task, name):

@@ -46,6 +46,14 @@ def walk(folder, name, goal="3.0"):
     return source
 
 
+def tiny(folder):
+    """A source that compiles at once, for what is not loaded."""
+    folder.mkdir(exist_ok=True)
+    source = folder / "tiny.cc"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    return source
+
+
 def python(code, *, path=None):
     """Runs code in a process of its own and returns what it printed."""
     imports = "import sys, torch, torchrl_pool\nfrom torchrl_pool import *\n"
@@ -86,7 +94,7 @@ def test_several_files_and_a_header_become_one_plugin(cache, tmp_path):
 
 def test_folders_with_characters_that_make_escapes(cache, tmp_path):
     folder = tmp_path / "a #1 for $5, $$"
-    source = walk(folder, "Odd")
+    source = tiny(folder)
     (folder / "more.h").write_text("")
     source.write_text('#include "more.h"\n' + source.read_text())
     library = compile_plugin(source, flags=FAST)
@@ -96,7 +104,7 @@ def test_folders_with_characters_that_make_escapes(cache, tmp_path):
 
 
 def test_nothing_is_compiled_twice(cache, compilations, tmp_path):
-    source = walk(tmp_path, "Cached")
+    source = tiny(tmp_path)
     source.write_text('#include "extra.h"\n' + source.read_text())
     header = tmp_path / "extra.h"
     header.write_text("// one\n")
@@ -163,7 +171,7 @@ def test_bad_sources(tmp_path):
 
 
 def test_building_the_same_at_once(cache, compilations, tmp_path):
-    source = walk(tmp_path, "Together")
+    source = tiny(tmp_path)
     with ThreadPoolExecutor(3) as threads:
         libraries = set(threads.map(lambda _: compile_plugin(source, flags=FAST), range(3)))
     assert len(compilations()) == 3

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from own_tasks import OWN_TASKS, representatives
+from own_tasks import OWN_TASKS
 
 from torchrl_pool import list_tasks
 from torchrl_pool.__main__ import main
@@ -36,7 +36,7 @@ def test_torch_is_not_waited_for(arguments):
     subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, check=True)
 
 
-@pytest.mark.parametrize("task", representatives(OWN_TASKS))
+@pytest.mark.parametrize("task", OWN_TASKS)
 def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task]) == 0
     shown = capsys.readouterr().out

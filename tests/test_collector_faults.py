@@ -89,8 +89,8 @@ def test_the_policy_must_write_the_same_entries_at_every_step(double_buffered):
 def test_an_env_that_hangs_costs_a_batch(double_buffered):
     """What its thread writes when it comes back lands in memory that nobody has any more."""
     load_fault_plugin()
-    hangs = {"fault": "sleep", "at": 3, "seconds": 2.0}
-    env = PoolEnv("Fault-v0", 4, seed=0, num_threads=2, step_timeout=0.5, env_options=[{}, hangs, {}, {}])
+    hangs = {"fault": "sleep", "at": 3, "seconds": 3.0}
+    env = PoolEnv("Fault-v0", 4, seed=0, num_threads=2, step_timeout=1.0, env_options=[{}, hangs, {}, {}])
     collector = PoolCollector(env, None, frames_per_batch=4 * 2, double_buffered=double_buffered)
     batches = iter(collector)
     next(batches)

@@ -7,6 +7,8 @@ import sys
 import pytest
 from environments import CHECKOUT
 
+pytestmark = pytest.mark.repo
+
 DOCUMENT = """
 ```bash
 name=value; touch left_behind

@@ -1,10 +1,10 @@
 """The distributed PPO example: workers get today's weights, and one that is killed comes back."""
 
 import os
-import signal
 
 import pytest
 import torch
+from waiting import killed
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
 pytest.importorskip("matplotlib")
@@ -48,13 +48,13 @@ def test_a_killed_worker_comes_back_and_gets_the_weights_of_the_day(tmp_path, cl
         assert seeds == [0, 4]
         training.iterate()
         worker = training.actors.collector.remote_collectors[0]
-        killed = pid_of(worker)
-        os.kill(killed, signal.SIGKILL)
+        before = pid_of(worker)
+        killed(before)
         with torch.no_grad():
             batch = training.actors.next(0)
             assert_chosen_by(training, batch)
         assert batch.shape == (8, 32)
-        assert pid_of(worker) != killed
+        assert pid_of(worker) != before
         training.iterate()
         assert training.frames == 512
     finally:

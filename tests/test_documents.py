@@ -11,6 +11,8 @@ from environments import CHECKOUT
 from markdown import code_blocks
 from processes import printed
 
+pytestmark = pytest.mark.docs
+
 DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
 FIRST = code_blocks(DOCUMENTS[0], "python")[0]  # begins the site, too
 PROGRAMS = [

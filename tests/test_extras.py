@@ -1,15 +1,17 @@
 """Each extra brings what it is for: used in environments that have nothing else.
 
-Quickly in environments of links; with ``TORCHRL_POOL_LONG_TESTS=1`` in ones that pip makes.
+Quickly in environments of links; in the long form in ones that pip makes.
 """
 
 import importlib.metadata
-import os
 import sys
 
 import pytest
 from environments import CHECKOUT, installed_environment, linked_environment, run
+from long_form import few_of
 from markdown import code_blocks
+
+pytestmark = pytest.mark.repo
 
 (RAY,) = [
     program
@@ -135,7 +137,7 @@ def test_every_extra_is_used_here():
     assert {*USES} - {""} == {*importlib.metadata.metadata("torchrl_pool").get_all("Provides-Extra")}
 
 
-@pytest.mark.parametrize("extra", WITHOUT_CHECKOUT)
+@pytest.mark.parametrize("extra", few_of(WITHOUT_CHECKOUT, ["", "examples", "ray"]))  # all in the long form
 def test_an_extra_brings_all_that_its_use_imports(extra, tmp_path):
     python, missing = linked_environment(tmp_path / "environment", extra)
     assert missing <= {"envpool"}  # a peer that the tests do without
@@ -149,9 +151,7 @@ def wheels(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(
-    not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="half an hour: TORCHRL_POOL_LONG_TESTS=1"
-)
+@pytest.mark.slow  # half an hour
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("extra", USES)
 def test_an_extra_installed_by_pip(extra, wheels, tmp_path):

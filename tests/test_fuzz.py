@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from own_tasks import OWN_TASKS, representatives
-from parity.reference import LONG
+from long_form import LONG, kind_of
+from own_tasks import OWN_TASKS
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
 
@@ -115,7 +115,7 @@ VALUES = st.one_of(
 )
 FAST_TASKS = [
     task
-    for task in representatives(OWN_TASKS)
+    for task in {kind_of(task): task for task in OWN_TASKS}.values()
     if task_info(task).family in ("classic", "minigrid", "toy_text")
 ]
 

@@ -3,12 +3,9 @@
 Each program goes through a table; one that hangs is killed, and the test fails with what it had printed.
 """
 
-import os
-
 import pytest
+from long_form import LONG
 from processes import run_program
-
-LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
 PRELUDE = """
 import faulthandler, os, signal, sys, tempfile, threading, time
@@ -67,7 +64,7 @@ HANGS = {"rollout": "step", "step_and_maybe_reset": "step", "receive": "step", "
 def interrupted(name, act):
     "The call raises KeyboardInterrupt soon after the signal."
     print(name, end=": ", flush=True)
-    faulthandler.dump_traceback_later(12, exit=True)
+    faulthandler.dump_traceback_later(30, exit=True)
     sent = []
     def send():
         time.sleep(0.4)
@@ -90,7 +87,7 @@ def kill_worker(env):
     "It has ended when this returns: a signal takes a moment, in which a worker may answer a step."
     worker = env._source.workers._workers[0]
     os.kill(worker.pid, signal.SIGKILL)
-    assert worker.wait(5)
+    assert worker.wait(20)
 
 def ends(env):
     "It is closed cleanly, and begins anew."

@@ -13,7 +13,7 @@ from building import build_plugin
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from parity.reference import LONG
+from long_form import LONG
 
 from torchrl_pool import EnvFailure, PoolEnv, load_plugin
 

@@ -9,6 +9,8 @@ import pytest
 
 import torchrl_pool
 
+pytestmark = pytest.mark.repo
+
 PACKAGE = Path(torchrl_pool.__file__).parent
 COPIED = ("plugins/template", "bench/peers")  # programs of their own
 

@@ -29,7 +29,7 @@ def test_ctrl_c_while_waiting_for_a_slow_env():
             env.step(root.clone())
         except KeyboardInterrupt:
             waited = time.monotonic() - start
-            print("interrupted", waited < 3)
+            print("interrupted", waited < 4)
         try:
             env.step(root.clone())
         except RuntimeError as error:
@@ -53,7 +53,7 @@ def test_ctrl_c_between_the_envs_of_one_thread():
         try:
             env.step_and_maybe_reset(root)
         except KeyboardInterrupt:
-            print("interrupted", time.monotonic() - start < 3)
+            print("interrupted", time.monotonic() - start < 5)
         print(env.reset()["observation"][:, 1].sum().item())
         """
     )

@@ -4,7 +4,10 @@ import re
 import sys
 import tomllib
 
+import pytest
 from environments import CHECKOUT, run
+
+pytestmark = pytest.mark.repo
 
 PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 

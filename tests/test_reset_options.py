@@ -120,7 +120,7 @@ def test_through_torchrls_batched_envs():
     def at(position):
         return {"low": position, "high": position}
 
-    envs = ParallelEnv(2, lambda: PoolEnv("MountainCar-v0", 2))
+    envs = ParallelEnv(2, lambda: PoolEnv("MountainCar-v0", 2), mp_start_method="fork")
     try:
         assert envs.reset(options=at(-0.5))["observation"][..., 0].eq(-0.5).all()
         chosen = [{"options": at(-1.0)}, {"options": [at(0.25), at(0.5)]}]

@@ -1,6 +1,5 @@
 """The SAC example: updates with the numbers of SACLoss, and trainings that can be repeated."""
 
-import os
 from functools import partial
 
 import pytest
@@ -34,9 +33,6 @@ SMALL = [
     "40",
 ]
 SMALL += ["--buffer-size", "120", "--frames-per-row", "48", "--total-frames", "192"]
-LONG = pytest.mark.skipif(
-    not os.environ.get("TORCHRL_POOL_LONG_TESTS"), reason="compiles: TORCHRL_POOL_LONG_TESTS=1"
-)
 
 
 def make_loss(**options):
@@ -82,7 +78,7 @@ def noise_from(seed, count):
         ("steps", False),
         ("smooth", False),
         ("weights", "trace"),
-        pytest.param("weights", True, marks=LONG),  # test_dqn_example.py compiles a smaller one
+        pytest.param("weights", True, marks=pytest.mark.slow),  # test_dqn_example.py compiles a smaller one
     ],
 )
 def test_losses_and_gradients_are_those_of_sac_loss(extra, compile):

@@ -11,7 +11,8 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from parity.reference import LONG, gymnasium_env
+from long_form import LONG
+from parity.reference import gymnasium_env
 from torchrl._utils import seed_generator
 
 from torchrl_pool import EnvFailure, PoolEnv

@@ -11,6 +11,8 @@ from environments import CHECKOUT
 
 import torchrl_pool
 
+pytestmark = pytest.mark.docs
+
 PAGES = sorted((CHECKOUT / "docs").rglob("*.md"))
 DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *PAGES]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

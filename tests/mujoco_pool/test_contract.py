@@ -7,6 +7,7 @@ import pytest
 import torch
 from collecting import normal_actor
 from comparing import assert_td_equal
+from long_form import few_of
 from models import ARM
 from tensordict import TensorDict
 from torchrl.collectors import Collector, MultiSyncCollector
@@ -173,15 +174,21 @@ def test_transforms_and_collectors():
     assert batches[0][-1]["step_count"].max() > 5
 
 
-def test_processes_of_torchrl():
+@pytest.mark.parametrize("start", few_of(["fork", "spawn"], ["fork"]))
+def test_a_parallel_env(start):
     makes = [partial(make, 2), partial(make, 2, seed=7)]
     rollouts = []
-    for batched in (SerialEnv(2, makes), ParallelEnv(2, makes, mp_start_method="spawn")):
+    for batched in (SerialEnv(2, makes), ParallelEnv(2, makes, mp_start_method=start)):
         batched.set_seed(3)
         rollouts.append(play(batched, 40))
         batched.close()
     assert rollouts[0]["next", "done"].any()
     assert_td_equal(*rollouts)
+
+
+@pytest.mark.slow  # each of its processes imports torch
+def test_a_collector_with_processes():
+    makes = [partial(make, 2), partial(make, 2, seed=7)]
     collector = MultiSyncCollector(makes, None, frames_per_batch=40, total_frames=80)
     assert [batch.shape for batch in collector] == [(2, 2, 10)] * 2
     collector.shutdown()

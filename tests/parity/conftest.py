@@ -26,12 +26,13 @@ def other_release(family):
 
 
 def pytest_collection_modifyitems(items):
-    """Leaves out the tasks whose reference is another release here than the one that they follow."""
+    """Skips the tasks whose reference is another release here than the one that they follow."""
     reasons = {family: other_release(family) for family in versions()}
     family_of = {task: task_info(task).family for task in list_tasks()}
     for item in items:
         if item.path.parent != Path(__file__).parent:
             continue
+        item.add_marker("parity")
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         families = {family_of.get(value) for value in values if isinstance(value, str)}
         for reason in {reasons.get(family) for family in families} - {None}:

@@ -1,16 +1,12 @@
 """Gymnasium's own envs, as what a pool is compared with."""
 
-import os
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from long_form import LONG  # noqa: F401 (for tests here)
 
 from torchrl_pool import list_tasks, task_info
-
-# Set TORCHRL_POOL_LONG_TESTS=1 for comparisons over several times as many steps.
-LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 
 N = 3  # envs that are compared at a time, unless a test says otherwise
 
@@ -78,10 +74,10 @@ class Reference:
 def assert_registered_as_in_gymnasium(task, renamed=None):
     """Limits and registered arguments; ``renamed`` has our names of some of these, None: no option."""
     info, reference = task_info(task), gymnasium.spec(task)
-    assert info.max_episode_steps == reference.max_episode_steps
-    assert info.reward_threshold == reference.reward_threshold
+    assert info.max_episode_steps == reference.max_episode_steps, task
+    assert info.reward_threshold == reference.reward_threshold, task
     defaults = {option.name: option.default for option in info.options}
     for name, value in reference.kwargs.items():
         ours = (renamed or {}).get(name, name)
         if ours is not None:
-            assert defaults[ours] == value
+            assert defaults[ours] == value, f"{task}: {name}"

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from reference import LONG
+from long_form import LONG
 from test_pictures import assert_same_pictures, play
 
 from torchrl_pool import list_tasks

@@ -1,6 +1,5 @@
 """Pipelines as programs write them: the ten commonest of TorchRL's own programs, and further ones."""
 
-import os
 import warnings
 
 import torch
@@ -262,18 +261,16 @@ FAMILIES = {
 }
 
 
-def _is_quick(family, name):
-    """Each pipeline once; TORCHRL_POOL_LONG_TESTS=1 runs all with each family that they suit."""
+CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
+
+
+def _is_new(family, name):
     others = {"mujoco": VECTORS, "atari": COUNTERS}.get(family, {})
     return name not in others or (family, name) == ("mujoco", "ppo")
 
 
-CASES = [
-    (family, name)
-    for family, (_, _, pipelines) in FAMILIES.items()
-    for name in pipelines
-    if _is_quick(family, name) or os.environ.get("TORCHRL_POOL_LONG_TESTS")
-]
+# Each pipeline with one family; a second one adds little.
+FEW = [case for case in CASES if _is_new(*case)]
 
 
 def transforms_of(case):

@@ -1,13 +1,12 @@
 """Common pipelines, fused, against TorchRL's own way of running them, through every door of an env.
 
-``TORCHRL_POOL_LONG_TESTS=1``: over a thousand steps each, a hundred of Atari's.
+In the long form over a thousand steps each, a hundred of Atari's.
 """
-
-import os
 
 import pytest
 import torch
-from commonest import CASES, adds_up_the_batch, over_gym_envs, over_pool
+from commonest import CASES, FEW, adds_up_the_batch, over_gym_envs, over_pool
+from long_form import LONG, few_of
 from pipelines import assert_same
 from tensordict import TensorDict
 from torchrl.collectors import Collector
@@ -17,7 +16,6 @@ import torchrl_pool
 from torchrl_pool import PoolCollector
 
 N = 3
-LONG = bool(os.environ.get("TORCHRL_POOL_LONG_TESTS"))
 # All of them are kept until they are compared: of pictures that are gigabytes.
 STEPS = (
     {"classic": 1000, "mujoco": 1000, "atari": 100, "agents": 1000}
@@ -26,7 +24,13 @@ STEPS = (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*VecNorm")
-pipelines = pytest.mark.parametrize("case", CASES, ids=" ".join)
+
+
+def parametrized(cases):
+    return pytest.mark.parametrize("case", few_of(cases, FEW), ids=" ".join)
+
+
+pipelines = parametrized(CASES)
 # Of Atari games a pool's pictures are not those of GymEnv, with or without transforms.
 gymnasiums = [case for case in CASES if case[0] in ("classic", "mujoco") and not adds_up_the_batch(case)]
 
@@ -107,16 +111,6 @@ def turns(env, count):
         yield from door(env, count // 4)
 
 
-DOORS = [steps, steps_and_resets_in_one, steps_of_some, resets_of_some, resets_by_a_mask_alone, turns]
-
-
-@pipelines
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_steps(case, door):
-    # Agents' entries come after all that transforms have added to the root's own.
-    assert_same_through(door, case, in_order=door is steps and case[0] != "agents")
-
-
 # ---- rollouts
 
 
@@ -130,12 +124,25 @@ def rollouts(env, count):
     yield env.rollout(5, env.rand_action, break_when_any_done=False, auto_cast_to_device=True)
 
 
+DOORS = [
+    steps,
+    steps_and_resets_in_one,
+    steps_of_some,
+    resets_of_some,
+    resets_by_a_mask_alone,
+    turns,
+    rollouts,
+]
+
+
 @pipelines
-def test_rollouts(case):
-    assert_same_through(rollouts, case)
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_every_door(case, door):
+    # Agents' entries come after all that transforms have added to the root's own.
+    assert_same_through(door, case, in_order=door is steps and case[0] != "agents")
 
 
-@pytest.mark.parametrize("case", gymnasiums, ids=" ".join)
+@parametrized(gymnasiums)
 def test_rollouts_over_gymnasiums_envs(case):
     fused, reference = torchrl_pool.fuse(over_pool(case, N)), over_gym_envs(case, N)
     assert fused.set_seed(5) == reference.set_seed(5)
@@ -188,7 +195,7 @@ def test_collectors(case, kind):
 # ---- async calls
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case[1] != "double actions"], ids=" ".join)
+@parametrized([case for case in CASES if case[1] != "double actions"])
 def test_async_calls(case):
     """They are the pool's own, with its actions, and no transform sees them, as with any TransformedEnv."""
     results = []

@@ -161,6 +161,7 @@ def test_traj_counter_of_several_envs_in_turn(way):
     assert not one & other
 
 
+@pytest.mark.slow  # each of its processes imports torch
 def test_traj_counter_agrees_with_a_collectors_numbers():
     collector = MultiSyncCollector(
         [EnvCreator(partial(make_limited_env, end)) for end in (5, 4)],

@@ -4,11 +4,11 @@ After the classes of TorchRL's own ``test/transforms``, whose mocks have counter
 ``tests/plugins/counting.cc``.
 """
 
-import os
 from functools import partial
 
 import pytest
 import torch
+from long_form import few_of
 from torchrl.data import Unbounded
 from torchrl.envs import (
     ActionScaling,
@@ -184,7 +184,6 @@ CASES = {
 }
 
 
-LONG = os.environ.get("TORCHRL_POOL_LONG_TESTS")
 # Processes take seconds: one of each kind where tests are not long.
 IN_PARALLEL = ("RewardSum", "StepCounter", "VecNormV2", "SqueezeTransform inverse", "CatFrames")
 
@@ -224,7 +223,7 @@ def test_in_a_serial_env(case_in_a_batch):
     check(SerialEnv(2, partial(make, *case_in_a_batch)))
 
 
-@pytest.mark.parametrize("case", CASES if LONG else IN_PARALLEL, indirect=True)
+@pytest.mark.parametrize("case", few_of(CASES, IN_PARALLEL), indirect=True)
 @pytest.mark.filterwarnings("ignore:VecNorm")
 def test_in_a_parallel_env(case_in_a_batch):
     check(ParallelEnv(2, partial(make, *case_in_a_batch), mp_start_method="fork"))

@@ -123,7 +123,7 @@ def test_shared_memory_lives_on_when_the_pool_is_closed(how):
         where = "factories" if how == "given" else f"vars(os).setdefault('_held', {names})"
         asked(worker, f"{where}[0].buf.__setitem__(0, 9), {where}[1].__setitem__(0, 8)")
         template.close()
-        assert worker.wait(5)
+        assert worker.wait(20)
         again = shared_memory.SharedMemory(memory.name)
         assert (again.buf[0], shared[0], shared[1]) == (9, 8, "two")
         again.close()

@@ -57,7 +57,7 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     ended = run(PROGRAM, str(tmp_path), how)
     found = pids(tmp_path, 1)
     assert found, ended.stderr
-    eventually(lambda: not any(map(parent_of, found)), 3.0)
+    eventually(lambda: not any(map(parent_of, found)))
     assert (tmp_path / "closed").exists()
 
 
@@ -69,7 +69,7 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
     pool = PoolEnv([partial(Engines, one), partial(Engines, other)], 2, num_workers=2)
     try:
         root = pool.reset()
-        eventually(lambda: pids(one, 1) and pids(other, 1), 20.0)
+        eventually(lambda: pids(one, 1) and pids(other, 1))
         first, second = pids(one, 1), pids(other, 1)
         assert all(map(parent_of, first + second))
         if how == "close":
@@ -80,12 +80,12 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
-        eventually(lambda: not any(map(parent_of, first)), 3.0)
+        eventually(lambda: not any(map(parent_of, first)))
         if how in ("kill", "fail"):
             assert all(map(parent_of, second))
             pool.reset()
         else:
-            eventually(lambda: not any(map(parent_of, second)), 3.0)
+            eventually(lambda: not any(map(parent_of, second)))
     finally:
         pool.close()
 
@@ -108,8 +108,8 @@ def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_pa
     first, second = template.launch(ANSWER), template.launch(ANSWER)
     server = asked(second, "factories()")
     first.kill()
-    assert first.wait(5)
+    assert first.wait(20)
     assert asked(template.launch(ANSWER), "factories()") == server
     assert parent_of(server)
     template.close()
-    eventually(lambda: not parent_of(server), 3.0)
+    eventually(lambda: not parent_of(server))

@@ -9,11 +9,12 @@ from functools import partial
 import pytest
 import torch
 from launched import open_files
+from long_form import LONG
 from python_envs import Scripted
 
 from torchrl_pool import PoolEnv
 
-KILLS = 1000 if os.environ.get("TORCHRL_POOL_LONG_TESTS") else 25
+KILLS = 1000 if LONG else 25
 NUM_ENVS, NUM_WORKERS = 8, 4
 
 

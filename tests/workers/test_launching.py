@@ -13,10 +13,21 @@ from pathlib import Path
 import pytest
 from launched import eventually, open_files, parent_of
 
+from torchrl_pool import PoolEnv
 from torchrl_pool.workers import launching
 from torchrl_pool.workers.launching import Template
 
 ANSWER = "worker_bodies:answer"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers_that_begin_with_nothing(plain_boot):
+    """As they are outside of tests."""
+    launching._end_zygote()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launching, "_BOOT", plain_boot)
+        yield
+    launching._end_zygote()
 
 
 @pytest.fixture
@@ -63,7 +74,7 @@ def test_a_worker_has_the_factories_its_arguments_and_descriptors(template):
 def test_workers_come_later_and_after_others_have_ended(template):
     first = template.launch(ANSWER)
     first.kill()
-    assert first.wait(5)
+    assert first.wait(20)
     second = template.launch(ANSWER)
     assert asked(second, "factories[0]()") == "an env"
     assert not second.wait(0)
@@ -73,7 +84,7 @@ def test_workers_come_later_and_after_others_have_ended(template):
 def test_a_worker_ends_when_its_channel_closes(template):
     worker, other = template.launch(ANSWER), template.launch(ANSWER)
     worker.channel.close()
-    assert worker.wait(5)
+    assert worker.wait(20)
     assert worker.how_it_ended() == "ended with exit code 0"
     assert not other.wait(0)
 
@@ -95,7 +106,7 @@ def test_it_is_told_how_a_worker_ended(template, how, words):
         worker.kill()
     else:
         worker.channel.send("now")
-    assert worker.wait(5)
+    assert worker.wait(20)
     assert [worker.how_it_ended(), worker.how_it_ended()] == [words, words]
     worker.close()
     worker.close()
@@ -146,6 +157,17 @@ def test_workers_load_no_torch(template):
     assert asked(worker, "threading.active_count(), len(os.listdir('/proc/self/task'))") == (1, 1)
 
 
+def test_what_a_worker_imports():
+    """Gymnasium's envs are stepped without torch."""
+    pool = PoolEnv("gymnasium:CartPole-v1", 2, num_workers=2)
+    pool.reset()
+    for worker in pool._source.workers._workers:
+        libraries = Path(f"/proc/{worker.pid}/maps").read_text()
+        assert "numpy" in libraries
+        assert "libtorch" not in libraries
+    pool.close()
+
+
 def test_workers_draw_different_numbers(template):
     drawn = [asked(template.launch(ANSWER), "(random.random(), np.random.random())") for _ in range(3)]
     assert len({number for pair in drawn for number in pair}) == 6
@@ -154,7 +176,7 @@ def test_workers_draw_different_numbers(template):
 def test_output_goes_where_the_pool_process_writes_now(capfd):
     template = Template([])
     worker = template.launch("worker_bodies:write")
-    assert worker.wait(5)
+    assert worker.wait(20)
     template.close()
     assert capfd.readouterr().out == "from the worker\n"
 
@@ -210,7 +232,7 @@ def test_what_cannot_be_pickled_is_refused(monkeypatch):
 def test_a_template_that_was_killed_is_told_and_its_workers_are_gone(template):
     worker = template.launch("worker_bodies:sleep")
     os.kill(parent_of(worker.pid), signal.SIGKILL)
-    assert worker.wait(1)
+    assert worker.wait(20)
     with pytest.raises(RuntimeError, match="has ended"):
         template.launch(ANSWER)
     assert worker.how_it_ended() == "ended, with all that was forked from the same process"
@@ -219,7 +241,7 @@ def test_a_template_that_was_killed_is_told_and_its_workers_are_gone(template):
 def test_a_closed_template_ends_its_workers_and_starts_no_more(template):
     workers = [template.launch("worker_bodies:sleep") for _ in range(3)]
     template.close()
-    assert all(worker.wait(1) for worker in workers)
+    assert all(worker.wait(20) for worker in workers)
     with pytest.raises(RuntimeError, match="closed"):
         template.launch(ANSWER)
     template.close()
@@ -229,7 +251,7 @@ def test_a_zygote_that_was_killed_is_replaced(template):
     worker = template.launch("worker_bodies:sleep")
     old = launching._zygote.process
     old.kill()
-    assert worker.wait(1)
+    assert worker.wait(20)
     new = Template([])
     assert asked(new.launch(ANSWER), "factories") == []
     assert launching._zygote.process is not old
@@ -250,7 +272,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_forever(template, monk
     template.close()
     with contextlib.suppress(ProcessLookupError):  # killed by then
         os.kill(process, signal.SIGCONT)
-    assert worker.wait(1)
+    assert worker.wait(20)
 
 
 def test_nothing_stays_behind():
@@ -260,11 +282,11 @@ def test_nothing_stays_behind():
         template = Template([])
         workers = [template.launch(ANSWER) for _ in range(2)]
         workers[0].kill()
-        assert workers[0].wait(5)
+        assert workers[0].wait(20)
         workers[0].how_it_ended()
         template.close()
         for worker in workers:
-            assert worker.wait(1)
+            assert worker.wait(20)
             worker.close()
     assert open_files() == files
     eventually(lambda: descendants() <= processes)

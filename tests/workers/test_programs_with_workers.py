@@ -22,7 +22,7 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
         how = {how!r}
         if how == "forked" and not os.fork():  # a child that lives on must not keep them
             os.close(1), os.close(2)
-            time.sleep(5)
+            time.sleep(25)  # longer than their end is waited for
             os._exit(0)
         if how.startswith("SIG"):
             os.kill(os.getpid(), getattr(signal, how))
@@ -45,7 +45,7 @@ def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
         worker = template.launch("worker_bodies:answer")
         if {ended == "worker"}:
             worker.kill()
-            assert worker.wait(5)
+            assert worker.wait(20)
             try:
                 worker.channel.send_bytes(b"1" * 100_000)
             except BrokenPipeError:

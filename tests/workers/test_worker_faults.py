@@ -145,10 +145,8 @@ def test_a_worker_that_ends(make_pool, event, report):
     """Its envs fail, those of other workers go on, and a reset has it started anew."""
     pool = make_pool({2: event})
     _, root = step(pool, pool.reset())
-    start = time.monotonic()
     with pytest.raises(EnvFailure, match=f"its worker process {report}") as raised:
         step(pool, root)
-    assert time.monotonic() - start < 5
     assert raised.value.env_index == [2, 3]
     assert raised.value.tensordict["observation"][:2, 0].tolist() == pytest.approx([0.02, 0.02])
     mask = torch.tensor([False, False, True, True])
@@ -162,10 +160,8 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     _, root = step(pool, pool.reset())
     pid = pool.call("get_wrapper_attr", "unwrapped", env_index=0) and pool._source.workers._workers[0].pid
     killed(pid)
-    start = time.monotonic()
     with pytest.raises(EnvFailure, match="SIGKILL") as raised:
         step(pool, root)
-    assert time.monotonic() - start < 5
     assert raised.value.env_index == [0, 1]
     with pytest.raises(EnvFailure, match="SIGKILL"):
         pool.get_attr("steps", env_index=1)
@@ -182,7 +178,7 @@ def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
     workers = pool._source.workers._workers
     pid = parent_of(workers[0].pid)
     os.kill(pid if ended == "template" else parent_of(pid), signal.SIGKILL)
-    assert all(worker.wait(5) for worker in workers)
+    assert all(worker.wait(20) for worker in workers)
     if after == "reset":
         with pytest.raises(EnvFailure, match="its worker process ended, with all"):
             step(pool, root)
@@ -255,7 +251,7 @@ def test_only_the_envs_that_are_reset_revive(make_pool):
 @pytest.mark.parametrize("event", ["exit", 60.0])
 def test_respawn(make_pool, road, event):
     """No error: rows of what was lost are truncated and flagged, and their envs begin anew."""
-    pool = make_pool({2: event}, respawn=True, step_timeout=0.5 if event != "exit" else None)
+    pool = make_pool({2: event}, respawn=True, step_timeout=1.0 if event != "exit" else None)
     root = pool.reset()
     assert not root["respawned"].any()
     _, root = step(pool, root)
@@ -276,12 +272,12 @@ def test_respawn(make_pool, road, event):
 
 
 def test_a_hang_is_given_up(make_pool):
-    pool = make_pool({2: 60.0}, step_timeout=0.3)
+    pool = make_pool({2: 60.0}, step_timeout=1.0)
     _, root = step(pool, pool.reset())
     start = time.monotonic()
-    with pytest.raises(EnvFailure, match=r"it has not come back within 0\.3 s") as raised:
+    with pytest.raises(EnvFailure, match=r"it has not come back within 1 s") as raised:
         step(pool, root)
-    assert 0.3 <= time.monotonic() - start < 5
+    assert 1.0 <= time.monotonic() - start < 30
     assert SICK in raised.value.env_index
     step(pool, pool.reset())
 
@@ -371,7 +367,7 @@ def test_nothing_is_left(make_pool):
     before = open_files()
     pids = [pid for how in ("close", "drop", "kill") * 3 for pid in use(how)]
     gc.collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
         time.sleep(0.05)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
@@ -394,7 +390,7 @@ def test_daemonic_processes_of_envs_end_with_their_pool():
     pool.reset()
     pids = pool.get_attr("pid")
     pool.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)
