@@ -15,6 +15,7 @@ from torchrl_pool import PoolCollector, PoolEnv
 N = 5
 CASES = [(name, "CartPole-v1") for name in ALL]
 CASES += [(name, "HalfCheetah-v5") for name in ("sac", "observation_norm", "sum_then_sign", "ppo", "v2")]
+CASES += [(name, "LunarLander-v3") for name in ("counters", "frames", "ppo")]
 
 
 def pool(task: str = "CartPole-v1", **options: object) -> PoolEnv:

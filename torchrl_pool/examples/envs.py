@@ -9,11 +9,16 @@ from typing import Any
 import torch
 from torchrl.data import Categorical
 from torchrl.envs import (
+    CatFrames,
+    CenterCrop,
     ClipTransform,
     Compose,
     DoubleToFloat,
     EnvBase,
+    GrayScale,
+    PermuteTransform,
     SignTransform,
+    Transform,
     TransformedEnv,
     VecNormV2,
 )
@@ -53,6 +58,9 @@ def make_env(
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
+    is_grid = settings.is_on_policy and family == "minigrid"
+    if is_grid:
+        options["mission"] = "words"
     if family == GYMNASIUM:
         options.update(num_workers=settings.num_workers, caller_steps=settings.caller_steps)
         if films:
@@ -60,9 +68,11 @@ def make_env(
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
-    check_entries(pool, info_keys)
-    transforms: list[Any] = []
-    observation = pool.observation_spec["observation"]
+    is_road = settings.is_on_policy and settings.task.startswith("CarRacing")
+    if not is_grid and not is_road:
+        check_entries(pool, info_keys)
+    transforms: list[Any] = list(grey_stack()) if is_road else []
+    observation = pool.observation_spec["image" if is_grid else "observation"]
     if settings.normalize_observations:
         if not observation.dtype.is_floating_point:
             raise ValueError(
@@ -105,6 +115,17 @@ def check_entries(pool: PoolEnv, info_keys: Sequence[str]) -> None:
             f"--task: expected one with Discrete actions, or vectors of floats, got {type(actions).__name__} "
             f"{list(actions.shape)} of {actions.dtype}"
         )
+
+
+def grey_stack() -> tuple[Transform, ...]:
+    """Makes of pictures ``[96, 96, 3]`` the last four middles in grey, ``[4, 84, 84]``, as Atari's are."""
+    keys = ["observation"]
+    return (
+        PermuteTransform((-1, -3, -2), in_keys=keys),
+        GrayScale(in_keys=keys),
+        CenterCrop(84, in_keys=keys),
+        CatFrames(4, -3, in_keys=keys),
+    )
 
 
 def clip_actions(pool: PoolEnv) -> ClipTransform:

@@ -21,6 +21,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
 
 from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.grids import GridFeatures
 from torchrl_pool.examples.recurrent import Memory
 from torchrl_pool.examples.settings import layer_sizes
 
@@ -119,7 +120,7 @@ def actor_and_critic(
     generator: torch.Generator | None = None,
     scored: bool = True,
 ) -> tuple[ProbabilisticActor, TensorDictModule]:
-    """Actor and critic: each with layers of its own, or two heads on one network: for pictures, for a memory.
+    """Actor and critic: each with layers of its own, or two heads on one: for pictures, grids, a memory.
 
     Args:
         env: what they are for.
@@ -129,24 +130,14 @@ def actor_and_critic(
         pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
         generator: what actions are drawn with; None: torch's own.
         scored: whether their log-probabilities are written with them. Else they are where that is cheaper
-            than another pass through the networks: for discrete actions, pictures and memories.
+            than another pass through the networks: for discrete actions, pictures, grids and memories.
     """
     pool = pool_of(env)
-    spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
+    actions = pool.action_spec_unbatched
     is_discrete = isinstance(actions, CategoricalSpec)
     out_features = actions.space.n if is_discrete else actions.shape[-1]
-    trunk: list[TensorDictModuleBase] = []
-    needs_cast: list[nn.Module] = []
-    if is_picture(spec):
-        network = pictures(spec.shape[0])
-        features = network[-2]  # before its activation
-        assert isinstance(features, nn.Linear)
-        trunk = [TensorDictModule(network, ["observation"], ["features"])]
-        in_key, sizes = "features", [features.out_features]
-    else:
-        in_key = "observation"
-        needs_cast, size = vectors_of(spec)
-        sizes = [size, *layer_sizes(hidden)]
+    trunk, needs_cast, sizes = trunk_of(env.observation_spec_unbatched, hidden, pictures)
+    in_key = "features" if trunk else "observation"
     if memory is not None:
         if len(sizes) > 1:
             layers = nn.Sequential(*needs_cast, *mlp(sizes, nn.Tanh, 2**0.5), nn.Tanh())
@@ -165,7 +156,7 @@ def actor_and_critic(
         if policy == "tanh-normal":
             bounds = {"low": actions.space.low, "high": actions.space.high}
             draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
-    scored = scored or is_discrete or is_picture(spec) or memory is not None
+    scored = scored or is_discrete or bool(trunk)
     head = TensorDictModule(policy_network, [in_key], parameters)
     actor = ProbabilisticActor(
         TensorDictSequential(*trunk, head) if trunk else head,
@@ -176,6 +167,26 @@ def actor_and_critic(
     )
     value = TensorDictModule(value_network, [in_key], ["state_value"])
     return actor, TensorDictSequential(*trunk, value) if trunk else value
+
+
+def trunk_of(
+    observed: TensorSpec, hidden: str, pictures: Callable[[int], nn.Sequential]
+) -> tuple[list[TensorDictModuleBase], list[nn.Module], list[int]]:
+    """What actor and critic share, what each begins with, and the sizes of their layers up to the last.
+
+    What they share writes "features", which they read then; else they read "observation".
+    """
+    if "mission" in observed.keys():  # noqa: SIM118
+        grid = TensorDictModule(GridFeatures(), ["image", "mission"], ["features"])
+        return [grid], [], [GridFeatures.size, *layer_sizes(hidden)]
+    spec = observed["observation"]
+    if is_picture(spec):
+        network = pictures(spec.shape[0])
+        features = network[-2]  # before its activation
+        assert isinstance(features, nn.Linear)
+        return [TensorDictModule(network, ["observation"], ["features"])], [], [features.out_features]
+    needs_cast, size = vectors_of(spec)
+    return [], needs_cast, [size, *layer_sizes(hidden)]
 
 
 class AsVector(nn.Module):
