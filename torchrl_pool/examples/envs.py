@@ -10,15 +10,12 @@ import torch
 from torchrl.data import Categorical
 from torchrl.envs import (
     CatFrames,
-    CenterCrop,
     ClipTransform,
     Compose,
     DoubleToFloat,
     EnvBase,
-    GrayScale,
     PermuteTransform,
     SignTransform,
-    Transform,
     TransformedEnv,
     VecNormV2,
 )
@@ -71,7 +68,9 @@ def make_env(
     is_road = settings.is_on_policy and settings.task.startswith("CarRacing")
     if not is_grid and not is_road:
         check_entries(pool, info_keys)
-    transforms: list[Any] = list(grey_stack()) if is_road else []
+    transforms: list[Any] = []
+    if is_road:  # of pictures [96, 96, 3] the last two, [6, 96, 96]
+        transforms = [PermuteTransform((-1, -3, -2), ["observation"]), CatFrames(2, -3, ["observation"])]
     observation = pool.observation_spec["image" if is_grid else "observation"]
     if settings.normalize_observations:
         if not observation.dtype.is_floating_point:
@@ -115,17 +114,6 @@ def check_entries(pool: PoolEnv, info_keys: Sequence[str]) -> None:
             f"--task: expected one with Discrete actions, or vectors of floats, got {type(actions).__name__} "
             f"{list(actions.shape)} of {actions.dtype}"
         )
-
-
-def grey_stack() -> tuple[Transform, ...]:
-    """Makes of pictures ``[96, 96, 3]`` the last four middles in grey, ``[4, 84, 84]``, as Atari's are."""
-    keys = ["observation"]
-    return (
-        PermuteTransform((-1, -3, -2), in_keys=keys),
-        GrayScale(in_keys=keys),
-        CenterCrop(84, in_keys=keys),
-        CatFrames(4, -3, in_keys=keys),
-    )
 
 
 def clip_actions(pool: PoolEnv) -> ClipTransform:

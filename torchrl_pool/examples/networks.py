@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -67,8 +68,9 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> 
     return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
 
 
-def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
-    """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
+def nature_cnn(channels: int, side: int = 84, features: int = 512) -> nn.Sequential:
+    """The network of Mnih et al. (2015) for square pictures, up to its hidden layer."""
+    cells = (side // 4 - 1) // 2 - 3  # on a side of what the convolutions make
     convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
     return nn.Sequential(
         ToFloat(),
@@ -79,7 +81,7 @@ def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
         orthogonal(convolution(64, 64, 3, stride=1), 2**0.5),
         nn.ReLU(),
         nn.Flatten(-3),
-        orthogonal(nn.Linear(64 * 7 * 7, features), 2**0.5),
+        orthogonal(nn.Linear(64 * cells**2, features), 2**0.5),
         nn.ReLU(),
     )
 
@@ -99,14 +101,14 @@ class _Residual(nn.Module):
         return pictures + changed
 
 
-def impala_resnet(channels: int, features: int = 256) -> nn.Sequential:
-    """The deep network of Espeholt et al. (2018) for pictures of 84 by 84, without its LSTM."""
+def impala_resnet(channels: int, side: int = 84, features: int = 256) -> nn.Sequential:
+    """The deep network of Espeholt et al. (2018) for square pictures, without its LSTM."""
     layers: list[nn.Module] = [ToFloat()]
     for out in (16, 32, 32):
         layers += [nn.Conv2d(channels, out, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
         layers += [_Residual(out), _Residual(out)]
         channels = out
-    hidden = orthogonal(nn.Linear(32 * 11 * 11, features), 2**0.5)
+    hidden = orthogonal(nn.Linear(32 * math.ceil(side / 8) ** 2, features), 2**0.5)
     return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(-3), hidden, nn.ReLU())
 
 
@@ -116,7 +118,7 @@ def actor_and_critic(
     policy: str,
     *,
     memory: Memory | None = None,
-    pictures: Callable[[int], nn.Sequential] = nature_cnn,
+    pictures: Callable[[int, int], nn.Sequential] = nature_cnn,
     generator: torch.Generator | None = None,
     scored: bool = True,
 ) -> tuple[ProbabilisticActor, TensorDictModule]:
@@ -127,7 +129,7 @@ def actor_and_critic(
         hidden: units of the hidden layers of each, such as ``"64,64"``.
         policy: for continuous actions, ``"normal"`` or ``"tanh-normal"``.
         memory: what remembers the features that hidden layers, or those of a picture, make; None: nothing.
-        pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
+        pictures: makes the network that pictures of so many channels and rows go through, but for heads.
         generator: what actions are drawn with; None: torch's own.
         scored: whether their log-probabilities are written with them. Else they are where that is cheaper
             than another pass through the networks: for discrete actions, pictures, grids and memories.
@@ -170,7 +172,7 @@ def actor_and_critic(
 
 
 def trunk_of(
-    observed: TensorSpec, hidden: str, pictures: Callable[[int], nn.Sequential]
+    observed: TensorSpec, hidden: str, pictures: Callable[[int, int], nn.Sequential]
 ) -> tuple[list[TensorDictModuleBase], list[nn.Module], list[int]]:
     """What actor and critic share, what each begins with, and the sizes of their layers up to the last.
 
@@ -181,7 +183,7 @@ def trunk_of(
         return [grid], [], [GridFeatures.size, *layer_sizes(hidden)]
     spec = observed["observation"]
     if is_picture(spec):
-        network = pictures(spec.shape[0])
+        network = pictures(*spec.shape[:2])
         features = network[-2]  # before its activation
         assert isinstance(features, nn.Linear)
         return [TensorDictModule(network, ["observation"], ["features"])], [], [features.out_features]
