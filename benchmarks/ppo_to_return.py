@@ -1,8 +1,8 @@
 """How long PPO takes to a mean return, beside Stable-Baselines3's PPO on Gymnasium's own envs.
 
 Both sides have the same settings (a preset of ``torchrl_pool.examples.ppo``, and what is set by hand),
-the same networks, and torch with one thread; they train at the same time, each in a process of its own, and
-each stops at the return or when its time is up:
+the same networks, and torch with one thread. They train at the same time, each in a process of its own, and
+each stops at the return, after the settings' frames, or when its time is up:
 
     python benchmarks/ppo_to_return.py LunarLander-v3 200
     python benchmarks/ppo_to_return.py MiniGrid-DoorKey-8x8-v0 0.95 --minutes 10 --set num_envs=16
@@ -48,7 +48,7 @@ def sb3_side(config: Config) -> Iterator[Point]:
     from stable_baselines3 import PPO
 
     model = PPO(env=sb3_env(config), **sb3_settings(config))
-    while True:
+    while model.num_timesteps < config.total_frames:
         model.learn(config.steps * config.num_envs, reset_num_timesteps=False)
         episodes = [episode["r"] for episode in model.ep_info_buffer or []]
         yield model.num_timesteps, sum(episodes) / WINDOW if len(episodes) == WINDOW else float("nan")
@@ -191,7 +191,7 @@ def main() -> None:
     parsed = parser.parse_args()
     preset = ["--preset", parsed.preset] if parsed.preset else []
     config: Config = PROGRAM.config_of(PROGRAM.parser().parse_args(["--task", parsed.task, *preset]))
-    given = {"seed": parsed.seed, "total_frames": 1 << 40}
+    given = {"seed": parsed.seed}
     for one in parsed.set:
         name, _, value = one.partition("=")
         given[name] = ast.literal_eval(value)

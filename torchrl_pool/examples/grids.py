@@ -24,6 +24,7 @@ class GridFeatures(nn.Module):
     """
 
     size = 64
+    cells: torch.Tensor
 
     def __init__(self) -> None:
         super().__init__()
