@@ -142,12 +142,14 @@ SIDES: dict[str, Callable[[Config], Iterator[Point]]] = {
 
 def serve(side: str, config: Config, goal: float, minutes: float) -> None:
     """Trains, and writes a line for each batch."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # BabyAI's levels print
     torch.set_num_threads(1)
     start, started = time.perf_counter(), time.process_time()
     for frames, mean in SIDES[side](config):
         seconds, processor = time.perf_counter() - start, time.process_time() - started
         row = {"frames": frames, "return": mean, "seconds": seconds, "processor_seconds": processor}
-        print(json.dumps(row), flush=True)
+        print(json.dumps(row), file=answers, flush=True)
         if mean >= goal or seconds > 60 * minutes:
             break
 
