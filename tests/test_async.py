@@ -25,7 +25,16 @@ def sync_trajectories(pool, actions):
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 4])
-@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "InvertedPendulum-v5"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "CartPole-v1",
+        "Pendulum-v1",
+        "InvertedPendulum-v5",
+        "LunarLander-v3",
+        "MiniGrid-Dynamic-Obstacles-6x6-v0",
+    ],
+)
 def test_trajectories_are_the_synchronous_ones(task, num_threads, make_pool):
     """Random subsets in flight, in random order: each env's transitions are those of a synchronous pool."""
     num_envs, steps = 6, 150

@@ -14,18 +14,84 @@ env.rollout(3)
 env.close()
 """
 
-CARTPOLE = """
-threads_before = len(os.listdir("/proc/self/task"))
-env = PoolEnv("CartPole-v1", 4, num_threads=2, categorical_action_encoding=True)
-root = env.rand_action(env.reset())
-"""
 PENDULUM = """
 env = PoolEnv("Pendulum-v1", 4, num_threads=2)
 root = env.rand_action(env.reset())
 before = env.get_state()
 """
 
+
+def choosing(task):
+    return f"""
+threads_before = len(os.listdir("/proc/self/task"))
+env = PoolEnv("{task}", 4, num_threads=2, categorical_action_encoding=True)
+root = env.rand_action(env.reset())
+"""
+
+
+# With a task whose actions are choices.
+CHOOSING = {
+    "a choice that there is not": """
+before, last = env.get_state(), env.action_spec_unbatched.space.n - 1
+message = f"'action' of env 2: expected one of 0 to {last}"
+for choice in (last + 1, -1, 2**62):
+    bad = root.clone().set("action", torch.tensor([0, 1, choice, 0]))
+    for step in (env.step, env.step_and_maybe_reset):
+        refused(ValueError, message, step, bad.clone())
+    refused(ValueError, message, env.async_step_send, bad[1:3], [1, 2])
+assert env.get_state() == before
+""",
+    "unknown env_index": """
+for index in (4, -1, 2**40):
+    refused(IndexError, "env_index", env.async_step_send, root[:1], [index])
+    refused(IndexError, "env_index", env.async_step_recv, env_index=index)
+    refused(IndexError, "env_index", env.get_state, index)
+    refused(IndexError, "env_index", env.render, index)
+""",
+    "double send": """
+env.async_step_send(root[:2], [0, 1])
+refused(RuntimeError, "env 1 is in flight", env.async_step_send, root[1:3], [1, 2])
+refused(ValueError, "named twice", env.async_step_send, root[2:], [3, 3])
+refused(RuntimeError, "in flight", env.step, root.clone())
+assert env.async_step_recv(2)["env_index"].tolist() == [0, 1]
+""",
+    "receive without send": """
+refused(RuntimeError, "only 0 are outstanding", env.async_step_recv, 1)
+refused(RuntimeError, "env 0 was not sent alone", env.async_step_recv, env_index=0)
+refused(RuntimeError, "only 0 are outstanding", env.async_reset_recv, 1, timeout=0.01)
+""",
+    "use after close": """
+env.close()
+env.close()
+assert len(os.listdir("/proc/self/task")) == threads_before
+for use in (env.step, env.step_and_maybe_reset, env.async_step_and_maybe_reset_send):
+    refused(RuntimeError, "call reset() before the first step", use, root.clone())
+refused(RuntimeError, "no running simulators", env.get_state)
+refused(RuntimeError, "no running simulators", env.async_step_recv, 1)
+""",
+    "fork after creation": """
+pid = os.fork()
+if pid == 0:
+    code = 1
+    try:
+        for call in (env.reset, env.get_state, lambda: env.step(root.clone())):
+            refused(RuntimeError, "before the process forked", call)
+        refused(RuntimeError, "before the process forked", env.async_step_send, root, [0, 1, 2, 3])
+        env.close()
+        PoolEnv(env.task, 4, num_threads=2).rollout(3)
+        code = 0
+    finally:
+        os._exit(code)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+""",
+}
+
 FAULTS = {
+    **{fault: choosing("CartPole-v1") + code + USABLE for fault, code in CHOOSING.items()},
+    **{
+        f"all of these, {task}": "".join(choosing(task) + code + USABLE for code in CHOOSING.values())
+        for task in ("LunarLander-v3", "MiniGrid-DoorKey-5x5-v0")
+    },
     "env throws": """
 env = PoolEnv("Fault-v0", 4, num_threads=2, env_options=[{}, {"fault": "throw", "at": 2}, {}, {}])
 root = env.step_and_maybe_reset(env.reset().set("action", zeros(env)))[1].set("action", zeros(env))
@@ -89,18 +155,6 @@ for value in (torch.nan, torch.inf, -torch.inf):
 assert env.get_state() == before
 """
     + USABLE,
-    "a choice that there is not": CARTPOLE
-    + """
-before = env.get_state()
-message = "'action' of env 2: expected one of 0 to 1"
-for choice in (2, -1, 2**62):
-    bad = root.clone().set("action", torch.tensor([0, 1, choice, 0]))
-    for step in (env.step, env.step_and_maybe_reset):
-        refused(ValueError, message, step, bad.clone())
-    refused(ValueError, message, env.async_step_send, bad[1:3], [1, 2])
-assert env.get_state() == before
-"""
-    + USABLE,
     "a number outside of its bounds": PENDULUM
     + """
 strict = PoolEnv("Pendulum-v1", 4, num_threads=2, check_actions="strict")
@@ -128,31 +182,6 @@ for error, message, bad in (
 assert env.get_state() == before
 """
     + USABLE,
-    "unknown env_index": CARTPOLE
-    + """
-for index in (4, -1, 2**40):
-    refused(IndexError, "env_index", env.async_step_send, root[:1], [index])
-    refused(IndexError, "env_index", env.async_step_recv, env_index=index)
-    refused(IndexError, "env_index", env.get_state, index)
-    refused(IndexError, "env_index", env.render, index)
-"""
-    + USABLE,
-    "double send": CARTPOLE
-    + """
-env.async_step_send(root[:2], [0, 1])
-refused(RuntimeError, "env 1 is in flight", env.async_step_send, root[1:3], [1, 2])
-refused(ValueError, "named twice", env.async_step_send, root[2:], [3, 3])
-refused(RuntimeError, "in flight", env.step, root.clone())
-assert env.async_step_recv(2)["env_index"].tolist() == [0, 1]
-"""
-    + USABLE,
-    "receive without send": CARTPOLE
-    + """
-refused(RuntimeError, "only 0 are outstanding", env.async_step_recv, 1)
-refused(RuntimeError, "env 0 was not sent alone", env.async_step_recv, env_index=0)
-refused(RuntimeError, "only 0 are outstanding", env.async_reset_recv, 1, timeout=0.01)
-"""
-    + USABLE,
     "Ctrl-C while waiting": """
 env = PoolEnv("Fault-v0", 2, num_threads=2, sleep=3.0)
 root = env.reset().set("action", torch.zeros(2, 2))
@@ -169,34 +198,6 @@ refused(KeyboardInterrupt, "", env.step, root)
 refused(RuntimeError, "interrupted while env 0", env.step, root)
 env.reset()
 """,
-    "use after close": CARTPOLE
-    + """
-env.close()
-env.close()
-assert len(os.listdir("/proc/self/task")) == threads_before
-for use in (env.step, env.step_and_maybe_reset, env.async_step_and_maybe_reset_send):
-    refused(RuntimeError, "call reset() before the first step", use, root.clone())
-refused(RuntimeError, "no running simulators", env.get_state)
-refused(RuntimeError, "no running simulators", env.async_step_recv, 1)
-"""
-    + USABLE,
-    "fork after creation": CARTPOLE
-    + """
-pid = os.fork()
-if pid == 0:
-    code = 1
-    try:
-        for call in (env.reset, env.get_state, lambda: env.step(root.clone())):
-            refused(RuntimeError, "before the process forked", call)
-        refused(RuntimeError, "before the process forked", env.async_step_send, root, [0, 1, 2, 3])
-        env.close()
-        PoolEnv("CartPole-v1", 4, num_threads=2).rollout(3)
-        code = 0
-    finally:
-        os._exit(code)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-"""
-    + USABLE,
     "exit without close, envs in flight": """
 env = PoolEnv("Fault-v0", 64, num_threads=4, sleep=0.01)
 root = env.reset().set("action", torch.zeros(64, 2))
@@ -276,7 +277,8 @@ os.chdir(folder)  # what lies in the working directory is nobody's choice
 os.mkdir("plugins")
 for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
-for task in ("CartPole-v1", "Taxi-v4", "Hopper-v5", "ALE/Pong-v5"):
+TASKS = ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "Hopper-v5", "ALE/Pong-v5"]
+for task in TASKS:
     PoolEnv(task, 2).rollout(3)
 own = Path(torchrl_pool._core.__file__).parent
 named = {sys.argv[1]}

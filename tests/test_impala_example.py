@@ -12,7 +12,7 @@ pytest.importorskip("tqdm")
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples.impala import PROGRAM
 from torchrl_pool.examples.impala_settings import PRESETS
-from torchrl_pool.examples.networks import actor_and_critic, impala_resnet
+from torchrl_pool.examples.networks import actor_and_critic, impala_resnet, nature_cnn
 
 
 def test_it_learns_to_balance_a_pole(tmp_path):
@@ -34,6 +34,12 @@ def test_the_deep_network_has_the_papers_size():
     convolutions = [one for one in network.modules() if isinstance(one, torch.nn.Conv2d)]
     assert len(convolutions) == 15
     assert sum(one.numel() for one in network.parameters()) == 1_089_232
+
+
+@pytest.mark.parametrize(("network", "size"), [(nature_cnn, 512), (impala_resnet, 256)])
+@pytest.mark.parametrize("side", [84, 96])  # Atari's pictures, CarRacing's
+def test_networks_fit_the_side_of_pictures(network, size, side):
+    assert network(3, side)(torch.zeros(2, 3, side, side, dtype=torch.uint8)).shape == (2, size)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -74,6 +74,7 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
         ("InvertedPendulum-v5", "torchrl-mujoco", []),
         ("InvertedPendulum-v5", "sb3-mujoco", ["--kl-target", "0.01"]),
         ("gymnasium:CartPole-v1", "classic", []),
+        ("MiniGrid-Empty-5x5-v0", "rl-starter-grid", []),
     ],
 )
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path, task, preset, more):
@@ -268,6 +269,7 @@ def test_pictures_of_odd_sizes_are_padded():
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_make_trainings(preset, tmp_path):
     tasks = {"mujoco": "HalfCheetah-v5", "atari": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"}
+    tasks |= {"racing": "CarRacing-v3", "grid": "BabyAI-GoToLocal-v0"}
     task = tasks.get(preset.split("-")[-1], "CartPole-v1")
     arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "16"]
     arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "16"]

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMoni
 from torchrl_pool.stable_baselines3 import PoolVecEnv
 
 N = 4
-TASKS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1", "Hopper-v5"]
+TASKS = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Blackjack-v1", "Hopper-v5", "LunarLander-v3"]
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from torchrl_pool import PoolCollector, PoolEnv
 N = 5
 CASES = [(name, "CartPole-v1") for name in ALL]
 CASES += [(name, "HalfCheetah-v5") for name in ("sac", "observation_norm", "sum_then_sign", "ppo", "v2")]
+CASES += [(name, "LunarLander-v3") for name in ("counters", "frames", "ppo")]
+GRIDS = [(name, "MiniGrid-DoorKey-5x5-v0") for name in ("counters", "scaled", "numbered")]
 
 
 def pool(task: str = "CartPole-v1", **options: object) -> PoolEnv:
@@ -30,7 +32,7 @@ def played(env: TransformedEnv, steps: int = 120) -> TensorDictBase:
     return env.rollout(steps, break_when_any_done=False)
 
 
-@pytest.mark.parametrize(("pipeline", "task"), CASES)
+@pytest.mark.parametrize(("pipeline", "task"), [*CASES, *GRIDS])
 def test_rollouts_equal_torchrl_over_the_same_pool(pipeline, task):
     fused, reference = pair(pipeline, task)
     assert_same(played(fused), played(reference), exact=pipeline in ROWS)

@@ -33,6 +33,10 @@ class ActorSettings(Settings):
         1, "threads that collect beside the learner, each with its share of the envs", least=1, kept=True
     )
 
+    @property
+    def is_on_policy(self) -> bool:
+        return True
+
     def check(self) -> None:
         super().check()
         if self.num_envs % self.actors:

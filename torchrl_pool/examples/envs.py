@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torchrl.data import Categorical
 from torchrl.envs import (
+    CatFrames,
     ClipTransform,
     Compose,
     DoubleToFloat,
     EnvBase,
+    PermuteTransform,
     SignTransform,
     TransformedEnv,
     VecNormV2,
@@ -53,6 +55,9 @@ def make_env(
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
+    is_grid = settings.is_on_policy and family == "minigrid"
+    if is_grid:
+        options["mission"] = "words"
     if family == GYMNASIUM:
         options.update(num_workers=settings.num_workers, caller_steps=settings.caller_steps)
         if films:
@@ -60,9 +65,13 @@ def make_env(
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
-    check_entries(pool, info_keys)
+    is_road = settings.is_on_policy and settings.task.startswith("CarRacing")
+    if not is_grid and not is_road:
+        check_entries(pool, info_keys)
     transforms: list[Any] = []
-    observation = pool.observation_spec["observation"]
+    if is_road:  # of pictures [96, 96, 3] the last two, [6, 96, 96]
+        transforms = [PermuteTransform((-1, -3, -2), ["observation"]), CatFrames(2, -3, ["observation"])]
+    observation = pool.observation_spec["image" if is_grid else "observation"]
     if settings.normalize_observations:
         if not observation.dtype.is_floating_point:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -21,6 +22,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
 
 from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.grids import GridFeatures
 from torchrl_pool.examples.recurrent import Memory
 from torchrl_pool.examples.settings import layer_sizes
 
@@ -66,8 +68,9 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module], last_gain: float) -> 
     return nn.Sequential(*layers, orthogonal(nn.Linear(sizes[-2], sizes[-1]), last_gain))
 
 
-def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
-    """The network of Mnih et al. (2015) for pictures of 84 by 84, up to its hidden layer."""
+def nature_cnn(channels: int, side: int = 84, features: int = 512) -> nn.Sequential:
+    """The network of Mnih et al. (2015) for square pictures, up to its hidden layer."""
+    cells = (side // 4 - 1) // 2 - 3  # on a side of what the convolutions make
     convolution: Callable[..., nn.Module] = partial(nn.Conv2d)
     return nn.Sequential(
         ToFloat(),
@@ -78,7 +81,7 @@ def nature_cnn(channels: int, features: int = 512) -> nn.Sequential:
         orthogonal(convolution(64, 64, 3, stride=1), 2**0.5),
         nn.ReLU(),
         nn.Flatten(-3),
-        orthogonal(nn.Linear(64 * 7 * 7, features), 2**0.5),
+        orthogonal(nn.Linear(64 * cells**2, features), 2**0.5),
         nn.ReLU(),
     )
 
@@ -98,14 +101,14 @@ class _Residual(nn.Module):
         return pictures + changed
 
 
-def impala_resnet(channels: int, features: int = 256) -> nn.Sequential:
-    """The deep network of Espeholt et al. (2018) for pictures of 84 by 84, without its LSTM."""
+def impala_resnet(channels: int, side: int = 84, features: int = 256) -> nn.Sequential:
+    """The deep network of Espeholt et al. (2018) for square pictures, without its LSTM."""
     layers: list[nn.Module] = [ToFloat()]
     for out in (16, 32, 32):
         layers += [nn.Conv2d(channels, out, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
         layers += [_Residual(out), _Residual(out)]
         channels = out
-    hidden = orthogonal(nn.Linear(32 * 11 * 11, features), 2**0.5)
+    hidden = orthogonal(nn.Linear(32 * math.ceil(side / 8) ** 2, features), 2**0.5)
     return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(-3), hidden, nn.ReLU())
 
 
@@ -115,38 +118,28 @@ def actor_and_critic(
     policy: str,
     *,
     memory: Memory | None = None,
-    pictures: Callable[[int], nn.Sequential] = nature_cnn,
+    pictures: Callable[[int, int], nn.Sequential] = nature_cnn,
     generator: torch.Generator | None = None,
     scored: bool = True,
 ) -> tuple[ProbabilisticActor, TensorDictModule]:
-    """Actor and critic: each with layers of its own, or two heads on one network: for pictures, for a memory.
+    """Actor and critic: each with layers of its own, or two heads on one: for pictures, grids, a memory.
 
     Args:
         env: what they are for.
         hidden: units of the hidden layers of each, such as ``"64,64"``.
         policy: for continuous actions, ``"normal"`` or ``"tanh-normal"``.
         memory: what remembers the features that hidden layers, or those of a picture, make; None: nothing.
-        pictures: makes the network that pictures of so many channels go through, up to its hidden layer.
+        pictures: makes the network that pictures of so many channels and rows go through, but for heads.
         generator: what actions are drawn with; None: torch's own.
         scored: whether their log-probabilities are written with them. Else they are where that is cheaper
-            than another pass through the networks: for discrete actions, pictures and memories.
+            than another pass through the networks: for discrete actions, pictures, grids and memories.
     """
     pool = pool_of(env)
-    spec, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
+    actions = pool.action_spec_unbatched
     is_discrete = isinstance(actions, CategoricalSpec)
     out_features = actions.space.n if is_discrete else actions.shape[-1]
-    trunk: list[TensorDictModuleBase] = []
-    needs_cast: list[nn.Module] = []
-    if is_picture(spec):
-        network = pictures(spec.shape[0])
-        features = network[-2]  # before its activation
-        assert isinstance(features, nn.Linear)
-        trunk = [TensorDictModule(network, ["observation"], ["features"])]
-        in_key, sizes = "features", [features.out_features]
-    else:
-        in_key = "observation"
-        needs_cast, size = vectors_of(spec)
-        sizes = [size, *layer_sizes(hidden)]
+    trunk, needs_cast, sizes = trunk_of(env.observation_spec_unbatched, hidden, pictures)
+    in_key = "features" if trunk else "observation"
     if memory is not None:
         if len(sizes) > 1:
             layers = nn.Sequential(*needs_cast, *mlp(sizes, nn.Tanh, 2**0.5), nn.Tanh())
@@ -165,7 +158,7 @@ def actor_and_critic(
         if policy == "tanh-normal":
             bounds = {"low": actions.space.low, "high": actions.space.high}
             draw = {"distribution_class": TanhNormal, "distribution_kwargs": bounds}
-    scored = scored or is_discrete or is_picture(spec) or memory is not None
+    scored = scored or is_discrete or bool(trunk)
     head = TensorDictModule(policy_network, [in_key], parameters)
     actor = ProbabilisticActor(
         TensorDictSequential(*trunk, head) if trunk else head,
@@ -176,6 +169,26 @@ def actor_and_critic(
     )
     value = TensorDictModule(value_network, [in_key], ["state_value"])
     return actor, TensorDictSequential(*trunk, value) if trunk else value
+
+
+def trunk_of(
+    observed: TensorSpec, hidden: str, pictures: Callable[[int, int], nn.Sequential]
+) -> tuple[list[TensorDictModuleBase], list[nn.Module], list[int]]:
+    """What actor and critic share, what each begins with, and the sizes of their layers up to the last.
+
+    What they share writes "features", which they read then; else they read "observation".
+    """
+    if "mission" in observed.keys():  # noqa: SIM118
+        grid = TensorDictModule(GridFeatures(), ["image", "mission"], ["features"])
+        return [grid], [], [GridFeatures.size, *layer_sizes(hidden)]
+    spec = observed["observation"]
+    if is_picture(spec):
+        network = pictures(*spec.shape[:2])
+        features = network[-2]  # before its activation
+        assert isinstance(features, nn.Linear)
+        return [TensorDictModule(network, ["observation"], ["features"])], [], [features.out_features]
+    needs_cast, size = vectors_of(spec)
+    return [], needs_cast, [size, *layer_sizes(hidden)]
 
 
 class AsVector(nn.Module):

@@ -200,6 +200,34 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
             "normalize_rewards": True,
         },
     ),
+    "sb3-zoo-racing": (
+        "RL Baselines3 Zoo's hyperparameters of PPO for CarRacing, without gSDE and frame skip",
+        {
+            "task": "CarRacing-v3",
+            "total_frames": 4_000_000,
+            "frames_per_batch": 8 * 512,
+            "minibatch_size": 128,
+            "learning_rate": 1e-4,
+            "anneal_learning_rate": True,
+            "normalize_rewards": True,
+            "policy": "tanh-normal",
+        },
+    ),
+    "rl-starter-grid": (
+        "Willems' rl-starter-files for MiniGrid; its 16 envs of 128 steps are 64 of 32 here",
+        {
+            "num_envs": 64,
+            "frames_per_batch": 64 * 32,
+            "minibatch_size": 256,
+            "epochs": 4,
+            "learning_rate": 1e-3,
+            "adam_eps": 1e-8,
+            "normalize_advantage": False,
+            "clip_value": True,
+            "entropy_coef": 0.01,
+            "hidden": "64",
+        },
+    ),
     "cleanrl-atari": (
         "CleanRL's ppo_atari.py and ppo_atari_envpool.py",
         {
@@ -280,4 +308,5 @@ FOR_FAMILY = {
     "atari": "cleanrl-atari",
     "toy_text": "cleanrl-classic",
     "box2d": "sb3-zoo-lander",
+    "minigrid": "rl-starter-grid",
 }

@@ -94,6 +94,11 @@ class Settings:
         return False
 
     @property
+    def is_on_policy(self) -> bool:
+        """Whether it has networks for MiniGrid's grids and missions, and for CarRacing's pictures."""
+        return False
+
+    @property
     def compiles(self) -> bool:
         """Whether there are updates that ``torch.compile`` can make faster."""
         return True
