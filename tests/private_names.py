@@ -109,5 +109,5 @@ PRIVATE = [
     ),
     Private("torchrl.objectives:DQNLoss", "_has_update_associated", "its reminder of target networks"),
     Private("torchrl.objectives:SACLoss", "_version", "which of its two forms it has"),
-    Private("torchrl.data.postprocs:MultiStep", "_buffer", "the steps that wait for those behind them"),
+    Private("torchrl.envs.transforms:MultiStepTransform", "_buffer", "the steps that wait for those behind them"),
 ]

@@ -58,6 +58,9 @@ def private_names_in(tree):
         elif isinstance(node, ast.Attribute):
             of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
             (defined if of_self and isinstance(node.ctx, ast.Store) else used).add(node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.slice, ast.Constant):  # vars(self)["_name"] = …
+                defined.add(node.slice.value)
         elif isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] in LIBRARIES:
             private_module = any(part.startswith("_") for part in node.module.split("."))
             used |= {alias.name for alias in node.names if private_module or alias.name.startswith("_")}
