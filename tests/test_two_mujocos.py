@@ -1,17 +1,21 @@
 """Python's ``mujoco``, of whatever release, and the pool's library do not see each other in one process.
 
-Each does alone what it does beside the other: numbers, plugins, pictures, and what it says of errors.
+Each does beside the other what it does alone: numbers, plugins, pictures, and what it says of errors.
 """
+
+import os
+import subprocess
+import sys
 
 import pytest
 from opengl import missing_opengl
-from processes import printed
 
 pytest.importorskip("mujoco", reason="the other MuJoCo is not installed")
 
-PRELUDE = """
-import os, sys
-os.environ.setdefault("MUJOCO_GL", "egl")
+PROGRAM = """
+import os, pickle, sys
+import mujoco, torch  # which TorchRL's import does, too
+from torchrl_pool import MujocoPool, PoolEnv, versions
 draws = sys.argv[1] == "draws"
 
 XML = '''<mujoco><extension><plugin plugin="mujoco.pid"><instance name="pid">
@@ -22,7 +26,6 @@ XML = '''<mujoco><extension><plugin plugin="mujoco.pid"><instance name="pid">
 
 def pythons():
     "Steps, a picture and an error of Python's mujoco, a part at each call."
-    import mujoco
     model = mujoco.MjModel.from_xml_string(XML)
     data = mujoco.MjData(model)
     found = [mujoco.mj_versionString()]
@@ -43,12 +46,10 @@ def pythons():
 
 def pools():
     "The same of the pool: with a plugin, and of a task."
-    import torch
-    from torchrl_pool import MujocoPool, PoolEnv, versions
     torch.manual_seed(0)
     model = MujocoPool(XML, 2, seed=0, fields=("qvel",))
     task = PoolEnv("HalfCheetah-v5", 2, seed=0, width=64, height=64)
-    found = [versions()["mujoco"]]
+    found = [versions()["mujoco"].split()[1].strip(",")]
     roots = [env.reset() for env in (model, task)]
     for i in range(40):
         for place, env in enumerate((model, task)):
@@ -63,40 +64,38 @@ def pools():
                 found.append(str(error))
         yield found
 
-def alone(part):
-    *_, found = part()
-    return found
-"""
-BESIDE = """
-import pickle
-def in_a_fork(part):
+def side_by_side(*parts):
+    "What they find in a process of their own where they take turns."
     ours, theirs = os.pipe()
     if os.fork() == 0:
+        *_, found = zip(*(part() for part in parts))
         with open(theirs, "wb") as file:
-            pickle.dump(alone(part), file)
+            pickle.dump(dict(zip([part.__name__ for part in parts], found)), file)
         os._exit(0)
     os.close(theirs)
     with open(ours, "rb") as file:
         return pickle.load(file)
 
-expected = [in_a_fork(part) for part in (pythons, pools)]
-both = [(pythons(), None), (pools(), None)][::int(sys.argv[2])]
-*_, (first, second) = zip(*(part for part, _ in both))
-found = [first, second][::int(sys.argv[2])]
-assert found == expected, [
-    [i for i, (a, b) in enumerate(zip(*pair)) if a != b] for pair in zip(found, expected)
-]
+alone = side_by_side(pythons) | side_by_side(pools)
+for parts in ((pythons, pools), (pools, pythons)):
+    found = side_by_side(*parts)
+    for name in alone:
+        differ = [i for i, (a, b) in enumerate(zip(alone[name], found[name], strict=True)) if a != b]
+        assert not differ, (name, differ)
+PoolEnv("HalfCheetah-v5", 1).reset()
 libraries = {line.split("/")[-1].strip() for line in open("/proc/self/maps") if "libmuj" in line or "libmjpool" in line}
-print(*sorted(libraries), found[0][0], found[1][0])
+print(*sorted(libraries), alone["pythons"][0], alone["pools"][0])
 """
 
 
-@pytest.mark.parametrize("first", ["Python's mujoco", "the pool"])
-def test_each_does_what_it_does_alone(first):
+def test_each_does_what_it_does_alone():
     why_not = missing_opengl("InvertedPendulum-v5")
-    order = 1 if first == "Python's mujoco" else -1
-    shown = printed(PRELUDE + BESIDE, "" if why_not else "draws", order).split()
-    assert len([name for name in shown if name.startswith("libmujoco.so.")]) == 1
-    assert len([name for name in shown if name.startswith("libmjpool.so.")]) == 1
+    settings = {**os.environ, "MUJOCO_GL": os.environ.get("MUJOCO_GL") or ("disable" if why_not else "egl")}
+    program = [sys.executable, "-c", PROGRAM, "" if why_not else "draws"]
+    done = subprocess.run(program, env=settings, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    pools, pythons, version, pools_version = done.stdout.split()
+    assert pythons == f"libmujoco.so.{version}"
+    assert pools == f"libmjpool.so.{pools_version}"
     if why_not:
         pytest.skip(f"all but pictures: {why_not}")
