@@ -5,8 +5,8 @@
     .ci/matrix.py nightly released      these
     .ci/matrix.py --tests tests         with all default tests
 
-The wheel is built once for each Python. Packages that a set does not name come in their newest releases, and what they
-ask of each other is not looked at: whether they work together is the question.
+The wheel is built once for each Python. Packages that a set does not name come in their newest releases. What
+TorchRL and tensordict ask of each other is not looked at: whether they work together is the question.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # What TorchRL, tensordict and the tests need, in any release.
-COMMON = ("packaging cloudpickle orjson pyvers importlib_metadata pyyaml pytest pytest-timeout pytest-xdist "
-          "hypothesis gymnasium==1.4.0").split()  # fmt: skip
+COMMON = [
+    *("packaging", "cloudpickle", "orjson", "pyvers", "hoptorch", "importlib_metadata", "pyyaml"),
+    *("gymnasium==1.4.0", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis"),
+]
 # Those that touch TorchRL and tensordict most.
-TESTS = """
-test_requirements.py test_private_names.py test_lean_policy.py test_lean_updates.py test_collector.py
-test_torchrl_collectors.py test_rollouts.py test_masks.py test_specs.py test_transforms.py test_recurrent_policies.py
-test_until_changed.py test_given_tensordicts.py test_nested_entries.py test_demo.py
-""".split()
+TESTS = [
+    *("test_requirements.py", "test_private_names.py", "test_lean_policy.py", "test_lean_updates.py"),
+    *(
+        "test_collector.py",
+        "test_torchrl_collectors.py",
+        "test_rollouts.py",
+        "test_masks.py",
+        "test_specs.py",
+    ),
+    *("test_transforms.py", "test_recurrent_policies.py", "test_until_changed.py", "test_demo.py"),
+    *("test_given_tensordicts.py", "test_nested_entries.py"),
+]
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,11 @@ SETS = {
 def run(*command: object, check: bool = True) -> str:
     """What a command prints, which is not shown; where it must not fail, it ends the program."""
     done = subprocess.run(
-        list(map(str, command)), cwd=CHECKOUT / "tests", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        list(map(str, command)),
+        cwd=CHECKOUT / "tests",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))}:\n{done.stdout[-4000:]}")
@@ -81,7 +94,8 @@ def test_beside(which: Set, folder: Path, wheels: Path, tests: list[str]) -> tup
     run(*pip, "--no-deps", *which.alone.split())
     run(*pip, "--no-deps", "--force-reinstall", wheel_for(python, wheels))
     names = [re.split("==", name)[0] for name in (which.base + " " + which.alone).split()]
-    program = "import sys, importlib.metadata as m; print(sys.version.split()[0], *(n + '=' + m.version(n) for n in sys.argv[1:]))"
+    program = "import sys; from importlib.metadata import version; print(sys.version.split()[0], "
+    program += "*(name + '=' + version(name) for name in sys.argv[1:]))"
     versions = run(python, "-c", program, *names).strip()
     pytest = (folder / "bin" / "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=short", *tests)
     out = run(*pytest, check=False)
@@ -91,7 +105,9 @@ def test_beside(which: Set, folder: Path, wheels: Path, tests: list[str]) -> tup
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}")
     parser.add_argument("--folder", type=Path, default=CHECKOUT / "build" / "matrix", help="for environments")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="files, from the folder of tests")

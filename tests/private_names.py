@@ -1,8 +1,8 @@
 """All that the package uses of TorchRL, tensordict and torch without their promise, and why.
 
 Every name was there in torch 2.13.0 with TorchRL 0.14.1 and tensordict 0.14.0. Where one goes,
-``test_private_names.py`` tells which, before a training does. TorchRL's extension points (``_step``, ``_reset``,
-``_set_seed``; ``_apply_transform``, ``_call``) are no part of it: its own documents name them.
+``test_private_names.py`` tells which, before a training does. TorchRL's extension points (``_step``,
+``_reset``, ``_set_seed``; ``_call``) are no part of it: its own documents name them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ PRIVATE = [
         "a layer may be called as a function where nothing hangs on it; what weights it has",
     ),
     Private(
-        "torch.nn.modules.module", "_global_forward_hooks _global_forward_pre_hooks", "the same, for all layers"
+        "torch.nn.modules.module",
+        "_global_forward_hooks _global_forward_pre_hooks",
+        "the same, for all layers",
     ),
     # ---- tensordict
     Private(
@@ -79,11 +81,17 @@ PRIVATE = [
     Private("torchrl.envs:TransformedEnv", "_transform", "whether the transforms are others by now"),
     Private("torchrl.envs:VecNorm", "_td _init", "statistics that the executor learns"),
     Private(
-        "torchrl.envs:VecNormV2", "_loc _var _count _maybe_stateful_init", "statistics that the executor learns"
+        "torchrl.envs:VecNormV2",
+        "_loc _var _count _maybe_stateful_init",
+        "statistics that the executor learns",
     ),
     Private("torchrl.envs:CatFrames", "_make_missing_buffer", "the frames that it holds"),
-    Private("torchrl.envs.transforms:TimeMaxPool", "_make_missing_buffer _buffer_name", "the frames that it holds"),
-    Private("torchrl.envs:TrajCounter", "_traj_count _initialized", "the counter that it shares with its clones"),
+    Private(
+        "torchrl.envs.transforms:TimeMaxPool", "_make_missing_buffer _buffer_name", "the frames that it holds"
+    ),
+    Private(
+        "torchrl.envs:TrajCounter", "_traj_count _initialized", "the counter that it shares with its clones"
+    ),
     Private("torchrl.envs:CatTensors", "_find_in_keys _initialized _del_keys", "which entries it joins"),
     Private("torchrl.envs:Stack", "_del_keys", "which entries it joins"),
     # ---- TorchRL: collectors, policies, losses
@@ -91,12 +99,15 @@ PRIVATE = [
         "torchrl.collectors:Collector",
         "_carrier _make_carrier _carrier_has_no_device _cast_to_env_device _cast_to_policy_device "
         "_compact_next_keys _frames _increment_frames _iter _iter_by_trajectories _flush_trajectory_assembly "
-        "_start_new_trajectories _ignore_rb _maybe_set_truncated _policy_output_keys _should_use_random_frames "
-        "_sync_storage _traj_pool _wrapped_policy _wrapped_policy_uncompiled _auto_register_policy_transforms",
+        "_start_new_trajectories _ignore_rb _maybe_set_truncated _policy_output_keys "
+        "_should_use_random_frames _sync_storage _traj_pool _wrapped_policy _wrapped_policy_uncompiled "
+        "_auto_register_policy_transforms",
         "PoolCollector is a Collector whose rollout is another",
     ),
     Private(
-        "torchrl.modules.utils.utils", "_compute_missing_env_transforms", "what a recurrent policy needs of an env"
+        "torchrl.modules.utils.utils",
+        "_compute_missing_env_transforms",
+        "what a recurrent policy needs of an env",
     ),
     Private("torchrl._utils", "compile_with_warmup", "a policy that TorchRL has compiled is called as it is"),
     Private("torchrl.modules:QValueModule", "_default_action_value", "the greedy action of values"),
@@ -109,5 +120,7 @@ PRIVATE = [
     ),
     Private("torchrl.objectives:DQNLoss", "_has_update_associated", "its reminder of target networks"),
     Private("torchrl.objectives:SACLoss", "_version", "which of its two forms it has"),
-    Private("torchrl.envs.transforms:MultiStepTransform", "_buffer", "the steps that wait for those behind them"),
+    Private(
+        "torchrl.envs.transforms:MultiStepTransform", "_buffer", "the steps that wait for those behind them"
+    ),
 ]

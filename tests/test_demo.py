@@ -65,12 +65,10 @@ def test_before_the_first_episode_has_ended(capsys):
         (["--output", "no/such/folder/curve.csv"], "No such file or directory: 'no/such/folder/curve.csv'"),
     ],
 )
-def test_wrong_options(arguments, message, capsys):
-    try:
-        assert main(["demo", *arguments]) == 2
-    except SystemExit as exit:  # argparse's
-        assert exit.code == 2
-    assert message in capsys.readouterr().err
+def test_wrong_options(arguments, message):
+    command = (sys.executable, "-m", "torchrl_pool", "demo", *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, message in done.stderr) == (2, True)
 
 
 def test_ctrl_c_ends_it_with_a_line(tmp_path):
@@ -78,7 +76,11 @@ def test_ctrl_c_ends_it_with_a_line(tmp_path):
     program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program += "from torchrl_pool.__main__ import main; sys.exit(main(['demo']))"
     command = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     while "steps" not in command.stdout.readline():
         pass

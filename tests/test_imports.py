@@ -35,7 +35,7 @@ def test_native_tasks_import_no_package_of_simulators():
     torchrls = "import torchrl.envs, torchrl.collectors; forget()"
     programs = PROGRAMS.split("\n")[1:-1]
     _, _, _, *after = modules_after(
-        f"def forget(): [sys.modules.pop(n) for n in [*sys.modules] if n.partition('.')[0] in {SIMULATORS}]\n",
+        f"def forget(): [sys.modules.pop(n) for n in [*sys.modules] if n.split('.')[0] in {SIMULATORS}]\n",
         torchrls,
         "from torchrl.envs import RewardSum, TransformedEnv; "
         "from torchrl_pool import MujocoPool, PoolCollector, PoolEnv, explain, fuse",

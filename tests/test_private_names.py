@@ -1,4 +1,4 @@
-"""What is private to TorchRL, tensordict and torch, and used all the same, is there and is told in one place."""
+"""What is used though it is private to TorchRL, tensordict and torch is there, and told of in one place."""
 
 import ast
 import importlib
@@ -10,14 +10,13 @@ from private_names import PRIVATE
 from test_layers import source_files
 
 # Of Python itself, Gymnasium and Stable-Baselines3.
-OTHERS = set(
-    """
-    _args_from_interpreter_flags _bootstrap _clear _exit _extra_reducers _fd _fields _flush_std_streams _identity
-    _log_to_stderr _logger _lru_cache_wrapper _parent_pid _process_counter _registered_with_atexit _registry
-    _resource_tracker _run_exitfuncs _run_finalizers _semlock _shutdown _slotnames
-    _add_info _elapsed_steps _healthy_z_range _max_episode_steps _np_random _reset_noise_scale _reset_seeds
-    """.split()
-)
+OTHERS = {
+    *("_args_from_interpreter_flags", "_bootstrap", "_clear", "_exit", "_extra_reducers", "_fd", "_fields"),
+    *("_flush_std_streams", "_identity", "_log_to_stderr", "_logger", "_lru_cache_wrapper", "_parent_pid"),
+    *("_process_counter", "_registered_with_atexit", "_registry", "_resource_tracker", "_run_exitfuncs"),
+    *("_run_finalizers", "_semlock", "_shutdown", "_slotnames", "_add_info", "_elapsed_steps"),
+    *("_healthy_z_range", "_max_episode_steps", "_np_random", "_reset_noise_scale", "_reset_seeds"),
+}
 LIBRARIES = ("torch", "torchrl", "tensordict")
 ROWS = [(row.place, name) for row in PRIVATE for name in row.names.split()]
 

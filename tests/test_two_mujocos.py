@@ -83,7 +83,8 @@ for parts in ((pythons, pools), (pools, pythons)):
         differ = [i for i, (a, b) in enumerate(zip(alone[name], found[name], strict=True)) if a != b]
         assert not differ, (name, differ)
 PoolEnv("HalfCheetah-v5", 1).reset()
-libraries = {line.split("/")[-1].strip() for line in open("/proc/self/maps") if "libmuj" in line or "libmjpool" in line}
+files = {line.split("/")[-1].strip() for line in open("/proc/self/maps")}
+libraries = {name for name in files if name.startswith(("libmujoco", "libmjpool"))}
 print(*sorted(libraries), alone["pythons"][0], alone["pools"][0])
 """
 

@@ -1,4 +1,4 @@
-"""PPO solves CartPole-v1 while one looks on: ``torchrl-pool demo``. Needs no package beside this one's own."""
+"""PPO solves CartPole-v1 while one looks on: ``torchrl-pool demo``. Needs no package beside this one."""
 
 from __future__ import annotations
 
@@ -139,6 +139,6 @@ def _picture(points: Sequence[Point], path: Path) -> str:
     axes = (figure := Figure(layout="constrained")).add_subplot()  # without pyplot: needs no display
     axes.plot([point.frames for point in points], [point.mean_return for point in points])
     axes.axhline(GOAL, linestyle="--")
-    axes.set(title=f"PPO on {TASK}", xlabel="steps of all envs", ylabel=f"mean return, last {WINDOW} episodes")
+    axes.set(title=f"PPO on {TASK}", xlabel="steps of all envs", ylabel=f"mean return of {WINDOW} episodes")
     figure.savefig(path, format="png")
     return f", {path.resolve()}"

@@ -21,7 +21,7 @@ from torchrl_pool.collecting.lean_policy.exploration import exploration_type_her
 from torchrl_pool.collecting.lean_policy.values import NotApart, Values
 from torchrl_pool.env.specs import Key
 
-# From 0.15 on, tensordict's class scores a sample where it was drawn, as TorchRL's does, of distributions that can.
+# From 0.15 on, tensordict's class, too, scores a sample where it was drawn, if the distribution can.
 _JOINT_DRAW = getattr(probabilistic, "_get_joint_sample_and_log_prob", None)
 
 
