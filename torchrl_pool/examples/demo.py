@@ -66,6 +66,7 @@ def learn(seed: int) -> Iterator[Point]:
     returns: deque[float] = deque(maxlen=WINDOW)
     frames, start = 0, time.perf_counter()
     for batch in collector:
+        assert batch is not None  # no replay buffer takes it
         after = batch.get("next")
         done = after.get("done").transpose(0, 1)  # in the order of time
         returns.extend(after.get("episode_reward").transpose(0, 1)[done].tolist())
