@@ -58,7 +58,7 @@ PRIVATE = [
     ),
     Private(
         "tensordict.nn:ProbabilisticTensorDictSequential",
-        "_last_module _requires_sample",
+        "_requires_sample",
         "whether, and by which module, an action is drawn",
     ),
     Private("tensordict.nn.probabilistic", "_use_generator", "random numbers from the module's own stream"),
