@@ -26,7 +26,7 @@ def build(folder):
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DTORCHRL_POOL_PYTHON=OFF", "-DTORCHRL_POOL_TESTS=ON"]
     subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options], check=True)
     subprocess.run(["cmake", "--build", folder, "--target", "hot_path"], check=True)
-    return folder / "tests" / "cpp" / "hot_path"
+    return folder / "kept" / "tests" / "cpp" / "hot_path"
 
 
 def run(driver, path, *tool):

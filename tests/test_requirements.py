@@ -1,5 +1,7 @@
 """The package asks for what it imports to step native tasks, in releases that its tests have seen."""
 
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -7,7 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
+PROJECT = tomllib.loads(PYPROJECT.read_text())["project"]
 REQUIRED = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
 
 
@@ -15,12 +18,26 @@ def test_simulators_are_not_asked_for():
     assert set(REQUIRED) == {"torch", "tensordict", "torchrl", "numpy"}
 
 
-@pytest.mark.parametrize("name", ["torchrl", "tensordict"])
-def test_a_later_minor_release_is_not_admitted_unseen(name):
-    tested = version(name)
-    assert tested in REQUIRED[name]
-    major, minor, *_ = tested.split(".")
-    assert f"{major}.{int(minor) + 1}.0" not in REQUIRED[name]
+@pytest.mark.parametrize("name", sorted(REQUIRED))
+def test_what_is_installed_here_is_admitted(name):
+    assert version(name).partition("+")[0] in REQUIRED[name]
+
+
+def test_a_bound_from_above_says_why():
+    text = PYPROJECT.read_text().partition("\ndependencies = [")[2].partition("\n]")[0]
+    bounded = [line for line in text.splitlines() if "<" in line.partition("#")[0]]
+    assert [line for line in bounded if "torchrl>=" not in line or "# " not in line] == []
+    major, minor, *_ = version("torchrl").split(".")
+    assert f"{major}.{int(minor) + 1}.0" not in REQUIRED["torchrl"]
+
+
+def test_another_mujoco_than_the_build_wants_is_refused_in_words(tmp_path):
+    collect = PYPROJECT.parent / "cpp" / "envs" / "mujoco" / "collect.py"
+    program = (sys.executable, collect, "mujoco-core", "4.0.1", tmp_path)
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "building with mujoco-core 4.0.1, and nothing else" in done.stderr
+    assert f"found mujoco {version('mujoco')}, mujoco-core (none): uninstall both" in done.stderr
 
 
 def test_all_holds_every_extra_for_users():

@@ -45,6 +45,18 @@ def test_no_link_is_dead(document):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_on_a_registry_readme_links_to_the_repository():
+    program = (sys.executable, CHECKOUT / ".ci" / "registry_readme.py")
+    shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    files = f"{project['urls']['Source']}/blob/v{project['version']}/"
+    links = LINK.findall(re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL))
+    assert len(links) > 20
+    for link in links:
+        assert re.match("https:|#", link)
+        assert not link.startswith(files) or (CHECKOUT / link.removeprefix(files).partition("#")[0]).exists()
+
+
 def test_the_site_builds_and_is_whole(tmp_path):
     pytest.importorskip("mkdocs", reason="the extra [docs] is not installed")
     # Not --quiet: warnings that are not written are no errors of --strict either.

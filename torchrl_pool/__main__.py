@@ -1,4 +1,7 @@
-"""The command line, ``python -m torchrl_pool``: list, info TASK, bench TASK, build FILE…, new NAME."""
+"""The command line, ``torchrl-pool`` or ``python -m torchrl_pool``.
+
+Its commands: demo, list, info TASK, bench TASK, build FILE…, new NAME.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,24 @@ from torchrl_pool.tables import print_table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    0; 1: a plugin does not build, or a package is missing; 2: a bad name, or a file that cannot be read or
-    written; 141: nobody reads the output.
+    0; 1: a plugin does not build, a package is missing, or the demo has not reached its goal; 2: a bad name,
+    or a file that cannot be read or written; 130: Ctrl-C in the demo; 141: nobody reads the output.
     """
     parser = argparse.ArgumentParser(
         prog="python -m torchrl_pool", description="Lists, shows, measures, builds and starts tasks."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("demo", help="see PPO solve CartPole, in seconds")
+    command.add_argument("--seed", type=_seed, default=0, help="of networks and simulators; default: 0")
+    command.add_argument(
+        "--output",
+        type=Path,
+        default=Path("cartpole_curve.csv"),
+        metavar="FILE.csv",
+        help="the learning curve; default: cartpole_curve.csv",
+    )
+    command.set_defaults(run=_demo)
 
     command = commands.add_parser("list", help="list the tasks, by family")
     command.add_argument("--family", help="only this family")
@@ -73,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # what the terminal's encoding lacks
         _load(getattr(parsed, "plugin", None))
-        parsed.run(parsed)
+        status: int = parsed.run(parsed) or 0
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:  # who read it has seen enough, as in `list | head`
@@ -85,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BuildError, ImportError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
-    return 0
+    return status
 
 
 def _add_plugin(command: argparse.ArgumentParser) -> None:
@@ -99,6 +113,24 @@ def _load(plugin: list[str] | None) -> None:
         load_plugin(plugin[0])
     elif plugin:
         build_plugin(plugin)
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    print("Starting torch and TorchRL …", flush=True)
+    try:
+        from torchrl_pool.examples import demo
+
+        return demo.main(parsed.output, parsed.seed)
+    except KeyboardInterrupt:
+        print("interrupted")
+        return 128 + signal.SIGINT
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if not 0 <= seed < 2**32:
+        raise argparse.ArgumentTypeError(f"expected 0 to 2**32 - 1, got {seed}")
+    return seed
 
 
 def _new(parsed: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ def other_release(family):
         if not name:  # a plugin of tests
             return None
         package = PACKAGES.get(name, name.lower())
+        package = "mujoco-core" if (name, release) == ("MuJoCo", "4.0.1") else package
         try:
             installed = version(package)
         except PackageNotFoundError:

@@ -1,10 +1,11 @@
 """What the MuJoCo family takes from installed Python packages, gathered when it is built.
 
-From ``mujoco``: the headers and a copy of the library under another name, so that MuJoCo's global state
-(error handlers, callbacks, the clock that importing the Python package installs) is not shared with the
-Python package's copy in the same process. From ``gymnasium``: the models of its tasks.
+From ``mujoco`` or ``mujoco-core``, both of which are imported as ``mujoco``: the headers and a copy of the
+library under another name, so that MuJoCo's global state (error handlers, callbacks, the clock that importing
+the Python package installs) is not shared with the Python package's copy in the same process. From
+``gymnasium``: the models of its tasks.
 
-Usage: collect.py VERSION OUTPUT. Prints ``include folder;library``, as a CMake list.
+Usage: collect.py PACKAGE VERSION OUTPUT. Prints ``include folder;library``, as a CMake list.
 """
 
 import importlib.metadata
@@ -14,8 +15,8 @@ import shutil
 import subprocess
 import sys
 
-version = sys.argv[1]
-output = pathlib.Path(sys.argv[2])
+package, version = sys.argv[1:3]
+output = pathlib.Path(sys.argv[3])
 output.mkdir(parents=True, exist_ok=True)
 
 
@@ -27,6 +28,13 @@ def package_folder(name: str) -> pathlib.Path:
     return pathlib.Path(spec.submodule_search_locations[0])
 
 
+def version_of(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def copy_license(package: str, name: str) -> None:
     for file in importlib.metadata.files(package) or ():
         if file.name == "LICENSE":
@@ -36,11 +44,12 @@ def copy_license(package: str, name: str) -> None:
 
 
 mujoco = package_folder("mujoco")
-installed = importlib.metadata.version("mujoco")
-if installed != version:
+found = {name: version_of(name) for name in ("mujoco", "mujoco-core")}
+if {name: installed for name, installed in found.items() if installed} != {package: version}:
+    told = ", ".join(f"{name} {installed or '(none)'}" for name, installed in found.items())
     sys.exit(
-        f"building for mujoco {version}, but mujoco {installed} is installed: install the other one, or "
-        f"set the environment variable TORCHRL_POOL_MUJOCO={installed}"
+        f"building with {package} {version}, and nothing else that is imported as mujoco, but found {told}: "
+        "uninstall both, then install that one"
     )
 is_macos = sys.platform == "darwin"
 names = ("libmujoco.{}.dylib", "libmjpool.{}.dylib") if is_macos else ("libmujoco.so.{}", "libmjpool.so.{}")
@@ -75,7 +84,7 @@ for stale in (*output.glob("libmjpool.*"), *(output / "extensions").iterdir()):
 for file in (mujoco / old, *extensions):
     target = output / new if file.name == old else output / "extensions" / file.name
     (rename_in_load_commands if is_macos else rename_in)(file, target)
-copy_license("mujoco", "mujoco")
+copy_license(package, "mujoco")
 
 models = package_folder("gymnasium") / "envs" / "mujoco" / "assets"
 shutil.copytree(models, output / "assets", dirs_exist_ok=True)

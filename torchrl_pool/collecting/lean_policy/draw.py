@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tensordict.nn import CompositeDistribution, InteractionType, ProbabilisticTensorDictModule
+from tensordict.nn import (
+    CompositeDistribution,
+    InteractionType,
+    ProbabilisticTensorDictModule,
+    probabilistic,
+)
 from tensordict.nn.probabilistic import _use_generator
 from torch.distributions import Distribution
 from torchrl.modules import SafeProbabilisticModule
@@ -15,6 +20,9 @@ from torchrl_pool.collecting.lean_policy.distributions import NotSampled, sample
 from torchrl_pool.collecting.lean_policy.exploration import exploration_type_here
 from torchrl_pool.collecting.lean_policy.values import NotApart, Values
 from torchrl_pool.env.specs import Key
+
+# From 0.15 on, tensordict's class, too, scores a sample where it was drawn, if the distribution can.
+_JOINT_DRAW = getattr(probabilistic, "_get_joint_sample_and_log_prob", None)
 
 
 class Draw:
@@ -45,9 +53,11 @@ class Draw:
         at_random = mode is InteractionType.RANDOM
         # TorchRL's class scores a sample where it was drawn; tensordict's, what came out of it.
         self._together = self._scored and at_random and isinstance(module, SafeProbabilisticModule)
+        self._joint_draw = _JOINT_DRAW if self._scored and at_random and not self._together else None
+        is_scored_there = self._joint_draw is not None and hasattr(self._class, "rsample_and_log_prob")
         self._sampler = (
             sampler_for(self._class, names, self._kwargs, scored=self._scored, generator=module._generator)
-            if at_random and (self._together or not self._scored)
+            if at_random and (self._together or is_scored_there or not self._scored)
             else None
         )
 
@@ -73,6 +83,10 @@ class Draw:
                 both: tuple[Any, Any] = sample_and_log_prob(
                     distribution, torch.Size(), reparameterize=distribution.has_rsample
                 )
+            return both
+        if self._joint_draw is not None and (draw := self._joint_draw(distribution)) is not None:
+            with _use_generator(self._generator):
+                both = draw(torch.Size())
             return both
         sample = self._module._dist_sample(
             distribution, interaction_type=self._mode, generator=self._generator

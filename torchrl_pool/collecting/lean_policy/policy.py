@@ -138,5 +138,5 @@ def _inner_modules(module: TensorDictSequential) -> list[tuple[nn.Module, bool]]
         return [(inner, True) for inner in module._module_iter()]
     if module.return_composite:
         return [(inner, module._requires_sample) for inner in module._module_iter()]
-    before = [(inner, True) for inner in module.det_part._module_iter()]
-    return [*before, (module._last_module, module._requires_sample)]
+    *before, last = module._module_iter()
+    return [*((inner, True) for inner in before), (last, module._requires_sample)]
