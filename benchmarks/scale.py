@@ -26,6 +26,7 @@ from torchrl_pool.tables import print_table
 SERIAL_PER_ENV = 1e-9  # checks and marks on the calling thread: 3 instructions (callgrind)
 CHUNK = 5e-6  # that a thread takes at a time: the core's cost model
 ASLEEP = 65e-6  # to wake a thread, and until it runs
+NOTIFY = 1e-7, 2e-6  # one thread more, while it spins; while it is parked
 THREADS = (2, 16, 64, 256)
 
 
@@ -34,16 +35,19 @@ class Model(NamedTuple):
 
     Args:
         call: what a call costs that has next to nothing to do.
-        handoff: from one thread to the next; threads wake each other, so that k of them take log2 k of it.
+        handoff: from the caller to another thread.
+        notify: to tell one more thread.
     """
 
     call: float
     handoff: float
+    notify: float
 
     def seconds(self, threads: int, num_envs: int, cost: float) -> float:
         serial = self.call + num_envs * SERIAL_PER_ENV
         tail = max(CHUNK, cost) / 2 if threads > 1 and num_envs % threads else 0.0
-        return serial + math.log2(threads) * self.handoff + math.ceil(num_envs / threads) * cost + tail
+        others = self.handoff + threads * self.notify if threads > 1 else 0.0
+        return serial + others + math.ceil(num_envs / threads) * cost + tail
 
     def efficiency(self, threads: int, num_envs: int, cost: float) -> float:
         """Of ``threads`` bare loops."""
@@ -90,7 +94,7 @@ def main() -> None:
     found = seconds_of(
         parsed.rounds, call=Steps(2, 1), one=Steps(1, 1, compute_ns=1e5), two=Steps(2, 2, compute_ns=1e5)
     )
-    model = Model(found["call"], max(found["two"] - found["one"], 0.0))
+    model = Model(found["call"], max(found["two"] - found["one"], 0.0), NOTIFY[0])
     print(machine_line())
     print(f"a call {model.call * 1e6:.1f} us, to another thread {model.handoff * 1e6:.1f} us, {n:,} envs")
     rows, results = [], []
@@ -107,7 +111,7 @@ def main() -> None:
         results.append({"seconds": cost, "threads": cpus, "predicted": of_one, "measured": measured})
     heads = [*(f"{k} threads" for k in THREADS), f"{cpus}, of one: predicted", "measured"]
     print_table(["a step computes", "takes", *heads], rows, numbers=7)
-    results += print_sleepers(Model(model.call, ASLEEP), cpus, max(parsed.rounds // 3, 3))
+    results += print_sleepers(Model(model.call, ASLEEP, NOTIFY[1]), cpus, max(parsed.rounds // 3, 3))
     save(parsed.json, results)
 
 
