@@ -85,7 +85,9 @@ def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
     """From observations to numbers of actions."""
     units = layer_sizes(hidden)
     if is_picture(observed):
-        return nn.Sequential(nature_cnn(observed.shape[0], observed.shape[1], units[0]), nn.Linear(units[0], num_values))
+        return nn.Sequential(
+            nature_cnn(observed.shape[0], observed.shape[1], units[0]), nn.Linear(units[0], num_values)
+        )
     vectors, size = vectors_of(observed)
     layers = MLP(size, num_values, num_cells=units, activation_class=nn.ReLU)
     return nn.Sequential(*vectors, layers) if vectors else layers
