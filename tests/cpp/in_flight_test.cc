@@ -32,7 +32,7 @@ class JobClient : public Client {
     Clear();
   }
 
-  Job& Submit(core::Run envs, const std::vector<std::int64_t>& chosen) {
+  Job& Submit(core::EnvRange envs, const std::vector<std::int64_t>& chosen) {
     Job& job = pool().Begin(Op::kStepAndReset);
     // Rows of its own: others' may be in use.
     const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
@@ -54,7 +54,7 @@ class JobClient : public Client {
   std::uint32_t Wait(Job& job) { return pool().Wait(job, NeverInterrupted); }
 
   // Every number of a step of these envs, which end an episode after `length` steps.
-  void CheckGroup(core::Run envs, const std::vector<std::int64_t>& chosen, std::int64_t length,
+  void CheckGroup(core::EnvRange envs, const std::vector<std::int64_t>& chosen, std::int64_t length,
                   std::uint32_t resets) {
     std::uint32_t expected_resets = 0;
     for (std::uint32_t env = envs.first; env < envs.first + envs.count; ++env) {
@@ -78,7 +78,7 @@ TEST(JobsInTurnGiveWhatOneCallGives) {
   for (const int num_threads : {1, 2, 4}) {
     JobClient client(
         13, {.options = {{"episode_length", std::int64_t{5}}}, .num_threads = num_threads, .padding = 8});
-    const std::vector<core::Run> groups = {{0, 4}, {4, 1}, {5, 8}};
+    const std::vector<core::EnvRange> groups = {{0, 4}, {4, 1}, {5, 8}};
     std::vector<Job*> jobs(groups.size());
     const auto finish = [&](std::uint32_t group, int step) {
       const std::uint32_t resets = client.Wait(*jobs[group]);
@@ -213,7 +213,7 @@ TEST(CheapEnvsAtHomeWithAThreadThatIsHeldUpDoNotWaitForIt) {
   test::SleepMs(20);
   Job& held = client.Submit({0, 1}, SomeActions(8, 0));
   CHECK(test::Eventually(ClosedGate::HoldsAThread));
-  for (const core::Run envs : {core::EnvRange{1, 1}, core::Run{4, 4}}) {
+  for (const core::EnvRange envs : {core::EnvRange{1, 1}, core::EnvRange{4, 4}}) {
     test::SleepMs(20);  // the others sleep
     client.Wait(client.Submit(envs, SomeActions(8, 1)));
   }

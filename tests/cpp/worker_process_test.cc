@@ -137,7 +137,7 @@ class Processes {
     return descriptor;
   }
 
-  Job& Submit(Op op, core::Run envs, Pool::Await await = Pool::Await::kAtOnce) {
+  Job& Submit(Op op, core::EnvRange envs, Pool::Await await = Pool::Await::kAtOnce) {
     Job& job = pool->Begin(op);
     std::byte* const acting[] = {At(actions)};
     std::byte* const out[] = {At(count), op == Op::kReset ? nullptr : At(reward), At(flags),
@@ -148,7 +148,7 @@ class Processes {
     pool->Submit(job, await, WhenOverdue);
     return job;
   }
-  void Run(Op op, core::Run envs) { pool->Wait(Submit(op, envs), WhenOverdue); }
+  void Run(Op op, core::EnvRange envs) { pool->Wait(Submit(op, envs), WhenOverdue); }
   void RunAll(Op op) { Run(op, {0, num_envs}); }
 
   template <class T>
