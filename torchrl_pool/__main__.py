@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     or a file that cannot be read or written; 130: Ctrl-C in the demo; 141: nobody reads the output.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m torchrl_pool", description="Lists, shows, measures, builds and starts tasks."
+        prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
+        description="Lists, shows, measures, builds and starts tasks.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -34,7 +34,7 @@ class ActorSettings(Settings):
     )
 
     @property
-    def is_on_policy(self) -> bool:
+    def takes_grids_and_roads(self) -> bool:
         return True
 
     def check(self) -> None:

@@ -55,7 +55,7 @@ def make_env(
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
-    is_grid = settings.is_on_policy and family == "minigrid"
+    is_grid = settings.takes_grids_and_roads and family == "minigrid"
     if is_grid:
         options["mission"] = "words"
     if family == GYMNASIUM:
@@ -65,7 +65,7 @@ def make_env(
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
-    is_road = settings.is_on_policy and settings.task.startswith("CarRacing")
+    is_road = settings.takes_grids_and_roads and settings.task.startswith("CarRacing")
     if not is_grid and not is_road:
         check_entries(pool, info_keys)
     transforms: list[Any] = []

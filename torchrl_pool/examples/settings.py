@@ -94,7 +94,7 @@ class Settings:
         return False
 
     @property
-    def is_on_policy(self) -> bool:
+    def takes_grids_and_roads(self) -> bool:
         """Whether it has networks for MiniGrid's grids and missions, and for CarRacing's pictures."""
         return False
 
