@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite
+from torchrl.envs import TransformedEnv
 
+from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
 from torchrl_pool._transforms.chain import Chain
-from torchrl_pool._transforms.step_into import StepIntoBatch
-
-if TYPE_CHECKING:
-    from torchrl_pool import _core
-    from torchrl_pool._transforms.fused_env import FusedEnv, NativePart
+from torchrl_pool._transforms.native_part import NativePart, StepIntoBatch
 
 
 class FusedPool:
@@ -29,7 +27,7 @@ class FusedPool:
 
     _post_step_mdp_hooks = None
 
-    def __init__(self, env: FusedEnv, part: NativePart, *, runs_rest: bool) -> None:
+    def __init__(self, env: TransformedEnv, part: NativePart, *, runs_rest: bool) -> None:
         self.env, self.part, self.runs_rest = env, part, runs_rest
         pool = part.env
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
