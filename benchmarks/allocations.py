@@ -25,11 +25,11 @@ from torchrl.envs import EnvBase, SerialEnv
 
 import torchrl_pool
 from torchrl_pool import PoolEnv, _core
-from torchrl_pool.bench.contenders import torchrl_env
-from torchrl_pool.bench.document import save
-from torchrl_pool.bench.steppers import Stepper, one_torch_thread
-from torchrl_pool.env.buffers import Batch
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.contenders import torchrl_env
+from torchrl_pool._bench.document import save
+from torchrl_pool._bench.steppers import Stepper, one_torch_thread
+from torchrl_pool._env.buffers import Batch
+from torchrl_pool._tables import print_table
 
 _COPIES = ("copy_", "_to_copy", "clone", "cat", "stack", "index", "where", "index_put_")
 

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from torchrl_pool.bench.alternate import summary
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool._bench.alternate import summary
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 from torchrl_pool.examples import impala, ppo
 from torchrl_pool.examples.training_run import plot_lags
-from torchrl_pool.tables import print_table
 
 ARCHITECTURES = "synchronous", "cleanba", "asynchronous"
 PROGRAMS = {"ppo": ppo.PROGRAM, "impala": impala.PROGRAM}

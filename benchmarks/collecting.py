@@ -18,12 +18,12 @@ from tensordict import TensorDictBase
 from torchrl.collectors import Collector
 
 from torchrl_pool import PoolCollector, PoolEnv, _core
-from torchrl_pool.bench.alternate import summary
-from torchrl_pool.bench.contenders import Setup
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.measure import make_all
-from torchrl_pool.bench.steppers import Stepper, one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import summary
+from torchrl_pool._bench.contenders import Setup
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.measure import make_all
+from torchrl_pool._bench.steppers import Stepper, one_torch_thread
+from torchrl_pool._tables import print_table
 
 
 class DrawnBefore:

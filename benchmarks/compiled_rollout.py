@@ -28,10 +28,10 @@ from torchrl.envs import (
 from torchrl.modules import MLP
 
 from torchrl_pool import PoolEnv, fuse
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 Rollout = Callable[[EnvBase, TensorDictBase, int], tuple[TensorDictBase, TensorDictBase]]
 

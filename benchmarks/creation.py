@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from torchrl_pool import _core
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._tables import print_table
 
 TASKS = ["CartPole-v1", "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from torchrl_pool import PoolEnv, load_plugin
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.plugins.building import compile_plugin
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._plugins.building import compile_plugin
+from torchrl_pool._tables import print_table
 
 SOURCE = Path(__file__).with_name("empty_env.cc")
 

@@ -14,9 +14,9 @@ from statistics import median
 import torch
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._tables import print_table
 
 
 class Steps:

@@ -10,10 +10,10 @@ import argparse
 from pathlib import Path
 
 from torchrl_pool import PoolEnv, build_plugin
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import AsyncStepper, Stepper, one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import AsyncStepper, Stepper, one_torch_thread
+from torchrl_pool._tables import print_table
 
 TASK = "HeavyTail-v0"
 

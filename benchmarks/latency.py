@@ -7,11 +7,11 @@ import statistics
 from pathlib import Path
 
 from torchrl_pool import _core
-from torchrl_pool.bench.contenders import ENVPOOL_PYTHON, POOL, Setup
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.measure import make_all
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.contenders import ENVPOOL_PYTHON, POOL, Setup
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.measure import make_all
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 
 def main() -> None:

@@ -23,11 +23,11 @@ from torchrl.envs import EnvBase
 from torchrl.envs.custom.mujoco import AntEnv
 
 from torchrl_pool import MujocoPool, MujocoTask, PoolEnv
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 from torchrl_pool.examples.mujoco_ant import make_ant
-from torchrl_pool.tables import print_table
 
 FRAME_SKIP = 5
 EPISODE = 60  # steps, where nothing else ends one

@@ -12,10 +12,10 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import save
-from torchrl_pool.bench.steppers import Stepper, one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import save
+from torchrl_pool._bench.steppers import Stepper, one_torch_thread
+from torchrl_pool._tables import print_table
 
 NATIVE = ("step_count", "episode_reward", "is_init")
 

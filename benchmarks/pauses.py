@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from torchrl_pool import PoolEnv, _core
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 TASKS = ["CartPole-v1", "HalfCheetah-v5", "gymnasium:CartPole-v1"]
 

@@ -20,11 +20,11 @@ from torch.nn import functional
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import OneHotCategorical, ProbabilisticActor, TanhNormal
 
-from torchrl_pool.bench.alternate import summary
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.collecting.lean_policy import take_apart
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import summary
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._collecting.lean_policy import take_apart
+from torchrl_pool._tables import print_table
 
 OBSERVATION, ACTION = 17, 6
 

@@ -25,10 +25,10 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, PoolEnv, _core
-from torchrl_pool.bench.contenders import torchrl_env
-from torchrl_pool.bench.document import document, machine_line, save
-from torchrl_pool.bench.plot import check_can_plot, plot_shares
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.contenders import torchrl_env
+from torchrl_pool._bench.document import document, machine_line, save
+from torchrl_pool._bench.plot import check_can_plot, plot_shares
+from torchrl_pool._tables import print_table
 
 PARTS = ("env step", "inference", "training", "other")
 

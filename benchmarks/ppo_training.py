@@ -276,9 +276,9 @@ def main() -> None:
         serve(parsed.serve, parsed.task, parsed.threads[0])
         return
 
-    from torchrl_pool.bench.document import machine_line, save
-    from torchrl_pool.bench.peer_process import PeerProcess
-    from torchrl_pool.tables import print_table
+    from torchrl_pool._bench.document import machine_line, save
+    from torchrl_pool._bench.peer_process import PeerProcess
+    from torchrl_pool._tables import print_table
 
     pythons = {"Stable-Baselines3": parsed.sb3_python, "PufferLib": parsed.pufferlib_python}
     sides = []

@@ -21,10 +21,10 @@ import torch
 from torchrl.envs import AsyncEnvPool, EnvBase, GymWrapper
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import Stepper, one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import Stepper, one_torch_thread
+from torchrl_pool._tables import print_table
 
 EPISODE = 100  # steps
 

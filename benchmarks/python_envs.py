@@ -20,11 +20,11 @@ import numpy as np
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.peer_process import PeerProcess
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.peer_process import PeerProcess
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 TASK = "CartPole-v1"
 ACTIONS = 16  # batches of them, in turn

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import torch
 
 from torchrl_pool import PoolEnv, load_plugin
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.plugins.building import compile_plugin
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._plugins.building import compile_plugin
+from torchrl_pool._tables import print_table
 
 SERIAL_PER_ENV = 1e-9  # checks and marks on the calling thread: 3 instructions (callgrind)
 CHUNK = 5e-6  # that a thread takes at a time: the core's cost model

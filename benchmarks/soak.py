@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.bench.document import save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.document import save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 
 def resources() -> dict[str, int]:

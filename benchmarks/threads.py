@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from torchrl_pool.bench.command import add_measuring_arguments, run
+from torchrl_pool._bench.command import add_measuring_arguments, run
 
 
 def main() -> None:

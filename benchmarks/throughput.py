@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from torchrl_pool.bench.command import add_measuring_arguments, run
-from torchrl_pool.bench.contenders import CONTENDERS, POOL
+from torchrl_pool._bench.command import add_measuring_arguments, run
+from torchrl_pool._bench.contenders import CONTENDERS, POOL
 
 TASKS = ["CartPole-v1", "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "ALE/Breakout-v5"]
 

@@ -18,12 +18,12 @@ from tensordict.nn import TensorDictModule
 from torch.profiler import ProfilerActivity, profile, record_function
 from torchrl.modules import MLP
 
-import torchrl_pool.collecting.collector as collecting
+import torchrl_pool._collecting.collector as collecting
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.bench.document import machine_line
-from torchrl_pool.bench.plot import check_can_plot
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.collecting.rollout import Rollout
+from torchrl_pool._bench.document import machine_line
+from torchrl_pool._bench.plot import check_can_plot
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._collecting.rollout import Rollout
 
 _HALVES = ("#1f77b4", "#ff7f0e")
 _POLICY, _WAIT, _SUBMITTED = "policy of half ", "wait for half ", "submitted half "

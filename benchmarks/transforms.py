@@ -27,10 +27,10 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import PoolCollector, PoolEnv, _core, fuse
-from torchrl_pool.bench.alternate import summary
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.steppers import one_torch_thread
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench.alternate import summary
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 
 
 def counters() -> Compose:

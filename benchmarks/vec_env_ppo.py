@@ -18,10 +18,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor
 
-from torchrl_pool.bench.alternate import summary
-from torchrl_pool.bench.document import machine_line, save
+from torchrl_pool._bench.alternate import summary
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._tables import print_table
 from torchrl_pool.stable_baselines3 import PoolVecEnv
-from torchrl_pool.tables import print_table
 
 TASKS = ["CartPole-v1", "HalfCheetah-v5"]
 Run: TypeAlias = tuple[float, float, list[float]]

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from torchrl_pool._bench.alternate import alternate
+from torchrl_pool._bench.contenders import Contender, Setup, make
+from torchrl_pool._bench.document import machine_line, save
+from torchrl_pool._bench.gymnasium_env import Unavailable
+from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._core import available_cpus
-from torchrl_pool.bench.alternate import alternate
-from torchrl_pool.bench.contenders import Contender, Setup, make
-from torchrl_pool.bench.document import machine_line, save
-from torchrl_pool.bench.gymnasium_env import Unavailable
-from torchrl_pool.bench.steppers import one_torch_thread
+from torchrl_pool._tables import print_table
 from torchrl_pool.gymnasium import PoolVectorEnv
-from torchrl_pool.tables import print_table
 
 TASKS = ["CartPole-v1", "FrozenLake-v1", "HalfCheetah-v5", "Ant-v5", "ALE/Pong-v5"]
 PEERS = {"envpool": "EnvPool", "gymnasium": "SyncVectorEnv"}

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import torchrl_pool
-from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool._plugins.building import compile_plugin
 
 SOURCES = Path(__file__).parent / "plugins"
 

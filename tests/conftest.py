@@ -32,7 +32,7 @@ def plain_boot():
 
     Gives what they begin with by themselves.
     """
-    from torchrl_pool.workers import launching
+    from torchrl_pool._workers import launching
 
     plain, seconds = launching._BOOT, launching.ANSWERING_SECONDS
     preloaded = "import gc, torch, torchrl.envs; gc.freeze()"  # else the end of each worker takes seconds

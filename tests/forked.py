@@ -15,7 +15,7 @@ from types import CodeType
 
 import torch
 
-import torchrl_pool.explaining  # noqa: F401 (which imports the rest)
+import torchrl_pool._explain  # noqa: F401 (which imports the rest)
 
 
 def program() -> CodeType:

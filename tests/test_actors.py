@@ -12,7 +12,7 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-from torchrl_pool.collecting.lean_policy import exploring
+from torchrl_pool._collecting.lean_policy import exploring
 from torchrl_pool.examples import impala, ppo
 from torchrl_pool.examples.actors import Actor
 

@@ -9,8 +9,8 @@ import torch
 from processes import printed
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.plugins import registry
-from torchrl_pool.plugins.loading import locate_packages
+from torchrl_pool._plugins import registry
+from torchrl_pool._plugins.loading import locate_packages
 
 ROMS = Path(ale_py.__file__).parent / "roms"
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from torchrl_pool.__main__ import main
-from torchrl_pool.bench.alternate import Seconds, alternate
-from torchrl_pool.bench.contenders import CONTENDERS, POOL, Setup, make
-from torchrl_pool.bench.gymnasium_env import Unavailable
-from torchrl_pool.collecting.rollout import Rollout
+from torchrl_pool._bench.alternate import Seconds, alternate
+from torchrl_pool._bench.contenders import CONTENDERS, POOL, Setup, make
+from torchrl_pool._bench.gymnasium_env import Unavailable
+from torchrl_pool._collecting.rollout import Rollout
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 QUICK = ["--rounds", "2", "--round-seconds", "0.001"]
@@ -108,7 +108,7 @@ def test_an_unknown_task_is_refused_before_anything_runs(capsys):
 
 
 def test_a_chart_without_matplotlib(monkeypatch, capsys):
-    monkeypatch.setattr("torchrl_pool.bench.plot.find_spec", lambda name: None)
+    monkeypatch.setattr("torchrl_pool._bench.plot.find_spec", lambda name: None)
     assert main(["bench", "CartPole-v1", "--plot", "chart.png"]) == 1
     assert "pip install 'torchrl_pool[bench]'" in capsys.readouterr().err
 
@@ -148,9 +148,9 @@ def test_what_cannot_be_measured_says_why(envpool, monkeypatch):
     assert "--max-processes is 3" in why("torchrl", num_envs=4, max_processes=3)
     assert "--max-processes is 3" in why("gymnasium-async", num_envs=4, max_processes=3)
     assert "no simulator but its own code" in why("simulator")
-    monkeypatch.setattr("torchrl_pool.bench.contenders.find_spec", lambda name: None)
+    monkeypatch.setattr("torchrl_pool._bench.contenders.find_spec", lambda name: None)
     assert "pip install envpool" in why("envpool")
-    monkeypatch.setattr("torchrl_pool.bench.gymnasium_env.find_spec", lambda name: None)
+    monkeypatch.setattr("torchrl_pool._bench.gymnasium_env.find_spec", lambda name: None)
     assert "pip install 'torchrl_pool[bench]'" in why("gymnasium")
 
 
@@ -192,7 +192,7 @@ def test_a_timeline_without_a_gpu(monkeypatch, tmp_path):
     setup = ["--task", "Pendulum-v1", "--num-envs", "4", "--num-threads", "1", "--policy-device", "cpu"]
     drawn = ["--cells", "4", "--steps", "2", "--timeline", str(picture), "--json", str(events)]
     monkeypatch.setattr(sys, "argv", ["timeline.py", *setup, *drawn])
-    monkeypatch.setattr("torchrl_pool.collecting.collector.Rollout", Rollout)  # which the script replaces
+    monkeypatch.setattr("torchrl_pool._collecting.collector.Rollout", Rollout)  # which the script replaces
     load_script("timeline").main()
     assert picture.read_bytes().startswith(b"\x89PNG")
     spans = json.loads(events.read_text())

@@ -13,8 +13,8 @@ from processes import printed, run_program
 import torchrl_pool
 from torchrl_pool import EnvFailure, PoolEnv, build_plugin, list_tasks
 from torchrl_pool.__main__ import main
-from torchrl_pool.plugins import loading
-from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool._plugins import loading
+from torchrl_pool._plugins.building import compile_plugin
 
 WALK = (SOURCES / "walk.cc").read_text()
 FAST = ("-O0",)

@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from torchrl_pool.bench.contenders import POOL
-from torchrl_pool.bench.plot import plot_throughput
+from torchrl_pool._bench.contenders import POOL
+from torchrl_pool._bench.plot import plot_throughput
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from long_form import few_of
 from processes import printed
 
 from torchrl_pool import EnvFailure, PoolEnv, build_plugin
-from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool._plugins.building import compile_plugin
 from torchrl_pool.testing import check_plugin
 
 

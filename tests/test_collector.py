@@ -27,7 +27,7 @@ from torchrl.envs import FiniteTensorDictCheck, TransformedEnv, VecNormV2
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.collecting import collector as collector_module
+from torchrl_pool._collecting import collector as collector_module
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:split_trajs=True:UserWarning",

@@ -7,7 +7,7 @@ from collecting import FRAMES, N, T, categorical_actor, collect, random_actions
 from torchrl.collectors import Collector
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.collecting.recycler import Recycler
+from torchrl_pool._collecting.memory_cache import Recycler
 
 
 def test_batches_are_never_written_again():

@@ -19,7 +19,7 @@ from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
 from torchrl_pool.examples.dqn_settings import PRESETS
 from torchrl_pool.examples.replay import Replay
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
-from torchrl_pool.training.distributional_dqn_update import projected
+from torchrl_pool.training._distributional_dqn_update import projected
 
 ROWS, FEATURES, ACTIONS = 96, 5, 3
 SMALL = ["--hidden", "16,16", "--batch-size", "16", "--learning-starts", "40", "--target-every", "3"]

@@ -216,7 +216,7 @@ pickle.loads(pickle.dumps(env)).rollout(3)
     + USABLE,
     "bad ROM": """
 import pathlib, tempfile
-from torchrl_pool.plugins import loading, registry
+from torchrl_pool._plugins import loading, registry
 plugin, _ = registry.find_task("ALE/Pong-v5")
 loading.locate_packages(plugin)
 with tempfile.TemporaryDirectory() as folder:
@@ -239,7 +239,7 @@ PoolEnv("Hopper-v5", 2).rollout(3)
     "plugins that are none, or of another ABI version": """
 import pathlib, tempfile
 from building import SOURCES
-from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool._plugins.building import compile_plugin
 from torchrl_pool import list_tasks
 bad = str(compile_plugin(SOURCES.parent / "cpp" / "bad_plugin.cc", flags=("-O1",)))
 for kind, message in (
@@ -274,7 +274,7 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 os.mkdir(folder := sys.argv[1] + ".d" + str(os.getpid()))
 os.chdir(folder)  # what lies in the working directory is nobody's choice
-os.mkdir("plugins")
+os.mkdir("_plugins")
 for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
 TASKS = ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "Hopper-v5", "ALE/Pong-v5"]
@@ -283,13 +283,13 @@ for task in TASKS:
 own = Path(torchrl_pool._core.__file__).parent
 named = {sys.argv[1]}
 loaded = {torchrl_pool.task_info(task).plugin_path for task in torchrl_pool.list_tasks()}
-assert all(Path(path).parent == own / "plugins" or path in named for path in loaded), loaded
+assert all(Path(path).parent == own / "_plugins" or path in named for path in loaded), loaded
 mapped = Path("/proc/self/maps").read_text()
 assert folder not in mapped
 assert not touched, touched
 for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     os.remove(path)
-os.rmdir("plugins")
+os.rmdir("_plugins")
 os.rmdir(folder)
 """,
     "close while other threads are at work": """

@@ -251,7 +251,7 @@ def test_nobody_writes_to_what_transforms_were_given():
 
 def test_the_executor_writes_what_transforms_leave_alone(monkeypatch):
     """Of a batch of known entries, TorchRL's transforms' alone are copied."""
-    from torchrl_pool.collecting.rollout_storage import RolloutBatch
+    from torchrl_pool._collecting.rollout_storage import RolloutBatch
 
     env = TransformedEnv(PoolEnv("CartPole-v1", N), Compose(StepCounter(), AddsAnEntry(), Replaces()))
     collector = PoolCollector(env, None, frames_per_batch=FRAMES)

@@ -7,7 +7,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolCollector, PoolEnv, fuse
-from torchrl_pool.env.transfers import Uploads
+from torchrl_pool._env.transfers import Uploads
 
 N, T = 6, 5
 

@@ -12,7 +12,7 @@ import torchrl_pool
 pytestmark = pytest.mark.repo
 
 PACKAGE = Path(torchrl_pool.__file__).parent
-COPIED = ("plugins/template", "bench/peers")  # programs of their own
+COPIED = ("_plugins/template", "_bench/peers")  # programs of their own
 
 
 def source_files():
@@ -79,10 +79,10 @@ def test_no_folder_imports_itself_through_others(modules):
 
 
 def test_the_graph_holds_what_it_is_looked_through_for(modules):
-    assert modules["torchrl_pool.env.source"] >= {
+    assert modules["torchrl_pool._env.source"] >= {
         "torchrl_pool._core",
-        "torchrl_pool.env.arguments",
-        "torchrl_pool.plugins.registry",  # imported from its folder, by name
+        "torchrl_pool._env.arguments",
+        "torchrl_pool._plugins.registry",  # imported from its folder, by name
     }
     assert {"torchrl_pool", "torchrl_pool.__main__", "torchrl_pool.testing"} <= set(modules)
 
@@ -90,7 +90,7 @@ def test_the_graph_holds_what_it_is_looked_through_for(modules):
 def test_tasks_and_plugins_need_no_torch(modules):
     """Pythons that have no torch yet load them."""
     for module, file in source_files().items():
-        if module.startswith("torchrl_pool.plugins"):
+        if module.startswith("torchrl_pool._plugins"):
             named = set(imported_by(ast.parse(file.read_text()), modules))
             assert not {name.split(".")[0] for name in named} & {"torch", "torchrl", "tensordict"}, module
 

@@ -30,7 +30,7 @@ from torchrl.modules import (
 )
 
 from torchrl_pool import PoolCollector, PoolEnv, explain
-from torchrl_pool.collecting.lean_policy import exploring, parts_of, take_apart
+from torchrl_pool._collecting.lean_policy import exploring, parts_of, take_apart
 
 RANDOM, DETERMINISTIC = ExplorationType.RANDOM, ExplorationType.DETERMINISTIC
 

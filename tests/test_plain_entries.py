@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
-from torchrl_pool.env.tensors import PlainEntries
+from torchrl_pool._env.tensors import PlainEntries
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"),

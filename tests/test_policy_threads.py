@@ -9,7 +9,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.collecting.policy_threads import computing_with, work_for
+from torchrl_pool._collecting.policy_threads import computing_with, work_for
 
 
 @pytest.fixture(autouse=True)

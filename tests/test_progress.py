@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from torchrl_pool import PoolEnv, build_plugin, progress
-from torchrl_pool.progress import Progress, shown_if_slow
+from torchrl_pool import PoolEnv, _progress, build_plugin
+from torchrl_pool._progress import Progress, shown_if_slow
 
 ERASED = "\r\033[K"
 
@@ -19,7 +19,7 @@ def watch(monkeypatch):
 
 def test_slow_work_is_shown_and_its_line_goes_away(monkeypatch, capsys):
     watch(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
     threads = threading.active_count()
 
     @shown_if_slow("looking for it")
@@ -43,7 +43,7 @@ def test_quick_work_is_not_shown(monkeypatch, capsys):
 
 @pytest.mark.parametrize("stderr", ["a file", None])
 def test_nothing_counts_where_nobody_watches(stderr, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     if stderr is None:  # as under pythonw
         monkeypatch.setattr(sys, "stderr", None)
     threads = threading.active_count()
@@ -63,7 +63,7 @@ def test_a_line_is_no_longer_than_the_terminal(monkeypatch, capsys):
 
 def test_creating_envs_and_compiling_are_shown(monkeypatch, capsys, tmp_path):
     watch(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "nothing.cc").write_text("int nothing;\n")
     with pytest.raises(ValueError, match="plugin"):

@@ -19,7 +19,7 @@ def test_the_same_pythons_are_named_everywhere():
     assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py3{first}"
     assert PYPROJECT["tool"]["mypy"]["python_version"] == f"3.{first}"
     assert f"Python (3.{first} to 3.{last})" in (CHECKOUT / "README.md").read_text()
-    plugins = CHECKOUT / "torchrl_pool" / "plugins"
+    plugins = CHECKOUT / "torchrl_pool" / "_plugins"
     template = tomllib.loads((plugins / "template" / "pyproject.toml").read_text())
     assert template["project"]["requires-python"] == f">=3.{first}"
     assert first <= sys.version_info.minor <= last

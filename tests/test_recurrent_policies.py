@@ -25,7 +25,7 @@ from torchrl.modules import GRUModule, LSTMModule, OneHotCategorical, Probabilis
 from torchrl.modules.utils import get_env_transforms_from_module, get_primers_from_module
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.collecting.added_entries import added_entries
+from torchrl_pool._collecting.added_entries import added_entries
 
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}
 CELLS = pytest.mark.parametrize("cell", STATES)

@@ -20,7 +20,7 @@ from torchrl_pool.examples.ppo import PROGRAM
 from torchrl_pool.examples.recurrent import Memory
 from torchrl_pool.examples.training_run import evaluate, save_checkpoint
 from torchrl_pool.training import PPOUpdate, estimate_advantages, estimate_vtrace, minibatches
-from torchrl_pool.training.vtrace import _log_ratios
+from torchrl_pool.training._vtrace import _log_ratios
 
 N, T, LENGTH = 6, 40, 20
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -10,7 +10,7 @@ from environments import run
 from markdown import code_blocks
 
 from torchrl_pool.__main__ import main
-from torchrl_pool.plugins.scaffold import new_package
+from torchrl_pool._plugins.scaffold import new_package
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from tensordict import TensorDict
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
-from torchrl_pool.env.buffers import Templates
-from torchrl_pool.env.tensors import unsafe_tensordict
+from torchrl_pool._env.buffers import Templates
+from torchrl_pool._env.tensors import unsafe_tensordict
 
 
 def memory_of(templates, tensor_type):
@@ -108,7 +108,7 @@ def test_memory_of_a_closed_pool_is_freed_while_a_tensor_of_it_is_held():
 HOLDS_ONE_ROW = """
 import json, resource
 import torch
-from torchrl_pool.env.buffers import Templates
+from torchrl_pool._env.buffers import Templates
 
 def resident_megabytes():
     with open("/proc/self/statm") as pages:

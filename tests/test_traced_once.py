@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torchrl_pool.training.traced_once import TracedOnce
+from torchrl_pool.training._traced_once import TracedOnce
 
 
 def _function(left, right, indices):

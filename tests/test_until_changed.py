@@ -9,7 +9,7 @@ from torchrl.envs.utils import ExplorationType, RandomPolicy, set_exploration_ty
 from torchrl.modules import MLP, EGreedyModule, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.collecting.lean_policy import UntilChanged
+from torchrl_pool._collecting.lean_policy import UntilChanged
 
 
 class LocAndScale(nn.Module):

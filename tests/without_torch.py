@@ -20,7 +20,7 @@ package.__path__ = spec.submodule_search_locations
 sys.modules["torchrl_pool"] = package
 
 from torchrl_pool import _core  # noqa: E402
-from torchrl_pool.plugins import registry  # noqa: E402
+from torchrl_pool._plugins import registry  # noqa: E402
 
 NUM_ENVS, NUM_STEPS = 3, 300
 LAYOUT = _core.LayoutOptions(

@@ -15,11 +15,11 @@ except ImportError as error:  # most often: run from a checkout that is not inst
     ) from error
 
 if TYPE_CHECKING:
-    from torchrl_pool.collecting import PoolCollector
-    from torchrl_pool.env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
-    from torchrl_pool.explaining import explain
-    from torchrl_pool.mujoco import MujocoPool, MujocoTask
-    from torchrl_pool.plugins import (
+    from torchrl_pool._collecting import PoolCollector
+    from torchrl_pool._env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
+    from torchrl_pool._explain import explain
+    from torchrl_pool._mujoco import MujocoPool, MujocoTask
+    from torchrl_pool._plugins import (
         OptionInfo,
         TaskInfo,
         build_plugin,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         task_info,
         versions,
     )
-    from torchrl_pool.texts import decode_text
-    from torchrl_pool.transforms import FusedEnv, fuse
+    from torchrl_pool._texts import decode_text
+    from torchrl_pool._transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
 
@@ -58,11 +58,11 @@ __all__ = [
 ]
 
 _PLACES = {
-    "collecting": ["PoolCollector"],
-    "env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
-    "explaining": ["explain"],
-    "mujoco": ["MujocoPool", "MujocoTask"],
-    "plugins": [
+    "_collecting": ["PoolCollector"],
+    "_env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
+    "_explain": ["explain"],
+    "_mujoco": ["MujocoPool", "MujocoTask"],
+    "_plugins": [
         "OptionInfo",
         "TaskInfo",
         "build_plugin",
@@ -72,8 +72,8 @@ _PLACES = {
         "task_info",
         "versions",
     ],
-    "texts": ["decode_text"],
-    "transforms": ["FusedEnv", "fuse"],
+    "_texts": ["decode_text"],
+    "_transforms": ["FusedEnv", "fuse"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool.bench import command as bench
-from torchrl_pool.plugins.building import BuildError, build_plugin, compile_plugin, note_build
-from torchrl_pool.plugins.loading import load_plugin
-from torchrl_pool.plugins.options import OptionInfo
-from torchrl_pool.plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
-from torchrl_pool.plugins.scaffold import new_package
-from torchrl_pool.tables import print_table
+from torchrl_pool._bench import command as bench
+from torchrl_pool._plugins.building import BuildError, build_plugin, compile_plugin, note_build
+from torchrl_pool._plugins.loading import load_plugin
+from torchrl_pool._plugins.options import OptionInfo
+from torchrl_pool._plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
+from torchrl_pool._plugins.scaffold import new_package
+from torchrl_pool._tables import print_table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,13 +17,13 @@ try:
 except ImportError as error:
     raise ImportError("torchrl_pool.gymnasium needs Gymnasium: pip install gymnasium") from error
 
-from torchrl_pool.arrays import ArrayPool
-from torchrl_pool.arrays.array_pool import Columns, Infos, Mask
-from torchrl_pool.arrays.copies import remake
-from torchrl_pool.arrays.spaces import Array, Space, row_of
-from torchrl_pool.env.python_source import is_python
-from torchrl_pool.plugins.options import suggesting
-from torchrl_pool.plugins.registry import list_tasks, task_info
+from torchrl_pool._arrays import ArrayPool
+from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
+from torchrl_pool._arrays.copies import remake
+from torchrl_pool._arrays.spaces import Array, Space, row_of
+from torchrl_pool._env.python_source import is_python
+from torchrl_pool._plugins.options import suggesting
+from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
 

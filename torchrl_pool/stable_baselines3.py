@@ -15,12 +15,12 @@ except ImportError as error:
         "torchrl_pool.stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3"
     ) from error
 
-from torchrl_pool.arrays import ArrayPool
-from torchrl_pool.arrays.array_pool import Columns, Infos
-from torchrl_pool.arrays.copies import remake
-from torchrl_pool.arrays.spaces import Array, row_of
-from torchrl_pool.env.python_source import is_python
-from torchrl_pool.plugins.options import suggesting
+from torchrl_pool._arrays import ArrayPool
+from torchrl_pool._arrays.array_pool import Columns, Infos
+from torchrl_pool._arrays.copies import remake
+from torchrl_pool._arrays.spaces import Array, row_of
+from torchrl_pool._env.python_source import is_python
+from torchrl_pool._plugins.options import suggesting
 
 __all__ = ["PoolVecEnv"]
 

@@ -348,7 +348,7 @@ Enum ToEnum(const Names& names, const py::handle& name, NameOf name_of) {
   return static_cast<Enum>(found - std::begin(names));
 }
 
-// torchrl_pool.workers.Entry objects.
+// torchrl_pool._workers.Entry objects.
 std::vector<Spec> ToSpecs(const py::list& entries) {
   std::vector<Spec> specs;
   for (const py::handle entry : entries) {

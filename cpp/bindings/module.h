@@ -19,7 +19,7 @@ bool Interrupted();
 // A reference that any thread may drop.
 std::shared_ptr<void> Share(const pybind11::object& object);
 
-// What a torchrl_pool.workers.WorkerSet has to say to a executor.
+// What a torchrl_pool._workers.WorkerSet has to say to a executor.
 core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
 void InitBareLoop(pybind11::module_& m);

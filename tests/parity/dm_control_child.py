@@ -20,7 +20,7 @@ from torchrl._utils import seed_generator  # noqa: E402
 from torchrl.envs import DMControlEnv, SerialEnv  # noqa: E402
 
 from torchrl_pool import PoolEnv  # noqa: E402
-from torchrl_pool.plugins.names import suite_names  # noqa: E402
+from torchrl_pool._plugins.names import suite_names  # noqa: E402
 
 # Without it, escape would need OpenGL to begin an episode.
 CONTEXTS = quadruped.Physics.contexts

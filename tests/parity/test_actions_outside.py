@@ -12,7 +12,7 @@ from reference import gymnasium_env, gymnasium_tasks
 from torchrl.envs import GymEnv, SerialEnv
 
 from torchrl_pool import PoolEnv, list_tasks
-from torchrl_pool.plugins.registry import open_config
+from torchrl_pool._plugins.registry import open_config
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)

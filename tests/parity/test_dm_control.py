@@ -19,7 +19,7 @@ from opengl import missing_opengl
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import EnvFailure, MultiThreadedEnv, PoolEnv, list_tasks, task_info
-from torchrl_pool.plugins.names import envpool_id, suite_names
+from torchrl_pool._plugins.names import envpool_id, suite_names
 
 TASKS = list_tasks("dm_control")
 DOMAINS = {suite_names(task)[0]: task for task in TASKS}  # one task of each

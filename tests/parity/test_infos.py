@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import gymnasium_env, gymnasium_tasks
 
-from torchrl_pool.plugins.registry import open_config
+from torchrl_pool._plugins.registry import open_config
 
 gymnasium.register_envs(ale_py)
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)

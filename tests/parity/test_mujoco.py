@@ -15,7 +15,7 @@ from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import task_info
-from torchrl_pool.plugins.registry import open_config
+from torchrl_pool._plugins.registry import open_config
 
 TASKS = gymnasium_tasks("mujoco")
 

@@ -15,7 +15,7 @@ from reference import N, assert_registered_as_in_gymnasium, gymnasium_env
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv
 
 from torchrl_pool import PoolEnv, _core, list_tasks
-from torchrl_pool.plugins.building import compile_plugin
+from torchrl_pool._plugins.building import compile_plugin
 from torchrl_pool.testing import assert_same_trajectories, check_plugin
 
 TASKS = list_tasks("toy_text")
@@ -204,7 +204,7 @@ def test_without_gymnasiums_images_there_are_no_pictures(taxis):
     """Where a build has none to take them from: the tasks run, and say what is missing."""
     code = f"""
         from torchrl_pool import PoolEnv
-        from torchrl_pool.plugins import loading
+        from torchrl_pool._plugins import loading
         loading._builtin_loaded = True  # this library brings the task, not the package's own
         loading.load_plugin({taxis!r})
         env = PoolEnv("Taxi-v4", 2)

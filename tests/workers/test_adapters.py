@@ -14,9 +14,9 @@ from torchrl.envs import Compose, GymEnv, GymWrapper, RewardSum, SerialEnv, Step
 from torchrl_envs import Stateless, TwoAgents
 
 from torchrl_pool import _core
-from torchrl_pool.workers.adapters import adapt
-from torchrl_pool.workers.entries import STATES, Entry
-from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
+from torchrl_pool._workers.adapters import adapt
+from torchrl_pool._workers.entries import STATES, Entry
+from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-1, 1, (2,))
 SPACES = {
@@ -342,8 +342,8 @@ def test_nothing_of_this_needs_torch():
     program = """if True:
         import sys
         from python_envs import Dictionary
-        import torchrl_pool.workers.launching
-        from torchrl_pool.workers.adapters import adapt
+        import torchrl_pool._workers.launching
+        from torchrl_pool._workers.adapters import adapt
         adapt(Dictionary(), ["count"]).reset(0, None)
         print("torch" in sys.modules)
     """

@@ -15,7 +15,7 @@ import torch
 from test_launching import ANSWER, asked
 from torchrl.envs import EnvCreator, GymEnv, TransformedEnv, VecNorm, VecNormV2
 
-from torchrl_pool.workers.launching import Template
+from torchrl_pool._workers.launching import Template
 
 SPAWN = mp.get_context("spawn")
 

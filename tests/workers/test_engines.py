@@ -13,8 +13,8 @@ PROGRAM = """
 import os, signal, sys, time
 from functools import partial
 from engines import Engines, pids
-from torchrl_pool.workers.wishes import Wishes
-from torchrl_pool.workers.worker_set import WorkerSet
+from torchrl_pool._workers.wishes import Wishes
+from torchrl_pool._workers.worker_set import WorkerSet
 
 folder, how = sys.argv[1:]
 if how.startswith("all"):
@@ -102,7 +102,7 @@ def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_pa
     )
     from test_launching import ANSWER, asked
 
-    from torchrl_pool.workers.launching import Template
+    from torchrl_pool._workers.launching import Template
 
     template = Template(with_server.make)
     first, second = template.launch(ANSWER), template.launch(ANSWER)

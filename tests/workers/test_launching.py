@@ -14,8 +14,8 @@ import pytest
 from launched import eventually, open_files, parent_of
 
 from torchrl_pool import PoolEnv
-from torchrl_pool.workers import launching
-from torchrl_pool.workers.launching import Template
+from torchrl_pool._workers import launching
+from torchrl_pool._workers.launching import Template
 
 ANSWER = "worker_bodies:answer"
 

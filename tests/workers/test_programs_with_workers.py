@@ -14,10 +14,10 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
     ended = run(
         f"""
         import os, signal, time
-        from torchrl_pool.workers.launching import Template
+        from torchrl_pool._workers.launching import Template
         template = Template(lambda: 1)
         workers = [template.launch("worker_bodies:sleep") for _ in range(2)]
-        from torchrl_pool.workers import launching
+        from torchrl_pool._workers import launching
         print(launching._zygote.process.pid, *(worker.pid for worker in workers), flush=True)
         how = {how!r}
         if how == "forked" and not os.fork():  # a child that lives on must not keep them
@@ -39,7 +39,7 @@ def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
     outcome = run(
         f"""
         import os, signal
-        from torchrl_pool.workers import launching
+        from torchrl_pool._workers import launching
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         template = launching.Template(lambda: 1)
         worker = template.launch("worker_bodies:answer")
@@ -68,7 +68,7 @@ def test_a_request_to_end_that_all_processes_get_is_for_the_pools():
         """
         import os, signal, time
         os.setpgid(0, 0)
-        from torchrl_pool.workers import launching
+        from torchrl_pool._workers import launching
         def forks():
             child = os.fork()
             if child == 0:
@@ -98,7 +98,7 @@ def test_what_the_main_module_of_a_started_process_defines_is_taken_along(tmp_pa
         textwrap.dedent(
             f"""
             import multiprocessing
-            from torchrl_pool.workers.launching import Template
+            from torchrl_pool._workers.launching import Template
 
             def made():
                 return "made"
@@ -130,7 +130,9 @@ def test_files_of_the_current_folder_have_names_of_standard_modules(tmp_path):
     program = tmp_path / "elsewhere" / "program.py"
     program.parent.mkdir()
     program.write_text(
-        "from torchrl_pool.workers.launching import Template\nTemplate(lambda: 1).close()\nprint('started')\n"
+        "from torchrl_pool._workers.launching import Template\n"
+        "Template(lambda: 1).close()\n"
+        "print('started')\n"
     )
     outcome = subprocess.run(
         [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
@@ -142,8 +144,8 @@ def test_a_forked_child_has_a_zygote_of_its_own():
     ended = run(
         """
         import os
-        from torchrl_pool.workers import launching
-        from torchrl_pool.workers.launching import Template
+        from torchrl_pool._workers import launching
+        from torchrl_pool._workers.launching import Template
         template = Template(lambda: 1)
         worker = template.launch("worker_bodies:answer")
         if not os.fork():
@@ -192,7 +194,7 @@ def test_a_program_without_standard_streams(tmp_path, closed):
 def test_what_main_defines_is_taken_along():
     ended = run(
         """
-        from torchrl_pool.workers.launching import Template
+        from torchrl_pool._workers.launching import Template
         class Env:
             name = "of main"
         template = Template(lambda: Env())

@@ -16,7 +16,7 @@ from python_envs import Sampled
 from torchrl.envs import GymEnv
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.workers.whole_state import whole_state
+from torchrl_pool._workers.whole_state import whole_state
 
 
 def of_a_local_class(name):

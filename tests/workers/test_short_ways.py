@@ -18,10 +18,10 @@ from test_adapters import SPACES, STARTS
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 
 from torchrl_pool import EnvFailure, PoolEnv
-from torchrl_pool.workers.adapters import adapt
-from torchrl_pool.workers.gym_env_adapter import GymEnvAdapter
-from torchrl_pool.workers.short_step import ShortStep
-from torchrl_pool.workers.torchrl_adapter import TorchRLAdapter
+from torchrl_pool._workers.adapters import adapt
+from torchrl_pool._workers.fast_step import ShortStep
+from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
+from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-9, 9, (2,))
 

@@ -27,7 +27,7 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse
-from torchrl_pool.workers import launching, worker
+from torchrl_pool._workers import launching, worker
 
 
 class Steps(gym.Env):

@@ -138,7 +138,7 @@ cases = {
 PROGRAM = (
     CASES
     + """
-from torchrl_pool.workers.launching import Template
+from torchrl_pool._workers.launching import Template
 
 def outcome(make, *arguments):
     try:
@@ -178,7 +178,7 @@ def test_what_is_not_found_by_its_name_says_where_it_belongs():
     ended = run(
         """
         import pickle, threading
-        from torchrl_pool.workers.launching import Template
+        from torchrl_pool._workers.launching import Template
 
         class Elsewhere:
             pass

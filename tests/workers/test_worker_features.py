@@ -25,7 +25,7 @@ from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCou
 from torchrl_envs import TwoAgents
 
 from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, _core, fuse, single_envs
-from torchrl_pool.env import python_source
+from torchrl_pool._env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
 

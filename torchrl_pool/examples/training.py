@@ -14,7 +14,7 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool.collecting.added_entries import with_what_the_policy_reads
+from torchrl_pool._collecting.added_entries import with_what_the_policy_reads
 from torchrl_pool.examples.envs import make_env, normaliser_of
 from torchrl_pool.examples.settings import Settings
 from torchrl_pool.examples.training_run import (

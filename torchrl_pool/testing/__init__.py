@@ -4,7 +4,7 @@ Both helpers raise ``AssertionError`` with a message that says where the differe
 generator as it was.
 """
 
-from torchrl_pool.testing.plugin_checks import check_plugin
-from torchrl_pool.testing.trajectories import assert_same_trajectories
+from torchrl_pool.testing._plugin_checks import check_plugin
+from torchrl_pool.testing._trajectories import assert_same_trajectories
 
 __all__ = ["assert_same_trajectories", "check_plugin"]

@@ -1,0 +1,478 @@
+"""A pool below TorchRL: NumPy's arrays go straight to the executor, and it writes straight into others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from torchrl_pool import _core
+from torchrl_pool._arrays.spaces import Array, Space, gather_of, scatter_of, space_of
+from torchrl_pool._env.errors import EnvFailure, env_failure, joined
+from torchrl_pool._env.pool_env import PoolEnv
+from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
+from torchrl_pool._env.specs import actions_of
+from torchrl_pool._plugins import registry
+from torchrl_pool._plugins.options import suggesting
+from torchrl_pool._workers.info_channel import Told
+
+Mask: TypeAlias = NDArray[np.bool_]
+Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
+Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
+_EXACT_REWARD = "exact_reward"
+_NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
+
+
+class ArrayPool:
+    """A :class:`~torchrl_pool.PoolEnv` whose calls take and return NumPy's arrays, without tensordicts.
+
+    Each call returns fresh arrays, which belong to the caller: the pool never writes to them again.
+
+    Args:
+        task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
+
+    Keyword Args:
+        info_keys: which infos are wanted; ``None``: all that the task, or the envs of Python, have. Those of
+            envs of Python come as they are, by :meth:`take_infos`.
+        passed_infos: infos of envs of Python that are wanted in any case.
+        exact_reward: whether the caller wants rewards before they are rounded to float32.
+        render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they
+            are made with; of those that a callable makes what it gives them, or ``None``.
+        **options: what else ``PoolEnv`` takes, the task's options among it.
+
+    Attributes:
+        single_observation_space, single_action_space: of one env.
+        observed: the columns of the observations.
+        infos: the columns of infos, by name.
+        render_mode: of the first env.
+        is_fresh: whether no env has been reset or changed since it was made.
+        reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
+            the reward's where nobody has asked for it, and where rewards are not rounded.
+
+    Raises:
+        TypeError: an option that arrays have no use for; envs of Python that have no spaces; envs that do not
+            give one reward each.
+    """
+
+    @suggesting
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        info_keys: Sequence[str] | None = None,
+        passed_infos: Sequence[str] = (),
+        exact_reward: bool = False,
+        render_mode: str | None = None,
+        **options: Any,
+    ) -> None:
+        if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
+            raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self._options = options
+        self._is_python, self.is_fresh = is_python(task), True
+        wanted: tuple[str, ...] | None = ()
+        if self._is_python:
+            if render_mode is not None and _are_ids(task):
+                options = {**options, "render_mode": render_mode}
+            if info_keys is None:
+                wanted, keys = None, []
+            else:
+                keys = [key for key in info_keys if key in NATIVE_KEYS]
+                wanted = tuple(dict.fromkeys([key for key in info_keys if key not in keys] + [*passed_infos]))
+        else:
+            if render_mode not in (None, "rgb_array"):
+                raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+            config = _config_of(task, options)
+            specs = config.specs
+            _check_rewards(task, specs)
+            # Tasks that give doubles have none: nothing is rounded.
+            exact_reward = exact_reward and _EXACT_REWARD in config.native_keys
+            keys = [s.name for s in specs if s.role == "info"] if info_keys is None else [*info_keys]
+        self._passes_infos, self._has_unread_infos = wanted != (), False
+        try:
+            self.env = _Envs(
+                task,
+                num_envs,
+                passed_infos=wanted,
+                categorical_action_encoding=True,
+                info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
+                **options,
+            )
+        except ValueError as error:  # of envs of Python it is known once they are made
+            if exact_reward and f"no info key {_EXACT_REWARD!r}" in str(error):
+                raise TypeError(f"{task!r}: expected one reward for each env") from None
+            raise
+        try:
+            self._describe(keys)
+            if self._is_python:
+                self.render_mode = self._own_render_mode(render_mode)
+        except BaseException:
+            self.close()
+            raise
+
+    def _describe(self, info_keys: Sequence[str]) -> None:
+        env, outputs = self.env, self.env._outputs
+        first = env._configs[0]
+
+        def is_number(spec: _core.Spec) -> bool:
+            """Whether it is one number for an env, where a tensordict needs a dimension for it."""
+            return list(spec.shape) == [1] and spec.role != "observation"
+
+        names = [spec.name for spec in outputs]
+        _check_rewards(env.task, outputs)
+        self.reward = [spec.role for spec in outputs].index("reward")
+        self.exact_reward = names.index(_EXACT_REWARD) if _EXACT_REWARD in names else self.reward
+        self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
+        shown = dict.fromkeys([*info_keys, *env._source.info_keys])
+        self.infos = {name: names.index(name) for name in shown}
+        self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
+        self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
+        self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
+        self._actions = actions_of(first)
+        # Arrays hold no states of TorchRL's envs, which go on from their own.
+        read = [spec for spec in first.specs if spec.role == "action"]
+        self._states = [
+            np.zeros((self.num_envs, *spec.shape), spec.dtype) for spec in read[len(self._actions) :]
+        ]
+        self._spare: tuple[Columns, list[int]] | None = None
+        self.single_observation_space, self.single_action_space = self._spaces()
+        self._gather = gather_of(self.single_observation_space)
+        # Tensordicts have a dimension for the single numbers of Gymnasium's envs; tasks choose theirs.
+        self._scatter = scatter_of(self.single_action_space, (1,) if self._is_python else ())
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Of one env, as Gymnasium has it: a task's with the frames per second that Gymnasium's env has."""
+        task = self.env.task
+        if self._is_python:
+            return dict(self.env.get_attr("metadata", 0)[0])
+        own: Mapping[str, Any] = {}
+        if self.render_mode is not None and isinstance(task, str) and task in gymnasium.registry:
+            with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
+                own = env.metadata
+        return {**own, "render_modes": ["rgb_array"]}
+
+    def _own_render_mode(self, given: str | None) -> str | None:
+        """Of the first env of Python.
+
+        Raises:
+            ValueError: another one was given.
+        """
+        has_one = self.env.has_attr("render_mode", 0)[0]
+        own: str | None = self.env.get_attr("render_mode", 0)[0] if has_one else None
+        if given not in (None, own):
+            raise ValueError(
+                f"render_mode: expected that of the envs, {own!r}, got {given!r}: give it to what makes them"
+            )
+        return own
+
+    def _spaces(self) -> tuple[Space, Space]:
+        task = self.env.task if isinstance(self.env.task, str) else ""
+        if not self._is_python:
+            observation = space_of([self.env._outputs[i] for i in self.observed])
+            if isinstance(observation, gymnasium.spaces.MultiDiscrete) and task in gymnasium.registry:
+                # Entries do not tell a Tuple of Discrete spaces from it, but Gymnasium's env does.
+                with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
+                    observation = env.observation_space
+            return observation, space_of(self._actions)
+        names = ("observation_space", "action_space")
+        try:
+            with _attribute_errors():
+                observation, action = (self.env.get_attr(name, 0)[0] for name in names)
+        except AttributeError as error:
+            raise TypeError(f"{self.env.task!r}: expected envs of Gymnasium, with spaces: {error}") from None
+        return observation, action
+
+    def spaces(self) -> tuple[list[Space], list[Space]]:
+        """The observation spaces of all envs, and their action spaces."""
+        task = self.env.task
+        if not self._is_python or isinstance(task, str) or callable(task):
+            of_all = self.single_observation_space, self.single_action_space
+            return [of_all[0]] * self.num_envs, [of_all[1]] * self.num_envs
+        first_of: dict[int, int] = {}  # of each callable, the env that is made already
+        for env, one in enumerate(task):
+            first_of.setdefault(id(one), env)
+        kinds = [list(first_of).index(id(one)) for one in task]
+        observations, actions = (
+            self.get_attr(name, list(first_of.values())) for name in ("observation_space", "action_space")
+        )
+        return [observations[kind] for kind in kinds], [actions[kind] for kind in kinds]
+
+    # ---- calls -----------------------------------------------------------------------------------------
+
+    def observations(self, columns: Columns) -> Any:
+        """The observations of a batch, as the batched observation space has them."""
+        return self._gather(iter([columns[i] for i in self.observed]))
+
+    def reset(
+        self,
+        seeds: Sequence[int | None],
+        options: Sequence[Mapping[str, Any] | None],
+        mask: Mask | None = None,
+    ) -> Columns:
+        """Begins episodes, of all envs or of those of the mask; the others' rows hold zeros.
+
+        Args:
+            seeds: of each env; ``None``: its random stream goes on.
+            options: of each env's ``reset``.
+        """
+        self._begin()
+        own = [{"seed": s, "options": o} for s, o in zip(seeds, options, strict=True)]
+        given = self.env._source.reset_arguments(None, None, own)
+        columns, addresses = self._empty(np.zeros if mask is not None else np.empty)
+        columns[self.reward].fill(0)
+        tensor = None if mask is None else torch.from_numpy(mask)
+        try:
+            self.env._reset_envs(self._root(addresses), tensor, given, (columns, mask))
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        return columns
+
+    def step(self, actions: Any, ended: Mask | None = None) -> tuple[Columns, EnvFailure | None]:
+        """Steps all envs but those that have ended, which begin episodes and earn nothing by it.
+
+        Returns:
+            The columns, with zeros in the rows of envs that have failed; the failure of these.
+        """
+        taken, sent = self._checked(actions)
+        columns, addresses = self._empty()
+        self._begin()
+        pool = self.env._running()
+        goes_on = None if ended is None else ~ended
+        owner = (taken, columns, goes_on, ended)
+        calls: list[Callable[[], None]] = []
+        # The step first: what it refuses, such as an action, is refused before an env has moved.
+        if goes_on is None or goes_on.any():
+            mask = 0 if goes_on is None else _address(goes_on)
+            calls.append(partial(pool.step, sent, addresses, mask, owner))
+        if ended is not None:
+            columns[self.reward].fill(0)
+            calls.append(partial(pool.reset, self._root(addresses), _address(ended), [], owner))
+        failures = []
+        for call in calls:
+            try:
+                call()
+            except _core.EnvFailure as error:
+                failures.append(env_failure(error, None))
+        return columns, joined(failures) if failures else None
+
+    def step_and_reset(self, actions: Any) -> tuple[Columns, Columns | None, EnvFailure | None]:
+        """Steps all envs, and begins new episodes where the old ones have ended.
+
+        Returns:
+            What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
+            without rewards, or ``None``: the same; the failure of these envs.
+        """
+        taken, sent = self._checked(actions)
+        columns, addresses = self._empty()
+        self._begin()
+        root, self._spare = self._spare or self._empty(), None
+        try:
+            resets = self.env._running().step_and_reset(
+                sent, addresses, self._root(root[1]), (taken, columns, root)
+            )
+        except _core.EnvFailure as error:
+            goes_on = ~columns[self.done]
+            for first, column in zip(root[0], columns, strict=True):
+                first[goes_on] = column[goes_on]
+            return columns, root[0], env_failure(error, None)
+        if resets:
+            return columns, root[0], None
+        self._spare = root
+        return columns, None, None
+
+    def _begin(self) -> None:
+        """Forgets what nobody has asked for of a call before, which has failed or was interrupted."""
+        self.is_fresh = False
+        if not self._passes_infos:
+            return
+        if self._has_unread_infos:
+            self.take_infos()
+        self._has_unread_infos = True
+
+    def take_infos(self) -> tuple[Infos, Infos]:
+        """What envs of Python have told in the last call, once: in its steps, and in its resets."""
+        steps: Infos = {}
+        resets: Infos = {}
+        if self._passes_infos:
+            for env, is_reset, info in self.env.take_infos():
+                (resets if is_reset else steps)[env] = info
+            self._has_unread_infos = False
+        return steps, resets
+
+    def pictures(self) -> list[Any]:
+        """All envs as they are now: of a task's uint8 ``[H, W, 3]``, of others what ``render`` gives."""
+        return self.call("render", range(self.num_envs))
+
+    def close(self) -> None:
+        self.env.close()
+
+    # ---- attributes and methods of the envs ------------------------------------------------------------
+
+    def get_attr(self, name: str, indices: Sequence[int]) -> list[Any]:
+        """An attribute of these envs; of a task's: its options, its spaces and its render mode.
+
+        Raises:
+            AttributeError: an env has no such attribute.
+        """
+        if self._is_python:
+            with _attribute_errors():
+                return self.env.get_attr(name, list(indices))
+        known: dict[str, Callable[[str], Any]] = {
+            "render_mode": lambda task: self.render_mode,
+            "observation_space": lambda task: self.single_observation_space,
+            "action_space": lambda task: self.single_action_space,
+            "metadata": lambda task: self.metadata,
+            "spec": gymnasium.registry.get,
+        }
+        if name in known:
+            return [known[name](self._task_of(index)) for index in indices]
+        return [self._option(name, index) for index in indices]
+
+    def has_attr(self, name: str, indices: Sequence[int]) -> bool:
+        """Whether these envs have such an attribute, which is not fetched."""
+        if self._is_python:
+            return all(self.env.has_attr(name, list(indices)))
+        try:
+            self.get_attr(name, indices)
+        except AttributeError:
+            return name == "render"
+        return True
+
+    def _task_of(self, index: int) -> str:
+        given: Any = self.env.task
+        task: str = given if isinstance(given, str) else given[index]
+        return task
+
+    def _option(self, name: str, index: int) -> Any:
+        task = self._task_of(index)
+        options = {option.name: option.default for option in registry.task_info(task).options}
+        if name not in options:
+            raise AttributeError(f"an env of {task!r} runs in C++ and has but its options, not {name!r}")
+        own = self._options.get("env_options")
+        return (own[index] if own is not None else {}).get(name, self._options.get(name, options[name]))
+
+    def set_attr(self, name: str, values: Any, indices: Sequence[int]) -> None:
+        """Sets an attribute of these envs of Python: each its own if ``values`` is a list or a tuple.
+
+        Raises:
+            AttributeError: the envs are a task's.
+        """
+        if not self._is_python:
+            raise AttributeError(
+                f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
+                "beginning, by options of the task and env_options"
+            )
+        self.is_fresh = False
+        with _attribute_errors():
+            self.env.set_attr(name, values, list(indices))
+
+    def call(self, name: str, indices: Sequence[int], *args: Any, **kwargs: Any) -> list[Any]:
+        """Calls a method of these envs, or gets an attribute that cannot be called.
+
+        Raises:
+            AttributeError: an env has no such method; a task's have but their attributes, and ``render``.
+        """
+        if self._is_python:
+            self.is_fresh = False
+            with _attribute_errors():
+                return self.env.call(name, *args, env_index=list(indices), **kwargs)
+        if name == "render":
+            return [self.env.render(index)[0].numpy() for index in indices]
+        return self.get_attr(name, indices)
+
+    def is_wrapped(self, kind: type[Any], indices: Sequence[int]) -> list[bool]:
+        """Whether each of these envs has a wrapper of this class; a task's envs have none."""
+        if not self._is_python:
+            return [False] * len(indices)
+        name = [kind.__module__, kind.__qualname__]
+        return self.env._ask_each("is_wrapped", list(indices), lambda share: name)
+
+    # ---- memory ----------------------------------------------------------------------------------------
+
+    def _empty(self, make: Callable[..., Array] = np.empty) -> tuple[Columns, list[int]]:
+        columns = [make(shape, dtype) for shape, dtype in zip(self._shapes, self._dtypes, strict=True)]
+        return columns, [_address(column) for column in columns]
+
+    def _root(self, addresses: list[int]) -> list[int]:
+        """Those that a reset writes to: all but the reward."""
+        return addresses[: self.reward] + addresses[self.reward + 1 :]
+
+    def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
+        """The actions as the executor reads them, which checks their values, and their addresses."""
+        taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
+        taken += self._states
+        return taken, [_address(column) for column in taken]
+
+    def _as_column(self, action: Any, spec: _core.Spec) -> Array:
+        array, shape = np.asarray(action), (self.num_envs, *spec.shape)
+        if array.shape != shape:
+            raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
+        if array.dtype != spec.dtype:
+            # An env of Python may do as it likes with whole numbers that are floats: it gets its space's.
+            takes_floats = array.dtype.kind in "biuf" and is_python(self.env.task)
+            if not takes_floats and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+                raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
+            with np.errstate(invalid="ignore"):  # NaN is no integer, which is told below
+                given, array = array, array.astype(spec.dtype)
+            # Floats are rounded to floats; what is no such integer would become another action.
+            if array.dtype.kind != "f" and not np.array_equal(array, given):
+                raise ValueError(
+                    f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"
+                )
+        return np.ascontiguousarray(array)
+
+
+class _Envs(PoolEnv):
+    """Envs whose entries nobody sees, so that keys of spaces may be any; with infos beside them."""
+
+    def __init__(self, *args: Any, passed_infos: tuple[str, ...] | None, **kwargs: Any) -> None:
+        self._wishes = {"passed_infos": passed_infos, "apart": True}
+        super().__init__(*args, **kwargs)
+
+    def take_infos(self) -> Told:
+        """What envs of Python have told since the last time."""
+        assert isinstance(self._source, PythonSource)
+        return self._source.workers.take_infos()
+
+
+@contextlib.contextmanager
+def _attribute_errors() -> Iterator[None]:
+    """As in one process, of an env that has no such attribute."""
+    try:
+        yield
+    except EnvFailure as failure:
+        if failure.messages and failure.messages[0].startswith("AttributeError"):
+            raise AttributeError(str(failure)) from failure
+        raise
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _are_ids(task: Any) -> bool:
+    """Whether Gymnasium makes all of these envs of Python."""
+    return isinstance(task, str) or (not callable(task) and all(isinstance(one, str) for one in task))
+
+
+def _config_of(task: Any, options: Mapping[str, Any]) -> _core.Config:
+    """Of one env of a task."""
+    first = task if isinstance(task, str) else task[0]
+    known = {option.name for option in registry.task_info(first).options}
+    return registry.open_config(first, {k: v for k, v in options.items() if k in known})
+
+
+def _check_rewards(task: Any, specs: Sequence[_core.Spec]) -> None:
+    shapes = [list(spec.shape) for spec in specs if spec.role == "reward"]
+    if shapes != [[1]]:
+        raise TypeError(f"{task!r}: expected one reward for each env, got rewards of shapes {shapes}")

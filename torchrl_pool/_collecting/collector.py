@@ -1,0 +1,493 @@
+"""PoolCollector: TorchRL's Collector, with rollouts that the executor writes where they stay."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import nn
+from torchrl.collectors import Collector
+from torchrl.data import NonTensor
+from torchrl.envs import EnvBase
+from torchrl.envs.llm.transforms import PolicyVersion
+
+from torchrl_pool._collecting.added_entries import (
+    added_entries,
+    entries_of,
+    fused,
+    with_what_the_policy_reads,
+)
+from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
+from torchrl_pool._collecting.groups import Groups
+from torchrl_pool._collecting.lean_policy import (
+    LeanPolicy,
+    Part,
+    UntilChanged,
+    exploring,
+    parts_of,
+    take_apart,
+)
+from torchrl_pool._collecting.policy_threads import computing_with, threads_for, work_for
+from torchrl_pool._collecting.rollout import Rollout, StoringCollector
+from torchrl_pool._collecting.rollout_storage import (
+    RolloutBatch,
+    RolloutStorage,
+    Row,
+    in_next,
+    is_in_next,
+    rows_of,
+)
+from torchrl_pool._env.arguments import check_int
+from torchrl_pool._env.errors import EnvFailure
+from torchrl_pool._env.specs import Key, check_dtypes
+from torchrl_pool._env.transfers import Uploads
+from torchrl_pool._plugins.options import UnknownOption, suggesting
+from torchrl_pool._transforms.collected import FusedPool
+from torchrl_pool._transforms.fused_env import FusedEnv
+
+
+class PoolCollector(StoringCollector):
+    """TorchRL's :class:`~torchrl.collectors.Collector` for a :class:`~torchrl_pool.PoolEnv`.
+
+    Yields what ``Collector(env, policy, ...)`` yields from the same seeds, key by key. But nothing is stacked
+    or cloned at the end of a batch: at each step the pool's threads write observations, rewards and flags
+    into the ``[N, T]`` batch that will be yielded, and copy there what the policy has written. Each batch is
+    fresh memory and belongs to the consumer.
+
+    Where TorchRL runs some of the env's transforms (see :func:`~torchrl_pool.explain`), what they add or
+    change is copied into the batch at each step, and the rest is written in place as ever. Transforms that
+    write what is no tensor, policies that write a mask ``"_step"``, and a replay buffer that is filled step
+    by step (``extend_buffer=False``), are collected as ``Collector`` does it, and so is every other env:
+    :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no transform, see
+    ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of
+    policy versions add is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are
+    made once for each batch.
+
+    A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
+    and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
+    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. The
+    modules are looked at once for each batch.
+
+    As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
+    through such entries, they flow from a batch to what the policy wrote.
+
+    Where an :class:`~torchrl_pool.EnvFailure` or Ctrl-C cuts a batch short, its steps are lost. One may go on
+    iterating then: the next batch begins with a reset of all envs. Other exceptions shut the collector down,
+    as they do with ``Collector``.
+
+    Args:
+        create_env_fn: the env, a callable that makes it, or a list with one such callable.
+        policy: as in ``Collector``.
+
+    Keyword Args:
+        frames_per_batch: steps of all envs together in a batch, N · T.
+        total_frames: steps to collect in all; -1: no end.
+        double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
+            one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
+            per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
+            for all envs together; given the same actions the data is the same (but that a policy's own
+            entries, of which no spec knows, begin anew also where all envs do so at once). Modules that
+            hold the env's ``action_spec`` (exploration, safe actors) hold the group's rows of it during a
+            call. It pays where the policy takes about as long as the simulators, and does not want their
+            processors.
+            ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
+            was faster.
+        track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
+            version of the weights that chose the step's action (Cleanba, section 4), which
+            ``update_policy_weights_`` counts up.
+        policy_threads: torch's threads (``torch.set_num_threads``) while a batch is collected. Default: one
+            for a small network, since threads that have nothing to do spin where the simulators run; torch's
+            own number for convolutions, and from about 130 million multiplications a call on. Nothing is set
+            where batches are collected in the background.
+        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device:
+            there each step goes, in a stream of its own, while the next one is made.
+        use_buffers: ``False``: the policy is not called at construction, as in ``Collector``, where it may
+            draw. No batch is ever written again, whatever ``use_buffers`` and ``return_same_td`` are.
+        **kwargs: those of ``Collector``. ``auto_register_policy_transforms``, whether steps get ``is_init``
+            and the states that a recurrent policy carries on, has a default of its own: where a module of
+            the policy reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``)
+            or makes a primer, and only there.
+
+    Raises:
+        ValueError: ``double_buffered`` with transforms that TorchRL runs, which are for all envs together, or
+            with an env of which rollouts cannot be written once, or with more groups than envs.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> collector = PoolCollector(PoolEnv("CartPole-v1", 8), frames_per_batch=256, total_frames=512)
+        >>> [tuple(batch.shape) for batch in collector]
+        [(8, 32), (8, 32)]
+    """
+
+    env: Any
+    frames_per_batch: int
+    _carrier: TensorDictBase
+    _final_rollout: TensorDictBase
+    _wrapped_policy_maybe_compiled: Any
+
+    @suggesting
+    def __init__(
+        self,
+        create_env_fn: EnvBase | Callable[[], EnvBase] | Sequence[Callable[[], EnvBase]],
+        policy: Callable[[TensorDictBase], TensorDictBase] | None = None,
+        *,
+        frames_per_batch: int,
+        total_frames: int = -1,
+        double_buffered: bool | int | str = False,
+        track_policy_version: bool | PolicyVersion = False,
+        policy_threads: int | None = None,
+        pin_memory: bool | None = None,
+        return_same_td: bool = False,
+        use_buffers: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        del return_same_td
+        known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
+        for name in [name for name in kwargs if name not in known]:
+            what = f"{type(self).__name__} has no argument {name!r}"
+            raise UnknownOption(name, what, "beside its own it takes those of TorchRL's Collector", known)
+        self._groups = Groups(double_buffered)
+        if policy_threads is not None:
+            policy_threads = check_int("policy_threads", policy_threads, minimum=1)
+        self._policy_threads = policy_threads
+        self._pin_memory = pin_memory
+        self._storage = None
+        self._policy_output_keys = ()
+        # A policy, and what is called in its place.
+        self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
+        self._known = UntilChanged(_taken_apart)
+        self._was_cut_short = False
+        super().__init__(
+            _the_only_one(create_env_fn),
+            policy,
+            frames_per_batch=check_int("frames_per_batch", frames_per_batch, minimum=1),
+            total_frames=total_frames,
+            track_policy_version=track_policy_version,
+            use_buffers=use_buffers,
+            **kwargs,
+        )
+        if self.writes_once or not self.init_random_frames:
+            # A batch is the consumer's: there is nothing to clone, and no buffer to keep.
+            self._use_buffers = False
+            self.return_same_td = self.replay_buffer is None
+        # else Collector's buffer knows which entries the policy will add to those of random frames.
+        self._check_groups()
+
+    @property
+    def writes_once(self) -> bool:
+        """Whether the pool writes the steps into the batches themselves."""
+        env = self._pool_env
+        return (
+            env is not None
+            and env._post_step_mdp_hooks is None
+            and not self._leaves_out_what_is_read
+            and "_step" not in self._policy_output_keys  # of some envs, then
+            and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
+        )
+
+    @property
+    def _leaves_out_what_is_read(self) -> bool:
+        """Whether statistics are of entries that ``compact_obs`` leaves out.
+
+        These lie in the next root alone, where an episode that begins overwrites them before they are read.
+        """
+        env, left_out = self._pool_env, getattr(self, "_compact_next_keys", ())
+        return isinstance(env, FusedPool) and any(in_next(k) in left_out for k in env.part.chain.read_later)
+
+    @property
+    def _runs_rest(self) -> bool:
+        return isinstance(self._pool_env, FusedPool) and self._pool_env.runs_rest
+
+    @property
+    def num_groups(self) -> int | None:
+        """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
+        return self._groups.number if self._groups.is_decided else None
+
+    def policy_parts(self) -> list[Part]:
+        """The modules of the policy in the order of their calls, and why some get a tensordict.
+
+        :func:`~torchrl_pool.explain` prints them.
+        """
+        policy = self._wrapped_policy_uncompiled
+        whole = type(policy).__name__
+        if self.cudagraphed_policy:
+            return [Part(whole, None, "it is captured by a CUDA graph")]
+        if self.compiled_policy and not self.writes_once:
+            return [Part(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")]
+        with exploring(self.exploration_type):
+            return parts_of(policy)
+
+    def _policy_now(self) -> tuple[LeanPolicy | None, float]:
+        """What is called in the policy's place, if anything, and the work of a call for each row."""
+        policy = self._wrapped_policy_uncompiled
+        # In groups, modules hold specs of the group's rows during a call, which are others in each rollout.
+        lean, work = (self._known if self._groups.number == 1 else _taken_apart)(policy)
+        if self.cudagraphed_policy:
+            return None, work
+        if self.compiled_policy and isinstance(policy, nn.Module):
+            if self._compiled is None or self._compiled[0] is not policy:
+                self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
+            return self._compiled[1], work
+        return lean, work
+
+    @contextlib.contextmanager
+    def _policy_taken_apart(self) -> Iterator[None]:
+        """While Collector's own code collects: it calls what is in the policy's place, if anything."""
+        lean = None if self.compiled_policy else self._policy_now()[0]
+        if lean is None or type(self._carrier) is not TensorDict:
+            yield
+            return
+        self._wrapped_policy_maybe_compiled = lean
+        try:
+            yield
+        finally:
+            self._wrapped_policy_maybe_compiled = None  # the policy as it is, which is not compiled
+
+    # ---- what differs in the construction
+
+    def _maybe_setup_policy_env_transforms(self, env: EnvBase, policy: Any) -> EnvBase:
+        if self._auto_register_policy_transforms is not None:
+            return super()._maybe_setup_policy_env_transforms(env, policy)
+        return with_what_the_policy_reads(env, policy)
+
+    def _setup_max_frames_per_traj(self, max_frames_per_traj: int | None) -> None:
+        super()._setup_max_frames_per_traj(max_frames_per_traj)
+        # From here on the env stays what it is.
+        below = added_entries(self.env, self.policy_version_tracker)
+        if below is not None:
+            self._pool_env, self._added_entries = below
+            return
+        self.env = fused(self.env)
+        self._follow_transforms()
+
+    def _follow_transforms(self) -> None:
+        """Takes note of what the transforms are now: they may have been changed, frozen, initialised."""
+        if not isinstance(self.env, FusedEnv):
+            return
+        rest = self.env.fusion().rest  # which may be the first to ask for what it then finds changed
+        part, before = self.env.native(), self._pool_env
+        if isinstance(before, FusedPool) and before.part is part:
+            return
+        self._storage = None
+        entries = entries_of(rest, self.policy_version_tracker)
+        self._added_entries = entries or ()
+        if entries is None and any(
+            isinstance(spec, NonTensor) for spec in self.env.output_spec.values(True, True)
+        ):
+            self._pool_env = None
+        else:
+            self._pool_env = FusedPool(self.env, part, runs_rest=entries is None)
+
+    def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
+        if not (make_rollout and self.writes_once):
+            super()._maybe_make_final_rollout(make_rollout)
+            return
+        # All that is needed of it is what a batch holds: one step tells.
+        num_steps, self.frames_per_batch = self.frames_per_batch, 1
+        super()._maybe_make_final_rollout(make_rollout)
+        self.frames_per_batch = num_steps
+        if not self.writes_once:  # as the policy has shown
+            self._final_rollout = self._final_rollout.expand(self.n_env, num_steps).clone()
+            self._final_rollout.refine_names(..., "time")
+            return
+        self._make_storage(self._final_rollout)
+        del self._final_rollout
+
+    def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
+        env = self._pool_env
+        assert env is not None
+        outputs: dict[Key, Row] = {
+            key: (written.shape[1:], written.dtype) for key, written in env._allocator.step_templates.items()
+        }
+        filled_in: dict[Key, Row] = {
+            ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
+        }
+        before = self._storage
+        recorded = {} if before is None else dict(before.recorded)
+        rows, left_out = rows_of(template), {*self._compact_next_keys}
+        if self._runs_rest:
+            # All that follows from a step is as the transforms leave it.
+            if before is not None:
+                filled_in.update(before.filled_in)
+            following = {key: row for key, row in rows.items() if is_in_next(key)}
+            as_written = {in_next(key): row for key, row in outputs.items()}
+            left_out |= as_written.keys() - following.keys()
+            filled_in.update((key, row) for key, row in following.items() if as_written.get(key) != row)
+            recorded.update((key, row) for key, row in rows.items() if key not in following)
+        else:
+            elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
+            recorded.update({key: row for key, row in rows.items() if key not in elsewhere})
+        goes_up = self.storing_device is not None and self.storing_device.type == "cuda"
+        pin_memory = goes_up if self._pin_memory is None else self._pin_memory
+        no_grad = torch.empty(0)
+        differentiable = [key for key in (*recorded, *filled_in) if template.get(key, no_grad).requires_grad]
+        # A step goes up as the executor leaves it: gradients find their way through the batch as it lies
+        # here, and transforms behind the executor write to it later.
+        step_by_step = goes_up and pin_memory and not differentiable and not self._runs_rest
+        self._storage = RolloutStorage(
+            env.num_envs,
+            self.frames_per_batch,
+            outputs=outputs,
+            filled_in=filled_in,
+            recorded=recorded,
+            left_out=left_out,
+            differentiable=differentiable,
+            pin_memory=pin_memory,
+            uploads=Uploads(self.storing_device) if step_by_step else None,
+            groups=env._groups,
+            columns=env.rollout_columns if isinstance(env, FusedPool) else None,
+        )
+        return self._storage
+
+    def _check_groups(self) -> None:
+        groups = self._groups
+        whole = not self.writes_once or self._runs_rest
+        env = self._pool_env
+        indivisible = env.part.chain.program.indivisible if isinstance(env, FusedPool) else ""
+        if not groups.is_decided and (whole or indivisible or self.n_env < 2):
+            groups.decide(1)
+        if groups.number > 1 and "_step" in self._policy_output_keys:
+            raise ValueError("double_buffered: expected a policy that writes no mask '_step'")
+        if groups.number > 1 and whole:
+            raise ValueError(
+                "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
+                f"got {self.env!r}"
+            )
+        if groups.number > 1 and indivisible:
+            raise ValueError(f"double_buffered: expected envs that can be stepped apart, {indivisible}")
+        if groups.number > self.n_env:
+            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
+
+    @torch.no_grad()
+    def fake_tensordict(self) -> TensorDictBase:
+        """As :meth:`torchrl.collectors.Collector.fake_tensordict`."""
+        if not self.writes_once:
+            return super().fake_tensordict()
+        if self._storage is None:
+            self._maybe_make_final_rollout(make_rollout=True)
+        assert self._storage is not None
+        zeros = RolloutBatch(self._storage).as_tensordict(self.storing_device).zero_()
+        return self._postproc(self._maybe_set_truncated(zeros))
+
+    # ---- rollouts
+
+    def __iter__(self) -> Iterator[TensorDictBase | None]:
+        self._iteration_started = True
+        try:
+            yield from self.iterator() if self.trajs_per_batch is None else self._iter_by_trajectories()
+        except EnvFailure:
+            raise
+        except Exception:
+            self.shutdown()
+            raise
+
+    def iterator(self) -> Iterator[TensorDictBase | None]:
+        """Yields batches until ``total_frames`` are there, or ``None`` where they went to a replay buffer."""
+        if not self.writes_once or self.replay_buffer is not None:
+            yield from super().iterator()
+            return
+        while self._frames < self.total_frames:
+            yield self._next_batch()  # no name for it here: that would keep its memory in use
+
+    def _next_batch(self) -> TensorDictBase:
+        self._iter += 1
+        batch = self.rollout()
+        assert batch is not None
+        self._increment_frames(batch.numel())
+        batch = self._postproc(batch)
+        if self.post_collect_hook is not None:
+            self.post_collect_hook(batch)
+        return batch
+
+    def _postproc(self, tensordict_out: TensorDictBase) -> TensorDictBase:
+        storage = self._storage
+        if self.split_trajs or self.postproc is not None or storage is None or storage.has_private:
+            return super()._postproc(tensordict_out)
+        return tensordict_out  # in which Collector would look for private entries
+
+    @torch.no_grad()
+    def rollout(self) -> TensorDictBase | None:
+        """Collects one batch: see :meth:`torchrl.collectors.Collector.rollout`.
+
+        Raises:
+            EnvFailure: envs have failed; the steps of this batch are lost.
+        """
+        self._follow_transforms()
+        if not self.writes_once:
+            with exploring(self.exploration_type), self._policy_taken_apart():
+                return super().rollout()
+        if self.env.run_type_checks and not self._runs_rest:
+            assert self._pool_env is not None
+            check_dtypes(self.env, self._pool_env._allocator.step_templates)
+        if self.pre_collect_hook is not None:
+            self.pre_collect_hook()
+        if self.reset_at_each_iter:
+            self._carrier.update(self.env.reset())
+            self._start_new_trajectories()
+        elif self._was_cut_short:
+            self._flush_trajectory_assembly()
+            self._make_carrier()
+        self._was_cut_short = True
+        start = time.perf_counter()
+        with exploring(self.exploration_type):
+            lean, work = self._policy_now()
+            threads = self._policy_threads or threads_for(work * self.n_env / self._groups.number)
+            with computing_with(threads):
+                rollout = Rollout(self, lean, self._groups.number)
+                batch = rollout.run()
+        self._groups.note(time.perf_counter() - start)
+        self._carrier = rollout.last_carrier()
+        self._was_cut_short = False
+        result = batch.as_tensordict(self.storing_device)
+        if not self.no_cuda_sync:
+            self._sync_storage()
+        return self._maybe_set_truncated(result)
+
+    # ---- checkpoints
+
+    def state_dict(self) -> OrderedDict[str, Any]:
+        """As :meth:`torchrl.collectors.Collector.state_dict`, and the simulators under ``"pool"``.
+
+        A collector that loads it goes on bit for bit, from the same state of torch's generators. Where
+        simulators cannot be saved, a warning says so: episodes begin anew then, as with ``Collector``.
+        """
+        state: OrderedDict[str, Any] = super().state_dict()
+        try:
+            state["pool"] = collector_state(self)
+        except (NotImplementedError, TypeError, ValueError, EnvFailure) as error:
+            warnings.warn(f"state_dict() holds no simulators: {error}", stacklevel=2)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], **kwargs: Any) -> None:
+        """As :meth:`torchrl.collectors.Collector.load_state_dict`; simulators go on where they were saved."""
+        super().load_state_dict(state_dict, **kwargs)
+        if "pool" in state_dict:
+            load_collector_state(self, state_dict["pool"])
+
+    @torch.no_grad()
+    def reset(self, index: Any = None, **kwargs: Any) -> None:
+        """As :meth:`torchrl.collectors.Collector.reset`."""
+        self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
+        super().reset(index, **kwargs)
+
+
+def _the_only_one(create_env_fn: Any) -> Any:
+    """The env, or what makes it: as in Collector, a list may hold it."""
+    if not isinstance(create_env_fn, Sequence):
+        return create_env_fn
+    if len(create_env_fn) != 1:
+        raise ValueError(
+            f"create_env_fn: expected one, got {len(create_env_fn)}: a PoolEnv holds all num_envs envs"
+        )
+    return create_env_fn[0]
+
+
+def _taken_apart(policy: Any) -> tuple[LeanPolicy | None, float]:
+    return take_apart(policy), work_for(policy)

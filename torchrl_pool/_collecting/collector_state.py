@@ -1,0 +1,105 @@
+"""Where a collector is, as tensors, bytes and numbers: what a checkpoint needs besides networks."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tensordict import TensorDict
+from torchrl.envs import TransformedEnv
+
+from torchrl_pool._collecting.rollout import StoringCollector
+from torchrl_pool._env.pool_env import PoolEnv
+from torchrl_pool._mujoco import MujocoPool
+
+
+def collector_state(collector: StoringCollector) -> dict[str, Any]:
+    """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
+
+    These are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
+    the root that the next step begins with, the transforms' statistics, the counts of frames and
+    trajectories, and the version of the policy's weights. The weights and torch's generators belong to
+    whoever made them.
+
+    Returns:
+        A dict that ``torch.load(…, weights_only=True)`` reads.
+
+    Raises:
+        NotImplementedError: a task that cannot save its state.
+        ValueError: a collector with ``trajs_per_batch``, which keeps parts of trajectories besides.
+        TypeError: an env that is no PoolEnv or MujocoPool, with or without transforms.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> from torchrl_pool.training import collector_state
+        >>> collector = PoolCollector(PoolEnv("CartPole-v1", 2), frames_per_batch=8, total_frames=-1)
+        >>> batch = next(iter(collector))
+        >>> collector_state(collector)["frames"]
+        8
+    """
+    pool = _pool_of(collector)
+    env = collector.env
+    if collector.trajs_per_batch is not None:
+        raise ValueError(
+            "collector: expected none with trajs_per_batch, whose trajectories that have not ended yet are "
+            "kept where nobody can read them"
+        )
+    return {
+        "simulators": list(pool.get_state()),
+        "generator": pool.rng.get_state() if isinstance(pool, MujocoPool) else None,
+        "root": collector._carrier.clone().to_dict(),
+        "transforms": copy.deepcopy(dict(env.transform.state_dict()))
+        if isinstance(env, TransformedEnv)
+        else {},
+        "frames": collector._frames,
+        "iteration": collector._iter,
+        "trajectories": collector._traj_pool.state_dict(),
+        "policy_version": collector.policy_version,
+    }
+
+
+def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> None:
+    """Lets a collector of the same task, transforms and ``num_envs`` go on from another's state.
+
+    Its batches are those that the other one would have collected, bit for bit, from the same policy and the
+    same state of torch's generator.
+
+    Raises:
+        ValueError: the state is that of other simulators.
+
+    Examples:
+        >>> from torchrl_pool import PoolCollector, PoolEnv
+        >>> from torchrl_pool.training import collector_state, load_collector_state
+        >>> one, other = (
+        ...     PoolCollector(PoolEnv("CartPole-v1", 2, seed=seed), frames_per_batch=8, total_frames=-1)
+        ...     for seed in (0, 1)
+        ... )
+        >>> load_collector_state(other, collector_state(one))
+        >>> (next(iter(one))["observation"][:, 0] == next(iter(other))["observation"][:, 0]).all().item()
+        True
+    """
+    pool = _pool_of(collector)
+    if len(state["simulators"]) != pool.num_envs:
+        raise ValueError(f"state: expected {pool.num_envs} simulators, got {len(state['simulators'])}")
+    pool.set_state(state["simulators"])
+    if isinstance(pool, MujocoPool):
+        pool.rng.set_state(state["generator"])
+    if isinstance(collector.env, TransformedEnv):
+        collector.env.transform.load_state_dict(state["transforms"])
+    names = collector._carrier.names
+    root = TensorDict.from_dict(state["root"], batch_size=collector._carrier.batch_size)
+    collector._carrier = root.to(collector._carrier.device) if collector._carrier.device else root
+    collector._carrier.names = names
+    collector._frames, collector._iter = state["frames"], state["iteration"]
+    collector._traj_pool.load_state_dict(state["trajectories"])
+    if collector.policy_version_tracker is not None and state.get("policy_version") is not None:
+        collector.policy_version_tracker.version = state["policy_version"]
+
+
+def _pool_of(collector: StoringCollector) -> PoolEnv | MujocoPool:
+    env = collector.env
+    while isinstance(env, TransformedEnv):
+        env = env.base_env
+    if not isinstance(env, (PoolEnv, MujocoPool)):
+        raise TypeError(f"collector: expected a PoolEnv or a MujocoPool below its transforms, got {env!r}")
+    return env

@@ -1,0 +1,313 @@
+"""The batches of a rollout: allocated once, written in place at every step, and then the consumer's."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from torchrl_pool import _core
+from torchrl_pool._collecting.memory_cache import Recycler
+from torchrl_pool._env.specs import Groups, Key
+from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
+from torchrl_pool._env.transfers import Pieces, Uploads
+
+Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
+Place: TypeAlias = "tuple[slice, int]"  # envs at a step
+# The first of the envs is the second argument.
+Columns: TypeAlias = "Callable[[Sequence[_core.RolloutColumn], int], Sequence[_core.RolloutColumn]]"
+
+# Bytes of a tensor from which on its memory is kept. Below, the C library does so by itself.
+_WORTH_RECYCLING = 1 << 16
+
+
+class RolloutBatch:
+    """Fresh tensors ``[N, T, *shape]`` for one rollout."""
+
+    def __init__(self, storage: RolloutStorage) -> None:
+        self._storage = storage
+        self._sent = 0  # steps
+        by_step = {}
+        if storage.uploads is not None:
+            size = storage.num_steps, storage.by_step.num_bytes
+            self._steps = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+            self._steps_on_device = storage.uploads.begin(self._steps)
+            by_step = storage.by_step.of(self._steps)
+        self.tensors = {
+            key: by_step[key].transpose(0, 1)
+            if key in by_step
+            else storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
+            for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
+        }
+        # What was copied to a place of an entry, where gradients shall find the way back.
+        self._origins: dict[Key, list[tuple[Place, torch.Tensor]]] = defaultdict(list)
+
+    def note_origins(self, place: Place, root: TensorDictBase) -> None:
+        """Takes note of what a step copies here from a root and gradients can flow back to."""
+        for key in self._storage.differentiable:
+            value = root.get(key, None)
+            if value is not None and value.requires_grad:
+                self._origins[key].append((place, value))
+
+    def put(self, place: Place, key: Key, value: torch.Tensor | None, *, zeros: bool) -> None:
+        """Copies an entry to its place. ``zeros``: they stand for an entry that is not there.
+
+        Raises:
+            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
+        """
+        into = self.tensors[key][place]
+        if value is None:
+            if not zeros:
+                raise KeyError(f"expected an entry {key!r} at every step, as at first")
+            into.zero_()
+            return
+        _check_row(key, value, into.shape, into.dtype)
+        into.copy_(value)
+
+    def clear_from(self, step: int) -> None:
+        """Zeros in all steps from this one on, and no trajectory, as in a rollout that was cut short."""
+        for key, tensor in self.tensors.items():
+            tensor[:, step:] = -1 if key == ("collector", "traj_ids") else 0
+
+    def send(self, num_steps: int) -> None:
+        """Lets the first steps go up to the device, which all envs have made, if the batch shall go there."""
+        uploads = self._storage.uploads
+        if uploads is not None:
+            for step in range(self._sent, num_steps):
+                uploads.send(self._steps_on_device[step], self._steps[step])
+            self._sent = num_steps
+
+    def _sent_up(self) -> dict[Key, torch.Tensor]:
+        """What has gone up step by step, as the batch has it."""
+        uploads, by_step = self._storage.uploads, self._storage.by_step
+        if uploads is None:
+            return {}
+        self.send(self._storage.num_steps)
+        uploads.finish(self._steps_on_device)
+        steps = by_step.of(self._steps_on_device)
+        return {key: value.transpose(0, 1).contiguous() for key, value in steps.items()}
+
+    def as_tensordict(self, device: torch.device | None) -> TensorDict:
+        """The batch ``[N, T]``, on this device (None: where it is, in a tensordict without a device)."""
+        storage = self._storage
+        tensors: dict[Key, Any] = {**self.tensors, **self._sent_up()}
+        with torch.set_grad_enabled(bool(self._origins)):
+            for key, origins in self._origins.items():
+                places, values = zip(*origins, strict=True)
+                tensors[key] = _Copies.apply(self.tensors[key], places, *values)  # type: ignore[no-untyped-call]
+            size = torch.Size([storage.num_envs, storage.num_steps])
+            result = unsafe_tensordict(
+                tensors, size, None, [None, "time"], nested=True, groups=storage.groups
+            )
+            return result if device is None else result.to(device, non_blocking=True)
+
+
+class _Copies(torch.autograd.Function):
+    """A tensor as a function of the values that were copied to places in it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, places: Sequence[Place], *values: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.places = places
+        ctx.devices = [value.device for value in values]
+        ctx.mark_dirty(tensor)
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        to_values = (grad[place].to(device) for place, device in zip(ctx.places, ctx.devices, strict=True))
+        return None, None, *to_values
+
+
+class RolloutRows:
+    """Consecutive envs' part in a batch: what is copied there at a step, and where their rows lie.
+
+    Args:
+        batch: the batch.
+        storage: what it holds.
+        first: the first of the envs.
+        num_envs: how many they are.
+    """
+
+    def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
+        self._storage, self._num_envs = storage, num_envs
+
+        def place_of(key: Key, row: Row) -> _core.RolloutColumn:
+            env_stride, step_stride = storage.strides(key, _row_bytes(row))
+            return batch.tensors[key].data_ptr() + first * env_stride, env_stride, step_stride
+
+        # What the batch does not get of the outputs goes to the next root instead.
+        outputs = [
+            place_of(in_next(key), row) if in_next(key) in storage.written else (0, _row_bytes(row), 0)
+            for key, row in storage.outputs.items()
+        ]
+        self.core = _core.RolloutRows(
+            first=first,
+            count=num_envs,
+            outputs=outputs if storage.columns is None else storage.columns(outputs, first),
+            recorded=[place_of(key, row) for key, row in storage.recorded.items()],
+            recorded_bytes=[_row_bytes(row) for row in storage.recorded.values()],
+        )
+        """Where the executor writes these envs' rows."""
+
+    def sources(self, root: TensorDictBase, *, zeros: bool) -> tuple[list[torch.Tensor], list[int]]:
+        """The recorded entries of a root as contiguous tensors, and their addresses.
+
+        Args:
+            root: what a step begins with, on the CPU.
+            zeros: whether zeros stand for entries that the root lacks.
+
+        Raises:
+            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
+        """
+        found = self._storage.plain_recorded.find(root, self._num_envs)
+        if found is not None:
+            return found
+        tensors, addresses = [], []
+        for key, (row, dtype) in self._storage.recorded.items():
+            shape = torch.Size((self._num_envs, *row))
+            value: Any = root._get_str(key, None) if type(key) is str else root.get(key, None)
+            if value is None:
+                if not zeros:
+                    raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
+                value = torch.zeros(shape, dtype=dtype, device="cpu")
+            _check_row(key, value, shape, dtype)
+            value = as_it_lies(value)
+            check_memory(key, value)
+            tensors.append(value)
+            addresses.append(value.data_ptr())
+        return tensors, addresses
+
+
+class RolloutStorage:
+    """What the batches of a rollout hold.
+
+    Args:
+        num_envs: N.
+        num_steps: T.
+        outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
+        filled_in: what somebody else writes there, in the place of such outputs, too.
+        recorded: everything else, which is copied from the root that a step begins with.
+        left_out: entries that the batches do not hold.
+        differentiable: the recorded entries through which gradients flow back to what was copied.
+        pin_memory: whether the batches are pinned.
+        groups: what batch sizes of nested tensordicts have besides ``[N, T]``.
+        uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
+        columns: from where some envs' outputs go to where all columns do that the executor writes of them.
+            None: these are all.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        num_steps: int,
+        outputs: Mapping[Key, Row],
+        filled_in: Mapping[Key, Row],
+        recorded: Mapping[Key, Row],
+        left_out: Collection[Key],
+        differentiable: Collection[Key],
+        pin_memory: bool,
+        groups: Groups,
+        uploads: Uploads | None = None,
+        columns: Columns | None = None,
+    ) -> None:
+        self.num_envs, self.num_steps = num_envs, num_steps
+        self.pin_memory, self.groups = pin_memory, groups
+        self.left_out = left_out
+        self.differentiable = differentiable
+        self._recycler = Recycler()
+        self.outputs, self.columns = dict(outputs), columns
+        self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
+        elsewhere = {*left_out, *self.filled_in}
+        self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
+        self.recorded = dict(recorded)
+        self.plain_recorded = PlainEntries(
+            [(key, dtype, torch.Size((num_envs, *shape))) for key, (shape, dtype) in recorded.items()]
+        )
+        entries = {**self.recorded, **self.filled_in, **self.written}
+        self._places = frozenset([*entries, *left_out])
+        self.has_private = any(
+            part.startswith("_") for key in entries for part in ((key,) if isinstance(key, str) else key)
+        )
+        """Whether batches hold entries whose names begin with an underscore."""
+        self.uploads = uploads
+        # A step's rows lie together and go up in one piece, but for what is known at the end of a batch only.
+        goes_up = {} if uploads is None else {**self.recorded, **self.written}
+        goes_up.pop(("collector", "traj_ids"), None)
+        self.by_step = Pieces(
+            {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
+        )
+
+    def strides(self, key: Key, row_bytes: int) -> tuple[int, int]:
+        """Bytes from an env's row to the next env's, and from a step to the next."""
+        if key in self.by_step.offsets:
+            return row_bytes, self.by_step.num_bytes
+        return row_bytes * self.num_steps, row_bytes
+
+    def empty(self, key: Key, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""
+        if self.pin_memory:
+            return torch.empty(*shape, dtype=dtype, pin_memory=True)
+        if math.prod(shape) * dtype.itemsize < _WORTH_RECYCLING:
+            return torch.empty(*shape, dtype=dtype, device="cpu")
+        return self._recycler.empty(key, shape, dtype)
+
+    def holds(self, root: TensorDictBase) -> bool:
+        """Whether all entries of a root have their place, if they shall have one."""
+        return all(key in self._places for key in root.keys(include_nested=True, leaves_only=True))
+
+    def fits(self, data: TensorDictBase, *, zeros: bool) -> bool:
+        """Whether these are all entries that batches hold of roots, and of ``"next"`` if there is one.
+
+        Args:
+            data: a root, or a root with what a step has made of it.
+            zeros: whether zeros may stand for entries.
+        """
+        expected = dict(self.recorded)
+        if "next" in data.keys():  # noqa: SIM118
+            expected.update({**self.filled_in, **self.written})
+        rows = {key: row for key, row in rows_of(data).items() if key not in self.left_out}
+        known = all(expected.get(key) == row for key, row in rows.items())
+        return known and (zeros or len(rows) == len(expected))
+
+
+def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
+    """Shape and dtype of the rows of each entry.
+
+    Raises:
+        TypeError: an entry that is no tensor, or one of a subclass.
+    """
+    rows: dict[Key, Row] = {}
+    for key, value in tensordict.items(include_nested=True, leaves_only=True):
+        if type(value) is not torch.Tensor:
+            raise TypeError(f"{key!r}: a rollout's batch holds tensors, got {type(value).__name__}")
+        rows[key] = value.shape[tensordict.ndim :], value.dtype
+    return rows
+
+
+def _check_row(key: Key, value: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> None:
+    if value.shape != shape or value.dtype is not dtype:
+        raise ValueError(
+            f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
+            f"got {value.dtype} {list(value.shape)}"
+        )
+
+
+def _row_bytes(row: Row) -> int:
+    shape, dtype = row
+    return shape.numel() * dtype.itemsize
+
+
+def is_in_next(key: Key) -> bool:
+    """Whether an entry of a batch follows from a step."""
+    return not isinstance(key, str) and key[0] == "next"
+
+
+def in_next(key: Key) -> Key:
+    """The key of what a step writes, in a batch."""
+    return ("next", key) if isinstance(key, str) else ("next", *key)

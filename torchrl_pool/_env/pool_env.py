@@ -1,0 +1,538 @@
+"""PoolEnv: the batch of envs as TorchRL sees it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import torch
+from numpy.typing import DTypeLike
+from tensordict import TensorDict, TensorDictBase
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import (
+    check_choice,
+    check_device,
+    check_float_dtype,
+    check_int,
+    check_mask,
+    check_names,
+    check_seconds,
+)
+from torchrl_pool._env.async_env import AsyncMethods
+from torchrl_pool._env.errors import env_failure
+from torchrl_pool._env.python_source import PythonSource, is_python
+from torchrl_pool._env.reset_arguments import Options as ResetOptions
+from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
+from torchrl_pool._env.specs import (
+    Key,
+    action_shape,
+    actions_of,
+    check_dtypes,
+    full_action_spec,
+    full_output_spec,
+    key_of,
+    sizes_of_groups,
+    torch_dtype,
+)
+from torchrl_pool._env.state_and_render import SimulatorMethods
+from torchrl_pool._env.states import StateEntries
+from torchrl_pool._env.step_mdp import NextRoot
+from torchrl_pool._env.tensors import PlainEntries
+from torchrl_pool._env.traced import TracedMethods
+from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._plugins.loading import register
+from torchrl_pool._plugins.names import task_ids
+from torchrl_pool._plugins.options import suggesting
+
+# The id of a task, dm_control's name of one, or what makes an env of Python.
+Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
+_FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
+
+
+class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
+    """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
+
+    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives (for Atari, with
+    Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``), bit for bit, in rollouts, under
+    transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that
+    makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to the
+    caller: the pool never writes to them again.
+
+    Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
+    pickled, and be sent to another process until then.
+
+    Args:
+        task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
+            entries must agree in name, shape and dtype. dm_control's pairs, such as ``("cheetah", "run")``,
+            stand for ids. Or a callable that makes an env of Gymnasium, TorchRL
+            or PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``.
+            Then the first env is made at once, to see its specs; of a list the first of each callable in it,
+            for bounds may differ.
+        num_envs: number of simulators; the batch size is ``[num_envs]``.
+
+    Keyword Args:
+        num_threads: threads that step simulators, the calling one included. Default: the processors that this
+            process may use (affinity mask, cgroup quota), and not more than ``num_envs``.
+        num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
+            Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
+            envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
+        caller_steps: whether this process takes a share of envs of Python too, the last of them, and steps it
+            while it waits for the workers'. Where a step takes microseconds that is the quickest, with one
+            worker less than there are processors (then the default of ``num_workers``). The share is not
+            larger than the others'. What those envs do to their process they do to this one: one that ends
+            it ends all, and none can be given up.
+        device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
+            without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
+            tensors in tensordicts without a device.
+        pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
+        seed: as ``set_seed(seed)`` right after construction. Default: seeds from the system.
+        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's.
+            What a function makes keeps a limit of its own besides.
+        categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
+            ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
+        obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
+            observations. Default: the task's own.
+        info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
+            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there
+            the first env takes a step as it is made, or more), and for every task ``step_count``
+            (int64 ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
+            ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
+            env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is that before it is rounded.
+        from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
+            in :class:`~torchrl.envs.GymEnv`.
+        pixels_only: with ``from_pixels``, leaves out the task's own observations.
+        thread_affinity: processors to pin the pool's own threads to, in turn. The calling thread stays as it
+            is.
+        env_options: one mapping per env that overrides ``task_options`` for it.
+        step_timeout: seconds that one env may take for a step, a reset or its creation; looked at about every
+            20 ms. One that takes longer fails with :class:`EnvFailure`, and another thread takes the place of
+            the one that hangs in it. The others go on, under masks and in async calls; the env may be reset
+            should it ever come back. If it never does, its thread stays, with what the thread may use: after
+            ``close()`` too. With a timeout the calling thread runs no env itself and envs are handed out one
+            by one, which costs microseconds per step. A worker with an env of Python that takes longer is
+            ended, and all of its envs have failed; a reset starts it anew. ``None``: wait for ever.
+        respawn: what becomes of envs of Python whose worker has ended, for whatever reason. ``False``: they
+            fail with :class:`EnvFailure`, and the next reset makes them anew. ``True``: they are made anew at
+            once; the step that they were lost in is truncated, with zeros for its outputs, and an entry
+            ``"respawned"`` (bool ``[N, 1]``) tells these rows.
+        refuse_nan: whether an env that writes NaN to an observation or a reward fails with
+            :class:`EnvFailure`. Default: what the simulator gives is passed on as it is.
+        check_actions: what an action must be for any env to move. ``"finite"``: choices that there are, and
+            numbers that are finite. Those of a Box reach the env as they are, also outside of its bounds, as
+            in Gymnasium's envs, each of which clips them or does not. ``"strict"``: within their bounds, too.
+        run_type_checks: see :class:`~torchrl.envs.EnvBase`.
+        **task_options: the task's own options, under the names of its reference implementation.
+
+    Raises:
+        TypeError: an option that the task does not have, or a value of another type.
+        ValueError: an unknown task, a value that is not allowed, tasks that do not fit together.
+        EnvFailure: the first env of Python cannot be made, or has spaces that tensors cannot hold.
+
+    Examples:
+        >>> from torchrl_pool import PoolEnv
+        >>> env = PoolEnv("CartPole-v1", num_envs=4, seed=0)
+        >>> env.rollout(10, break_when_any_done=False).shape
+        torch.Size([4, 10])
+    """
+
+    _wishes: Mapping[str, Any] = {}
+    """What a subclass without tensordicts wants of envs of Python besides."""
+
+    @suggesting
+    def __init__(
+        self,
+        task: Task | Sequence[Task],
+        num_envs: int,
+        *,
+        num_threads: int | None = None,
+        num_workers: int | None = None,
+        caller_steps: bool = False,
+        device: torch.device | str | int | None = None,
+        pin_memory: bool | None = None,
+        seed: int | None = None,
+        max_episode_steps: int | None = TASK_DEFAULT,
+        categorical_action_encoding: bool = False,
+        obs_dtype: torch.dtype | DTypeLike | None = None,
+        info_keys: Sequence[str] = (),
+        from_pixels: bool = False,
+        pixels_only: bool = True,
+        thread_affinity: Sequence[int] | None = None,
+        env_options: Sequence[Mapping[str, Any]] | None = None,
+        step_timeout: float | None = None,
+        respawn: bool = False,
+        refuse_nan: bool = False,
+        check_actions: Literal["finite", "strict"] = "finite",
+        run_type_checks: bool = False,
+        **task_options: Any,
+    ) -> None:
+        self._arguments = {
+            k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
+        }
+        self._arguments.update(task_options)
+        if hasattr(task, "step") and not isinstance(task, type):
+            raise TypeError(
+                f"task: expected what makes an env, got an env, {type(task).__name__}: make it there"
+            )
+        task = task_ids(task)
+        num_envs = check_int("num_envs", num_envs, minimum=1)
+        if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
+            max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
+        float_dtype = check_float_dtype("obs_dtype", obs_dtype)
+        info_keys = check_names("info_keys", info_keys)
+        is_strict = check_choice("check_actions", check_actions, ("finite", "strict")) == "strict"
+        check_device(device)
+        super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
+
+        self.num_envs = num_envs
+        self.task = task
+        self._step_timeout = check_seconds("step_timeout", step_timeout)
+        self._pin_memory_wish = pin_memory
+        self._opening = ForkAwareLock()
+        self._holders = weakref.WeakSet()
+        self._entropy = [None] * num_envs
+        one_hot = not categorical_action_encoding
+        if is_python(task):
+            _refuse_for_python(
+                num_threads=num_threads,
+                thread_affinity=thread_affinity,
+                env_options=env_options,
+                from_pixels=from_pixels or None,
+            )
+            self._source: Source = PythonSource(
+                task,
+                num_envs,
+                num_workers=num_workers,
+                caller_steps=caller_steps,
+                respawn=respawn,
+                step_timeout=self._step_timeout,
+                task_options=task_options,
+                info_keys=info_keys,
+                max_episode_steps=max_episode_steps,
+                one_hot=one_hot,
+                obs_dtype=float_dtype,
+                **self._wishes,
+            )
+        else:
+            if num_workers is not None or respawn or caller_steps:
+                raise TypeError(
+                    "num_workers, caller_steps, respawn: for envs of Python; "
+                    f"{task!r} runs in threads of this process"
+                )
+            self._source = PluginSource(
+                task,
+                num_envs,
+                num_threads=num_threads,
+                thread_affinity=thread_affinity,
+                env_options=env_options,
+                task_options=task_options,
+                max_episode_steps=max_episode_steps,
+                one_hot=one_hot,
+            )
+        try:
+            self._describe(info_keys, float_dtype, from_pixels, pixels_only, refuse_nan, is_strict)
+            if seed is not None:
+                self.set_seed(seed)
+        except BaseException:
+            self._source.close()
+            raise
+
+    def _describe(
+        self,
+        info_keys: Sequence[str],
+        obs_dtype: torch.dtype | None,
+        from_pixels: bool,
+        pixels_only: bool,
+        refuse_nan: bool,
+        strict_actions: bool,
+    ) -> None:
+        """Layout, specs, and what follows from them."""
+        source, num_envs = self._source, self.num_envs
+        self.num_threads, self.num_workers = source.num_threads, source.num_workers
+        self._configs = source.configs
+        self._layout = _core.LayoutOptions(
+            info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
+            one_hot=source.one_hot,
+            float_dtype=_FLOAT_DTYPES[obs_dtype],
+            from_pixels=from_pixels,
+            pixels_only=pixels_only,
+            refuse_nan=refuse_nan,
+            strict_actions=strict_actions,
+        )
+        distinct = list(dict.fromkeys(self._configs))
+        outputs = {c: c.outputs(self._layout) for c in distinct}
+        self._outputs = outputs[self._configs[0]]
+        self._action_layout = [
+            (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, source.one_hot))))
+            for spec in actions_of(self._configs[0])
+        ]
+        self._states = StateEntries(source.states, num_envs) if source.states else None
+        self._supports_set_state = source.sets_state
+        self._plain_actions = PlainEntries(self._action_layout)
+        self._make_specs(outputs)
+        keys = [key_of(spec) for spec in self._outputs]
+        actions = [key for key, _, _ in self._action_layout]
+        self._groups = sizes_of_groups(source.groups, source.specs)
+        if source.group_map is not None:
+            self.group_map = source.group_map
+        self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
+        in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
+        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, self._groups)
+        self._use_device()
+        self._be_traceable()
+
+    def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
+        self.action_spec = full_action_spec(
+            self._configs, self._source.one_hot, self.device, self._source.specs, self._source.groups
+        )
+        pictures = {
+            tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
+        }
+        if len(pictures) > 1:
+            raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
+        observation, reward, done = full_output_spec(
+            [outputs[c] for c in self._configs], self.device, self._source.specs, self._source.groups
+        )
+        self.observation_spec = observation
+        self.reward_spec = reward
+        self.done_spec = done
+        if (states := self._source.state_spec) is not None:
+            states = states.expand(self.num_envs)
+            self.state_spec = states if self.device is None else states.to(self.device)
+
+    def to(self, device: torch.device | str | int) -> PoolEnv:
+        check_device(device)
+        env: PoolEnv = super().to(device)
+        self._use_device()
+        return env
+
+    # ---- pickling --------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._pool is not None:
+            raise TypeError(
+                f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. "
+                "Do so before the first reset or after close(), or take their states with get_state()"
+            )
+        paths = self._source.plugin_paths()
+        arguments = {k: v for k, v in self._arguments.items() if v is not TASK_DEFAULT}
+        arguments.update(device=self.device, run_type_checks=self.run_type_checks)
+        return _rebuild, (type(self), paths, arguments, self._entropy, self._is_spec_locked)
+
+    def __repr__(self) -> str:
+        task: Any = self.task
+        if not isinstance(task, str) and isinstance(task, Sequence):
+            # Callables need not have hashes.
+            task = list({id(one): one for one in task}.values()) if is_python(task) else sorted(set(task))
+        return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
+
+    # ---- reset -----------------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> TensorDictBase:
+        """Starts new episodes, in all envs or in those of a mask.
+
+        All arguments are checked before any env moves.
+
+        Args:
+            tensordict: ``[N]``; an entry ``"_reset"`` (bool ``[N]`` or ``[N, 1]``) is the mask. In the other
+                rows the result is what the tensordict holds.
+            seed: env i gets ``seed + i``, as in Gymnasium's vector envs, or the i-th of a sequence.
+            options: the task's reset options (see ``python -m torchrl_pool info``), for this reset only: one
+                mapping for all envs, or one mapping or ``None`` for each.
+            list_of_kwargs: as in ``SerialEnv``: for each env a mapping that may hold ``"seed"`` and
+                ``"options"``. What is given for all envs comes first.
+            **kwargs: those of :meth:`torchrl.envs.EnvBase.reset`, ``set_state`` among them, for envs of
+                TorchRL whose state travels in tensordicts.
+
+        Returns:
+            The root of the next step: observations and flags, ``[N]``.
+
+        Raises:
+            TypeError: an option that the task does not have, or a value of another type.
+            ValueError: a value that is not allowed, or a wrong number of seeds or mappings.
+            EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> env = PoolEnv("CartPole-v1", num_envs=2)
+            >>> env.reset(seed=0)["observation"].shape
+            torch.Size([2, 4])
+        """
+        given = {"seed": seed, "options": options, "list_of_kwargs": list_of_kwargs}
+        kwargs.update((name, value) for name, value in given.items() if value is not None)
+        root: TensorDictBase = super().reset(tensordict, **kwargs)
+        return root
+
+    def _reset(
+        self,
+        tensordict: TensorDictBase | None = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None = None,
+        set_state: bool | None = None,
+        **kwargs: Any,
+    ) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs, set_state=set_state)
+            return self._traced_reset(tensordict, kwargs)
+        if kwargs:
+            raise TypeError(
+                f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
+                f"got {', '.join(kwargs)}"
+            )
+        given = self._source.reset_arguments(seed, options, list_of_kwargs)
+        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
+            given.states = self._states.packed(tensordict), set_state
+        mask = None if tensordict is None else tensordict.get("_reset", None)
+        mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
+        tensors, out = self._allocator.for_root()
+        if mask is not None and mask.all():
+            mask = None
+        if mask is not None:
+            self._allocator.keep_from(tensors, tensordict)
+        if mask is None or mask.any():
+            try:
+                self._reset_envs(out, mask, given, (tensors, mask))
+            except _core.EnvFailure as error:
+                raise env_failure(error, self._tensordict(tensors)) from None
+        self._allocator.latest = tensors
+        return self._tensordict(tensors)
+
+    # ---- step ------------------------------------------------------------------------------------------
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return self._traced_step(tensordict)
+        pool = self._running()
+        actions, addresses = self._check_actions(tensordict)
+        mask = tensordict.get("_step", None)
+        mask = None if mask is None else check_mask("_step", mask, self.num_envs)
+        tensors, out = self._allocator.for_step()
+        mask_address = 0
+        if mask is not None and not mask.all():
+            self._allocator.keep_from(tensors, tensordict)
+            mask_address = mask.data_ptr()
+        try:
+            pool.step(addresses, out, mask_address, (actions, tensors, mask))
+        except _core.EnvFailure as error:
+            raise env_failure(error, self._tensordict(tensors)) from None
+        self._allocator.latest = tensors
+        return self._tensordict(tensors)
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
+
+        Returns what :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset` returns: the input with its ``"next"``
+        entry, which holds the true last observation of an episode that ended, and the root for the next step,
+        which holds the first observation of the new one. Where no episode ended the two share tensors.
+        """
+        if torch.compiler.is_compiling():
+            return self._traced_step_and_reset(tensordict)
+        if tensordict.device != self._device:
+            tensordict = tensordict.to(self._device)  # none leaves it as it is
+        entries = getattr(tensordict, "_tensordict", None)
+        if (
+            type(tensordict) is not TensorDict
+            or entries is None
+            or "_step" in entries
+            or tensordict._device != self._device
+            or not self._next_root.can_carry(entries, self._batch_size)
+            or "_compiled_step_and_maybe_reset" in self.__dict__
+        ):
+            return self._step_then_reset(tensordict)
+        if tensordict.batch_size != self._batch_size:
+            self._assert_tensordict_shape(tensordict)
+        if self._run_type_checks:
+            check_dtypes(self, self._allocator.step_templates)
+        if tensordict.is_locked:
+            raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
+        pool = self._running()
+        actions, addresses = self._check_actions(tensordict)
+        tensors, out = self._allocator.for_step()
+        spare = self._allocator.for_root()
+        owner = (actions, tensors, spare)
+        names = tensordict._td_dim_names
+        ready: list[TensorDict] = []
+        meanwhile = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
+        try:
+            resets = pool.step_and_reset(addresses, out, spare[1], owner, meanwhile)
+        except _core.EnvFailure as error:
+            raise env_failure(error, self._tensordict(tensors)) from None
+
+        next_values = self._on_device(tensors)
+        next_td = ready[0] if ready else self._unsafe(next_values, names)
+        if resets:
+            self._allocator.latest = spare[0]
+            done = next_values["done"] if resets < self.num_envs else None
+            root = self._next_root.following(entries, self._on_device(spare[0]), done)
+            next_root = self._unsafe(root, names)
+        else:
+            self._allocator.latest = tensors
+            self._allocator.give_back_root(spare)
+            next_root = (
+                ready[1] if ready else self._unsafe(self._next_root.following(entries, next_values), names)
+            )
+        preset = entries.get("next")
+        if preset is not None:
+            next_td.update(preset.exclude(*next_values))
+        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+        if self._post_step_mdp_hooks is not None:
+            tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
+        return tensordict, next_root
+
+    def _assemble(
+        self,
+        ready: list[TensorDict],
+        entries: Mapping[Key, Any],
+        values: dict[Key, torch.Tensor],
+        names: list[str] | None,
+    ) -> None:
+        """What does not depend on a step's results: done while the pool's threads make them.
+
+        Adds to ``ready`` the ``"next"`` entry, and the root that follows if no episode ends.
+        """
+        ready += self._unsafe(values, names), self._unsafe(self._next_root.following(entries, values), names)
+        self._allocator.prepare_step()
+
+    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
+        if torch.compiler.is_compiling():
+            return self._traced_step_and_reset(tensordict)
+        stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
+        return stepped
+
+    def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """The plain road, for what the one visit does not handle."""
+        tensordict, next_root = super().step_and_maybe_reset(tensordict)
+        next_root.pop("_step", None)
+        return tensordict, next_root
+
+
+def _refuse_for_python(**arguments: Any) -> None:
+    if given := [name for name, value in arguments.items() if value is not None]:
+        raise TypeError(f"{', '.join(given)}: not for envs of Python, which run in processes of their own")
+
+
+def _rebuild(
+    cls: type[PoolEnv],
+    plugin_paths: list[str],
+    arguments: dict[str, Any],
+    entropy: list[list[int] | None],
+    spec_locked: bool,
+) -> PoolEnv:
+    for path in plugin_paths:
+        register(path)
+    env = cls(**arguments, spec_locked=spec_locked)
+    env._entropy = entropy
+    return env

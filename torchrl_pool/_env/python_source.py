@@ -1,0 +1,258 @@
+"""Envs of Python: what makes them, and the processes that they run in."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torchrl.data import Bounded, Composite, TensorSpec
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_int
+from torchrl_pool._env.errors import EnvFailure
+from torchrl_pool._env.reset_arguments import Options, ResetArguments, reset_arguments
+from torchrl_pool._env.source import TASK_DEFAULT
+from torchrl_pool._env.specs import Groups
+from torchrl_pool._plugins.options import UnknownOption
+from torchrl_pool._workers.entries import Entry
+from torchrl_pool._workers.gymnasium_make import make_gymnasium
+from torchrl_pool._workers.wishes import Wishes
+from torchrl_pool._workers.worker import LOST, RequestFailure
+from torchrl_pool._workers.worker_set import WorkerSet
+
+_GYMNASIUM = "gymnasium:"
+HAS_PROCESSES = sys.platform == "linux"
+"""Whether there can be worker processes: they end with their pool, by what only Linux has."""
+NATIVE_KEYS = frozenset({"step_count", "exact_reward", "episode_reward", "is_init"})
+"""Infos that the executor has of all envs; others are the envs' own."""
+
+
+def is_python(task: Any) -> bool:
+    """Whether this makes envs of Python, rather than being the id of a task."""
+    if isinstance(task, str):
+        return task.startswith(_GYMNASIUM)
+    if isinstance(task, Sequence):
+        return any(map(is_python, task))
+    return callable(task)
+
+
+class PythonSource:
+    """Envs that functions make, in worker processes.
+
+    Keyword Args:
+        passed_infos, apart: what fronts without tensordicts want: see
+            :class:`~torchrl_pool._workers.wishes.Wishes`.
+
+    Raises:
+        TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
+        ValueError: there is to be no worker, and one that may be given up.
+        EnvFailure: the first env cannot be made, or has what tensors cannot hold.
+    """
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        num_workers: int | None,
+        caller_steps: bool,
+        respawn: bool,
+        step_timeout: float | None,
+        task_options: Mapping[str, Any],
+        info_keys: Sequence[str],
+        max_episode_steps: int | None,
+        one_hot: bool,
+        obs_dtype: torch.dtype | None,
+        passed_infos: tuple[str, ...] | None = (),
+        apart: bool = False,
+    ) -> None:
+        if num_workers is None:
+            num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
+        num_workers = check_int("num_workers", num_workers, minimum=0)
+        if num_workers > 0 and not HAS_PROCESSES:
+            raise ValueError("num_workers: worker processes need Linux; 0 keeps the envs in this process")
+        has_local = caller_steps or num_workers == 0
+        if has_local and (respawn or step_timeout is not None):
+            why = "caller_steps is True" if caller_steps else "num_workers is 0"
+            raise ValueError(f"respawn, step_timeout: envs of this process cannot be given up ({why})")
+        self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
+        # A limit that Gymnasium has registered gives way; -1: there is none.
+        limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
+        self.num_threads = 1  # the calling one, which collects what workers have written
+        self.num_workers = min(num_workers, num_envs - has_local)
+        self.has_helpers = self.num_workers > 0
+        with _options_known(task_options), failures():
+            self.workers = WorkerSet(
+                _factories(task, num_envs, task_options, limit),
+                num_envs,
+                self.num_workers,
+                has_local,
+                Wishes(
+                    tuple(key for key in info_keys if key not in NATIVE_KEYS),
+                    passed_infos,
+                    apart,
+                    self._limit,
+                ),
+                respawn,
+                step_timeout,
+            )
+        descriptions = self.workers.descriptions
+        configs = {
+            id(one): _core.remote_config(one.name, self.workers.entries_of(one))
+            for one in {id(one): one for one in descriptions}.values()
+        }
+        self.configs: list[_core.Config] = [configs[id(one)] for one in descriptions]
+        description = descriptions[0]
+        self.specs: Mapping[str, TensorSpec] = _exact(description.entries)
+        self.groups: Mapping[str, Groups] = {}
+        self.group_map: Mapping[str, list[str]] | None = description.group_map
+        self.states: Sequence[Entry] = description.states
+        self.state_spec: Composite | None = None
+        self.sets_state = description.sets_state
+        self.info_keys = [LOST.name] if self.workers.respawns else []
+        # TorchRL's envs give their entries the form that they want them in.
+        self.is_torchrl = description.specs is not None
+        self.one_hot = one_hot and not self.is_torchrl
+        if description.specs is not None:
+            if obs_dtype is not None:
+                raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
+            specs: list[Composite] = pickle.loads(description.specs)
+            states = specs.pop()
+            self.state_spec = states if self.states else None
+            self.specs = dict(_leaves(specs))
+            roles = "action", "observation", "reward", "done"
+            self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
+
+    def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
+        try:
+            with failures():
+                self.workers.open()
+            return _core.Pool(
+                configs=self.configs,
+                max_episode_steps=[self._limit] * len(self.configs),
+                num_threads=self.num_threads,
+                thread_affinity=[],
+                layout=layout,
+                step_timeout=step_timeout,
+                workers=self.workers,
+            )
+        except BaseException:
+            with contextlib.suppress(RequestFailure):
+                self.workers.close()
+            raise
+
+    def close(self) -> None:
+        with failures():
+            self.workers.close()
+
+    def reset_arguments(
+        self,
+        seed: int | Sequence[int] | None,
+        options: Options,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None,
+    ) -> ResetArguments:
+        return reset_arguments(len(self.configs), seed, options, list_of_kwargs)
+
+    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
+        """Starts workers anew that have ended, and tells them what is to be given to the envs' ``reset``."""
+        for worker in pool.ended_workers():
+            with failures():
+                self.workers.replace(pool, worker)
+        has_options = any(option is not None for option in given.options)
+        if given.states is None and not has_options:
+            return
+        chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
+        if given.states is not None:
+            rows, set_state = given.states[0].numpy(), given.states[1]
+            with failures():
+                self.workers.ask_each(
+                    chosen,
+                    "set_reset_states",
+                    lambda share: [[rows[chosen[position]] for position in share], set_state],
+                )
+        if has_options:
+            envs = [env for env in chosen if given.options[env] is not None]
+            with failures():
+                self.workers.ask_each(
+                    envs,
+                    "set_reset_options",
+                    lambda share: [[given.options[envs[position]] for position in share]],
+                )
+
+    def plugin_paths(self) -> list[str]:
+        return []
+
+
+@contextlib.contextmanager
+def failures() -> Iterator[None]:
+    """A worker's failure as the public exception."""
+    try:
+        yield
+    except RequestFailure as failure:
+        known = failure.env >= 0
+        message = f"env {failure.env} failed: {failure.report}" if known else failure.report
+        raise EnvFailure(message, [failure.env] * known, [failure.report] * known) from None
+
+
+@contextlib.contextmanager
+def _options_known(options: Mapping[str, Any]) -> Iterator[None]:
+    """The failure of an env that does not take one of these as an error of its own."""
+    try:
+        yield
+    except EnvFailure as failure:
+        for name in options:
+            if f"unexpected keyword argument {name!r}" in str(failure):
+                raise UnknownOption(name, f"{name}: the env does not take it", str(failure)) from None
+        raise
+
+
+def _factories(task: Any, num_envs: int, options: Mapping[str, Any], limit: Mapping[str, int]) -> Any:
+    """What makes any env, or one callable for each."""
+    if isinstance(task, str) or callable(task):
+        return _factory(task, options, limit)
+    if len(task) != num_envs:
+        raise ValueError(f"task: expected one callable or {num_envs} of them, got {len(task)}")
+    # Like tasks have one factory, by which they are known to make like envs.
+    of_names = {one: _factory(one, options, limit) for one in task if isinstance(one, str)}
+    return [of_names[one] if isinstance(one, str) else _factory(one, options, limit) for one in task]
+
+
+def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) -> Callable[[], Any]:
+    if isinstance(task, str) and task.startswith(_GYMNASIUM):
+        return partial(make_gymnasium, task.removeprefix(_GYMNASIUM), {**options, **limit})
+    if not callable(task):
+        raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
+    if options:
+        name = next(iter(options))
+        raise UnknownOption(name, f"{name}: unknown", "what an env is made with goes into functools.partial")
+    make: Callable[[], Any] = task
+    return make
+
+
+def _groups(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """The batch size of each nested composite."""
+    for key, spec in composite.items(include_nested=True):
+        if isinstance(spec, Composite):
+            yield (key,) if isinstance(key, str) else key, tuple(spec.shape)
+
+
+def _exact(entries: Sequence[Entry]) -> dict[str, TensorSpec]:
+    """The specs of those whose bounds the executor does not hold."""
+    specs: dict[str, TensorSpec] = {}
+    for entry in entries:
+        if entry.integers is not None:
+            dtype: torch.dtype = getattr(torch, entry.dtype)
+            low, high = (torch.tensor(bounds, dtype=dtype).reshape(entry.shape) for bounds in entry.integers)
+            specs[entry.name] = Bounded(low=low, high=high, shape=entry.shape, dtype=dtype)
+    return specs
+
+
+def _leaves(specs: Sequence[Composite]) -> Iterator[tuple[str, TensorSpec]]:
+    for composite in specs:
+        for key, spec in composite.items(include_nested=True, leaves_only=True):
+            yield key if isinstance(key, str) else "/".join(key), spec

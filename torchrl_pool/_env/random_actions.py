@@ -1,0 +1,129 @@
+"""Random actions and random steps: of all envs, or of those that were received."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import Any
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
+
+from torchrl_pool._env.arguments import EnvIndex, env_indices
+from torchrl_pool._env.errors import EnvFailure, joined
+
+
+class _OfInstances:
+    """A ``rand_action`` that the class does not show.
+
+    TransformedEnv looks whether a class overrides it, and then refuses random actions wherever a transform
+    changes their spec.
+    """
+
+    def __init__(self, function: Callable[..., TensorDictBase]) -> None:
+        self._function = function
+
+    def __get__(self, env: Any, owner: type) -> Callable[..., TensorDictBase]:
+        if env is None:
+            return EnvBase.rand_action  # type: ignore[no-any-return]
+        return MethodType(self._function, env)
+
+
+class RandomActions(EnvBase):
+    """``rand_action`` and ``rand_step`` of an env that may be in flight in parts."""
+
+    num_envs: int
+
+    @abstractmethod
+    def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
+        """Sends a step of these envs, in one call, each of which is then received by its number."""
+
+    @abstractmethod
+    def async_step_recv(self, *, env_index: int) -> TensorDictBase:
+        """What this env's step has given."""
+
+    @_OfInstances
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
+
+        Each row gets an action of its own env, whose bounds may differ from the others'.
+
+        Args:
+            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
+                ``None``: a new one of shape ``[num_envs]``.
+
+        Raises:
+            KeyError: fewer rows than envs, and no ``"env_index"``.
+        """
+        if tensordict is None or is_for_all(self, tensordict):
+            return super().rand_action(tensordict)
+        _, indices = rows_of(self, tensordict)
+        actions = self.full_action_spec.rand()[indices]
+        return tensordict.update(actions if tensordict.batch_dims else actions[0])
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
+
+        Only these envs move; others may be in flight.
+        """
+        tensordict = self.rand_action(tensordict)
+        return self.step(tensordict) if is_for_all(self, tensordict) else self._step_rows(tensordict)
+
+    def _step_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Steps the envs of these rows, whatever others are in flight."""
+        rows, indices = rows_of(self, tensordict)
+        self._send_alone(rows, indices)
+        steps: list[TensorDictBase] = []
+        failures: list[EnvFailure] = []
+        errors: list[Exception] = []
+        for index in indices:
+            try:
+                steps.append(self.async_step_recv(env_index=index).get("next"))
+            except EnvFailure as failure:
+                failures.append(failure)
+            except Exception as error:  # a task's function raises: no env stays in flight for it
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        if failures:
+            raise joined(failures)
+        return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
+
+
+def is_for_all(env: EnvBase, tensordict: TensorDictBase) -> bool:
+    """Whether row i is env i's, and none is missing."""
+    if tensordict.batch_size != env.batch_size:
+        return False
+    env_index = tensordict.get("env_index", None)
+    return env_index is None or env_indices(env_index, env.num_envs) == list(range(env.num_envs))
+
+
+def rows_of(
+    env: EnvBase, tensordict: TensorDictBase, env_index: EnvIndex = None
+) -> tuple[TensorDictBase, list[int]]:
+    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
+    indices = indices_of(env, tensordict, env_index)
+    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
+        tensordict = tensordict.unsqueeze(0)
+    if tensordict.batch_size != torch.Size([len(indices)]):
+        raise ValueError(
+            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
+            f"got {list(tensordict.batch_size)}"
+        )
+    return tensordict, indices
+
+
+def indices_of(env: EnvBase, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
+    """The numbers of the envs that are sent."""
+    if env_index is None and tensordict is not None:
+        env_index = tensordict.get("env_index", None)
+        if env_index is None and tensordict.batch_size == env.batch_size:
+            return list(range(env.num_envs))  # what reset() returned, with actions
+    if env_index is None:
+        raise KeyError(
+            "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
+            f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
+        )
+    return env_indices(env_index, env.num_envs)

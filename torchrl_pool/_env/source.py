@@ -1,0 +1,150 @@
+"""Where a pool's envs come from: a plugin's tasks, or Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torchrl.data import Composite, TensorSpec
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_affinity, check_int, open_configs, task_per_env
+from torchrl_pool._env.reset_arguments import Options, ResetArguments, open_options, reset_arguments
+from torchrl_pool._env.specs import Groups
+from torchrl_pool._plugins import registry
+from torchrl_pool._plugins.loading import is_builtin
+from torchrl_pool._workers.entries import Entry
+
+
+class TaskDefault:
+    """Stands for an argument that nobody has given, where ``None`` means something else."""
+
+    def __repr__(self) -> str:
+        return "<the task's>"
+
+
+TASK_DEFAULT: Any = TaskDefault()
+
+
+class Source(Protocol):
+    """What a :class:`~torchrl_pool.PoolEnv` has to know of its envs, and how an executor gets them.
+
+    Attributes:
+        configs: of each env.
+        one_hot: whether discrete entries are one-hot vectors.
+        specs: those of TorchRL for some entries of one env, which stand as they are given.
+        groups: the batch sizes of nested specs of one env, by what they are for.
+        group_map: which agents are in which of them, where TorchRL's env says so.
+        num_threads: threads of this process that the executor works in, the calling one included.
+        num_workers: worker processes that step envs.
+        has_helpers: whether envs are stepped by others than the calling thread.
+        info_keys: which infos are written besides those that were asked for.
+        states: what steps read besides actions, of one env.
+        state_spec: TorchRL's spec of these.
+        sets_state: whether a reset can begin from them.
+    """
+
+    configs: list[_core.Config]
+    one_hot: bool
+    specs: Mapping[str, TensorSpec]
+    groups: Mapping[str, Groups]
+    group_map: Mapping[str, list[str]] | None
+    num_threads: int
+    num_workers: int
+    has_helpers: bool
+    info_keys: list[str]
+    states: Sequence[Entry]
+    state_spec: Composite | None
+    sets_state: bool
+
+    def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
+        """An executor with all envs made."""
+
+    def close(self) -> None:
+        """Lets go of what the last executor had, which is closed."""
+
+    def reset_arguments(
+        self,
+        seed: int | Sequence[int] | None,
+        options: Options,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None,
+    ) -> ResetArguments:
+        """What :meth:`PoolEnv.reset` was given, checked."""
+
+    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
+        """Before the executor resets these envs."""
+
+    def plugin_paths(self) -> list[str]:
+        """The libraries that another process must load first."""
+
+
+class PluginSource:
+    """Envs of tasks, in the threads of this process."""
+
+    specs: Mapping[str, TensorSpec] = {}
+    groups: Mapping[str, Groups] = {}
+    group_map: Mapping[str, list[str]] | None = None
+    num_workers = 0
+    states: Sequence[Entry] = ()
+    state_spec: Composite | None = None
+    sets_state = False
+
+    def __init__(
+        self,
+        task: Any,
+        num_envs: int,
+        *,
+        num_threads: int | None,
+        thread_affinity: Sequence[int] | None,
+        env_options: Sequence[Mapping[str, Any]] | None,
+        task_options: Mapping[str, Any],
+        max_episode_steps: int | None,
+        one_hot: bool,
+    ) -> None:
+        if num_threads is not None:
+            num_threads = check_int("num_threads", num_threads, minimum=1)
+        self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
+        self.has_helpers = self.num_threads > 1
+        self.one_hot = one_hot
+        self.info_keys: list[str] = []
+        self._tasks = task_per_env(task, num_envs)
+        self._thread_affinity = check_affinity(thread_affinity)
+        self.configs = open_configs(self._tasks, env_options, task_options)
+        limits = {
+            t: registry.task_info(t).max_episode_steps
+            if max_episode_steps is TASK_DEFAULT
+            else max_episode_steps
+            for t in dict.fromkeys(self._tasks)
+        }
+        self._limits = [limits[t] or 0 for t in self._tasks]
+
+    def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
+        return _core.Pool(
+            configs=self.configs,
+            max_episode_steps=self._limits,
+            num_threads=self.num_threads,
+            thread_affinity=self._thread_affinity,
+            layout=layout,
+            step_timeout=step_timeout,
+        )
+
+    def close(self) -> None:
+        pass
+
+    def reset_arguments(
+        self,
+        seed: int | Sequence[int] | None,
+        options: Options,
+        list_of_kwargs: Sequence[Mapping[str, Any]] | None,
+    ) -> ResetArguments:
+        given = reset_arguments(len(self.configs), seed, options, list_of_kwargs)
+        given.executor_options = open_options(self._tasks, self.configs, given.options)
+        return given
+
+    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
+        pass
+
+    def plugin_paths(self) -> list[str]:
+        used = {registry.find_task(task)[0] for task in self._tasks}
+        return [plugin.path for plugin in used if not is_builtin(plugin)]

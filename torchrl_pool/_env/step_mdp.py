@@ -1,0 +1,103 @@
+"""What the next step's root takes over from the last one's, as TorchRL's step_mdp has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, is_leaf_nontensor, is_tensor_collection
+
+from torchrl_pool import _core
+from torchrl_pool._env.specs import Groups, Key
+
+
+class NextRoot:
+    """Makes the entries of the next root.
+
+    Args:
+        written: what the env writes in each step.
+        in_root: those of them that it writes into roots.
+        read: what the env reads in each step.
+        flags: the entries that tell whether an episode is over.
+        groups: what batch sizes of nested tensordicts have besides the number of envs.
+    """
+
+    def __init__(
+        self,
+        written: Sequence[Key],
+        in_root: Sequence[Key],
+        read: Sequence[Key],
+        flags: Sequence[Key],
+        groups: Groups,
+    ) -> None:
+        self._groups = groups
+        self._keep_place = frozenset(in_root) - frozenset(flags)
+        self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
+        self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
+        # Tensordicts of which the env writes or reads a part: the rest of them is carried, entry by entry.
+        self._shared = {key[0] for key in (*written, *read) if isinstance(key, tuple)}
+
+    def can_carry(self, root: Mapping[str, Any], batch_size: torch.Size) -> bool:
+        """Whether what is carried can be put into tensordicts that are made anew."""
+        if not self._shared:
+            return True
+        shared: list[tuple[tuple[str, ...], Any]] = []
+        shared += [((key,), root[key]) for key in self._shared if key in root]
+        for path, one in shared:
+            size = batch_size + self._groups.get(path, ())
+            if type(one) is not TensorDict or one.batch_size != size or one._td_dim_names is not None:
+                return False
+            shared += [((*path, key), value) for key, value in one.items() if is_tensor_collection(value)]
+        return True
+
+    def following(
+        self, root: Mapping[Key, Any], values: Mapping[Key, torch.Tensor], done: torch.Tensor | None = None
+    ) -> dict[Key, Any]:
+        """The next root: what is written to it, and what the last one holds besides, in TorchRL's order.
+
+        Args:
+            root: the last one, ``"next"`` aside or not.
+            values: what is written to the next one, and perhaps more.
+            done: the rows that begin an episode while others do not (bool, ``[N]`` or ``[N, 1]``). As in
+                TorchRL, all that no reset writes, actions among it, is zero there.
+        """
+        following: dict[Key, Any] = {}
+        for key, value in (self._entry_by_entry(root) if self._shared else root).items():
+            if key in self._dropped:
+                continue
+            if key in self._keep_place:
+                following[key] = values[key]
+                continue
+            own = value if type(value) is torch.Tensor or not is_tensor_collection(value) else value.copy()
+            following[key] = own if done is None else _cleared(own, done)
+        for key in self._in_root:
+            following[key] = values[key]
+        return following
+
+    def _entry_by_entry(self, root: Mapping[Key, Any]) -> dict[Key, Any]:
+        entries: dict[Key, Any] = {}
+        for key, value in root.items():
+            if key in self._shared and is_tensor_collection(value):
+                for below, leaf in value.items(True, True, is_leaf=is_leaf_nontensor):
+                    entries[key, *([below] if isinstance(below, str) else below)] = leaf
+            else:
+                entries[key] = value
+        return entries
+
+
+_eraser = _core.RowEraser(torch.Tensor)
+
+
+def _depth_and_name(key: Key) -> tuple[int, str]:
+    return (0, key) if isinstance(key, str) else (len(key) - 1, ".".join(key))
+
+
+def _cleared(value: Any, done: torch.Tensor) -> Any:
+    """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
+    if type(value) is not torch.Tensor and is_tensor_collection(value):
+        return value.where(~done.reshape(-1), value.empty(), out=value, pad=0)
+    erased = _eraser.erased(value, done)
+    if erased is not None:
+        return erased
+    return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)

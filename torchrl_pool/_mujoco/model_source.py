@@ -1,0 +1,116 @@
+"""Where a model comes from: a file, XML text, or text with the files that it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torchrl_pool import _core
+
+_BYTE_ORDER_MARK = "\ufeff"
+_DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)")
+_GYMNASIUMS = Path(_core.__file__).parent / "_plugins" / "mujoco" / "assets"  # models, by their names
+
+
+def is_text(xml: str | os.PathLike[str]) -> bool:
+    """Whether this is a model itself rather than the path of one."""
+    return isinstance(xml, str) and _unmarked(xml).lstrip().startswith("<")
+
+
+def _unmarked(text: str) -> str:
+    before, begin, model = text.partition("<")
+    return before.replace(_BYTE_ORDER_MARK, "") + begin + model
+
+
+def text_of(path: Path) -> str:
+    """A model's text: in UTF-8, as MuJoCo reads it, or else in the encoding that it declares.
+
+    Raises:
+        ValueError: it is in neither.
+    """
+    data = path.read_bytes()
+    declared = _DECLARED.match(data.lstrip())
+    for encoding in ("utf-8", *([declared[1].decode()] if declared else [])):
+        try:
+            text = _unmarked(data.decode(encoding))
+        except (UnicodeError, LookupError):
+            continue
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    raise ValueError(f"xml: {path} is neither in UTF-8 nor in an encoding that it declares")
+
+
+def model_option(xml: str | os.PathLike[str]) -> str:
+    """The model as the task takes it: text, an absolute path, or the name of one of Gymnasium's."""
+    if not isinstance(xml, (str, os.PathLike)):
+        raise TypeError(f"xml: expected the path of a model or its text, got {type(xml).__name__}")
+    if is_text(xml):
+        return _unmarked(str(xml))
+    if not str(xml).strip():
+        raise ValueError("xml: expected the path of a model or its text, got nothing")
+    path = Path(xml).expanduser()
+    if path.name != str(path) or path.exists():
+        return str(path.absolute())
+    if not (_GYMNASIUMS / path).exists():
+        raise FileNotFoundError(
+            f"xml: there is no model {path.name!r}, neither in the current folder ({Path.cwd()}) "
+            "nor among Gymnasium's"
+        )
+    return path.name
+
+
+class ModelInFolder(str):
+    """The path of a model whose files come from memory: there as long as this is, and made anew by copies."""
+
+    _folder: TemporaryDirectory[str]
+    _source: tuple[str, dict[str, bytes]]
+
+    def __new__(cls, xml: str, assets: Mapping[str, bytes]) -> ModelInFolder:
+        folder = TemporaryDirectory()
+        root = Path(folder.name).resolve()
+        model = "model.xml"
+        while model in map(os.path.normpath, assets):
+            model = f"_{model}"
+        for name, content in {**assets, model: xml.encode()}.items():
+            file = (root / name).resolve()
+            if not file.is_relative_to(root):
+                raise ValueError(f"assets: {name!r} leads out of the model's folder")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        path = super().__new__(cls, root / model)
+        path._folder, path._source = folder, (xml, {name: bytes(one) for name, one in assets.items()})
+        return path
+
+    def __reduce__(self) -> Any:
+        return ModelInFolder, self._source
+
+
+def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> str:
+    """The same for a model whose files may come from memory."""
+    if not assets:
+        return model_option(xml)
+    if not is_text(xml):
+        raise TypeError("assets: for a model that is given as text; a file finds its own beside it")
+    if not isinstance(assets, Mapping):
+        raise TypeError(f"assets: expected a mapping from names to contents, got {assets!r}")
+    for name, content in assets.items():
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise TypeError(f"assets: {name!r}: expected bytes, got {type(content).__name__}")
+    return ModelInFolder(str(xml), assets)
+
+
+def python_model(option: str) -> Any:
+    """What :func:`model_option` names, as Python's ``mujoco`` has it.
+
+    Raises:
+        ImportError: the package is not installed.
+    """
+    import mujoco  # makes its own plugins known, too, that models may name
+
+    if is_text(option):
+        return mujoco.MjModel.from_xml_string(option)
+    path = Path(option)
+    return mujoco.MjModel.from_xml_path(str(path if path.is_absolute() else _GYMNASIUMS / path))

@@ -1,0 +1,355 @@
+"""A program with a place for each of its values, in the form that the executor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import Transform
+
+from torchrl_pool import _core
+from torchrl_pool._env.buffers import Batch, BatchAllocator, Templates
+from torchrl_pool._env.specs import Key
+from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
+from torchrl_pool._env.transfers import down
+from torchrl_pool._transforms.ir import Place, Program, Value
+
+
+class Chain:
+    """The native part of an env's transforms.
+
+    Values that no entry shows live in the thread that makes them, or, where a later phase or a later call
+    needs them, in memory for all envs: twice where a step and the reset that follows it are both needed until
+    the end of a call.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        env = program.env
+        program = program.copy()
+        final = _one_column_each(program)
+        self.keys = list(final)
+        num_pool = len(env._outputs)
+        shown = {id(value): key for key, value in final.items()}
+        columns: list[Value] = []
+        temps: list[Value] = []
+        for value in _written(program):
+            (columns if id(value) in shown or value.is_read_later else temps).append(value)
+        carried = program.carried_values
+        pool_values = Program.of(env).entries  # only for the number of bytes of those that are hidden
+        index = {id(value): num_pool + i for i, value in enumerate([*columns, *carried, *temps])}
+
+        def index_of(value: Value) -> int:
+            return value.pool_column if value.pool_column is not None else index[id(value)]
+
+        self.core = _core.Chain(
+            pool_columns=num_pool,
+            columns=[value.row_bytes for value in columns],
+            pool_actions=len(env._action_layout) + (env._states is not None),
+            carried=[value.row_bytes for value in carried],
+            temps=[value.row_bytes for value in temps],
+        )
+        if (repeat := program.repeat) is not None:
+            reward = repeat.reward
+            column = index_of(reward)
+            self.core.repeat(times=repeat.times, reward=column, size=reward.size, dtype=reward.number)
+        for one in program.instructions:
+            arguments = {k: index_of(v) if isinstance(v, Value) else v for k, v in one.arguments.items()}
+            stage = one.make(**arguments)
+            self.core.add(one.phase, stage, at_steps=one.at_steps, at_resets=one.at_resets)
+
+        self.num_columns = num_pool + len(columns)
+        self.positions = [index_of(value) for value in final.values()]
+        self.root_keys = [key for key, value in final.items() if value.at_resets]
+        # Tensordicts of the pool of whose entries none is left, the innermost first.
+        self.emptied = sorted(_groups_of(pool_values) - _groups_of(final), key=len, reverse=True)
+        self.root_positions = [index_of(final[key]) for key in self.root_keys]
+        self.rows = {key: (value.shape, value.dtype) for key, value in final.items()}
+        # Of these, a reset of some envs shows the others' latest values to whoever comes behind the chain ...
+        self.shown_keys = [key for key in self.root_keys if final[key].shows_others]
+        # ... and here it looks at them.
+        self.learned_keys = [key for key, value in final.items() if value.is_learned_from and value.at_resets]
+        # These are read again once all envs' rows are there.
+        self.read_later = [key for key, value in final.items() if value.at_resets and value.is_read_later]
+        # What the pool writes straight to where it is seen, by its own key: under which key.
+        keys_of_pool = {value.pool_column: key for key, value in pool_values.items()}
+        self.as_written = {
+            keys_of_pool[value.pool_column]: key
+            for key, value in final.items()
+            if value.pool_column is not None
+        }
+        # What a later call for some envs looks at, of the others' latest root.
+        seen = [*self.learned_keys, *self.as_written.values()]
+        self.remembered_keys = [key for key in self.root_keys if key in seen and key not in program.flags]
+        self.carried = program.carried
+        self.inverse = program.inverse
+        self._places = [one for one in program.watched if isinstance(one[0], Place)]
+        self.has_phases = self.core.num_phases > 1
+        self._kept_alive = program.kept_alive
+
+        hidden: dict[int, tuple[Value, Key | None]] = {}
+        for key, value in pool_values.items():
+            assert value.pool_column is not None
+            if value.pool_column not in self.positions:
+                hidden[value.pool_column] = value, key
+        for value in columns:
+            if id(value) not in shown:
+                hidden[index[id(value)]] = value, None
+        self.hidden = Hidden(hidden, env.num_envs, self.has_phases)
+        # Whether values that only the executor knows are part of what the next reset looks at.
+        self.hides_more = any(key is None for _, key in hidden.values())
+
+    def check_in_place(self) -> None:
+        """Raises RuntimeError: what a transform keeps is not where the executor reads and writes it."""
+        if not _core.is_unchanged(self._places):
+            raise RuntimeError(
+                "what a transform keeps was moved while a batch was collected, as by share_memory_(): do it "
+                "between batches"
+            )
+
+    def without_emptied(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What TorchRL's code has made, which leaves tensordicts behind that have no entries any more."""
+        for path in self.emptied:
+            group = tensordict.get(path, None)
+            if group is not None and group.is_empty():
+                tensordict.del_(path)
+        return tensordict
+
+
+def _groups_of(keys: Iterable[Key]) -> set[tuple[str, ...]]:
+    return {key[:depth] for key in keys if isinstance(key, tuple) for depth in range(1, len(key))}
+
+
+def _one_column_each(program: Program) -> dict[Key, Value]:
+    """The entries, each with a value of its own."""
+    final: dict[Key, Value] = {}
+    taken: set[int] = set()
+    for key, value in program.entries.items():
+        if id(value) in taken:
+            copy = Value(value.shape, value.dtype)
+            whole: dict[str, Any] = {
+                "sizes": [],
+                "from_strides": [],
+                "to_strides": [],
+                "from_offset": 0,
+                "to_offset": 0,
+            }
+            program.add(
+                _core.stages.copy,
+                reads=[value],
+                writes=[copy],
+                in_=value,
+                out=copy,
+                bytes=value.row_bytes,
+                **whole,
+            )
+            value = copy
+        taken.add(id(value))
+        final[key] = value
+    return final
+
+
+def _written(program: Program) -> list[Value]:
+    """The values that stages write, in their order."""
+    values: dict[int, Value] = {}
+    for one in program.instructions:
+        for value in one.arguments.values():
+            if isinstance(value, Value) and value.pool_column is None and value.carried is None:
+                values.setdefault(id(value), value)
+    return list(values.values())
+
+
+class Hidden:
+    """Memory for the columns that nobody outside sees."""
+
+    def __init__(self, columns: dict[int, tuple[Value, Key | None]], num_envs: int, twice: bool) -> None:
+        def allocate() -> dict[int, torch.Tensor]:
+            return {
+                column: torch.zeros((num_envs, *value.shape), dtype=value.dtype, device="cpu")
+                for column, (value, _) in columns.items()
+            }
+
+        self.out = allocate()
+        self.root = allocate() if twice else self.out
+        self.latest = self.out  # what the last call has left, for all envs
+        self._keys = {column: key for column, (_, key) in columns.items() if key is not None}
+        self._at_resets = [column for column, (value, _) in columns.items() if value.at_resets]
+        self._row_bytes = {column: value.row_bytes for column, (value, _) in columns.items()}
+
+    def out_rows(self, first: int) -> dict[int, tuple[int, int]]:
+        """By column, the address of the ``first`` env's row and the bytes of a row."""
+        sizes = self._row_bytes
+        return {
+            column: (tensor.data_ptr() + first * sizes[column], sizes[column])
+            for column, tensor in self.out.items()
+        }
+
+    def root_addresses(self, addresses: list[int], first: int = 0) -> None:
+        for column in self._at_resets:
+            addresses[column] = self.root[column].data_ptr() + first * self._row_bytes[column]
+
+    def latest_addresses(self, addresses: list[int]) -> None:
+        """For a reset, which leaves the rows of the others as they are."""
+        for column in self._at_resets:
+            addresses[column] = self.latest[column].data_ptr()
+
+    def by_key(self) -> dict[Key, torch.Tensor]:
+        """The latest observations that the pool has written here."""
+        return {key: self.latest[column] for column, key in self._keys.items() if column in self._at_resets}
+
+    def take_over(self, written: dict[Key, torch.Tensor]) -> None:
+        """The latest observations, where the pool has written them elsewhere."""
+        for column, key in self._keys.items():
+            if key in written:
+                self.latest[column].data.copy_(written[key])
+
+
+class ChainAllocator(BatchAllocator):
+    """The pool's allocator, for a chain's entries: addresses are those of all columns."""
+
+    def __init__(self, chain: Chain, num_envs: int, pin_memory: bool, together: bool) -> None:
+        super().__init__((), num_envs, pin_memory, together)
+        self._chain = chain
+        out, root = [0] * chain.num_columns, [0] * chain.num_columns
+        for column, (address, _) in chain.hidden.out_rows(0).items():
+            out[column] = address
+        chain.hidden.root_addresses(root)
+        tensors = {
+            key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
+            for key, (shape, dtype) in chain.rows.items()
+        }
+        self.step_templates = Templates(tensors, chain.positions, out)
+        self._flags = [key for key in chain.rows if key in chain.program.flags]
+        self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
+        self._root = Templates({key: tensors[key] for key in chain.root_keys}, chain.root_positions, root)
+
+    def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
+        """Addresses for a call that writes into these, which are as for a root, or for a step."""
+        return (self._root if root else self.step_templates).addresses_of(tensors)
+
+    def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
+        """Of the roots of envs from the ``first`` on; addresses are those of its row."""
+        assert not rewards
+        tensors, addresses = super().for_rows(num_rows, rewards)
+        self._chain.hidden.root_addresses(addresses, first)
+        return tensors, addresses
+
+    def for_reset(self) -> Batch:
+        """For a reset of some envs: the others' latest values where TorchRL shows them, else zeros."""
+        tensors, addresses = self.for_root()
+        shown = self._chain.shown_keys
+        for key, tensor in tensors.items():
+            latest = self.latest.get(key) if key in shown else None
+            if latest is None or latest.shape != tensor.shape or latest.dtype is not tensor.dtype:
+                tensor.data.zero_()
+            else:
+                tensor.data.copy_(latest)  # its version says whether the user has written to it
+        self._chain.hidden.latest_addresses(addresses)
+        return tensors, addresses
+
+
+class Inputs:
+    """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
+
+    def __init__(self, chain: Chain) -> None:
+        env = self._env = chain.program.env
+        self.carried = chain.carried
+        self._inverse = list(reversed(chain.inverse))
+        keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
+        self._changes_nested = any(type(key) is not str for key in keys)
+        self._may_be_next = any(one.may_be_next for one in chain.carried)
+        actions = [] if self._inverse else env._action_layout  # those that no transform changes before
+        layout = [*actions, *((one.key, one.dtype, one.shape) for one in chain.carried)]
+        required = [True] * len(actions) + [one.required for one in chain.carried]
+        self._plain = PlainEntries(layout, required)
+
+    def check(
+        self, root: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]] | None:
+        """Tensors and their addresses. None: an entry is not as the specs have it, which TorchRL deals with.
+
+        Args:
+            root: what the step begins with.
+            num_rows: of how many envs; None: all.
+        """
+        is_plain = self._env._states is None
+        is_plain = is_plain and not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
+        found = self._plain.find(root, num_rows) if is_plain else None
+        if found is None:
+            return self._look_closer(root, num_rows)
+        if not self._inverse:
+            return found
+        actions, addresses = self._env._check_actions(self._for_pool(root), num_rows)
+        return actions + found[0], addresses + found[1]
+
+    def _look_closer(
+        self, root: TensorDictBase, num_rows: int | None
+    ) -> tuple[list[torch.Tensor], list[int]] | None:
+        carried: list[Any] = []  # None: an entry that may be missing, and is
+        away = False
+        for one in self.carried:
+            value: Any = root.get(one.key, None)
+            following = root.get("next", None) if one.may_be_next else None
+            if following is not None:
+                value = following.get(one.key, value)
+            if value is None:
+                if one.required:
+                    return None
+                carried.append(None)
+                continue
+            shape = one.shape if num_rows is None else torch.Size((num_rows, *one.shape[1:]))
+            if type(value) is not torch.Tensor or value.dtype is not one.dtype or value.shape != shape:
+                return None
+            if value.requires_grad:
+                return None  # what TorchRL makes of it knows where it comes from
+            if value.layout is not torch.strided:
+                return None
+            value = as_it_lies(value)
+            if value.is_cpu:
+                check_memory(one.key, value)
+            away = away or not value.is_cpu
+            carried.append(value)
+        root = self._for_pool(root)
+        if away:
+            root, carried = self._down(root, carried)
+        actions, addresses = self._env._check_actions(root, num_rows)
+        addresses += [0 if value is None else value.data_ptr() for value in carried]
+        return actions + carried, addresses
+
+    def _down(self, root: TensorDictBase, carried: list[Any]) -> tuple[TensorDictBase, list[Any]]:
+        """The root's actions and what is carried, from a device, in one go."""
+        states = [] if self._env._states is None else self._env._states.keys
+        keys = [*(key for key, _, _ in self._env._action_layout), *states]
+        actions = {key: root.get(key, None) for key in keys}
+        given = [value for value in (*actions.values(), *carried) if isinstance(value, torch.Tensor)]
+        there = dict(zip(map(id, given), down(given), strict=True))
+        actions = {key: there.get(id(value), value) for key, value in actions.items()}
+        carried = [there.get(id(value)) for value in carried]
+        return self._env._unsafe(actions, num_rows=root.batch_size[0]), carried
+
+    def _for_pool(self, root: TensorDictBase) -> TensorDictBase:
+        """The root as the pool gets it: itself, or a copy where transforms change entries of it."""
+        if not self._inverse:
+            return root
+        if self._changes_nested or type(root) is not TensorDict:
+            root = root.clone(recurse=False)
+        else:
+            root = unsafe_tensordict(root._tensordict, root.batch_size, root.device, nested=False)
+        for transform in self._inverse:
+            root = _inverted(transform, root)
+        return root
+
+
+def _inverted(transform: Transform, root: TensorDictBase) -> TensorDictBase:
+    """``transform._inv_call(root)``, whose entries are there and keep their place and size."""
+    if type(root) is not TensorDict or type(transform)._inv_call is not Transform._inv_call:
+        return transform._inv_call(root)
+    entries = root._tensordict
+    for key, from_key in zip(transform.in_keys_inv, transform.out_keys_inv, strict=True):
+        value: Any = entries.get(from_key, None)
+        if type(value) is not torch.Tensor or type(key) is not str:
+            return transform._inv_call(root)
+        entries[key] = transform._inv_apply_transform(value)
+    return root

@@ -1,0 +1,127 @@
+"""A fused env as a PoolCollector's rollouts see it: what they ask a PoolEnv for, with a chain's entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Composite
+
+from torchrl_pool._env.specs import Key
+from torchrl_pool._transforms.chain import Chain
+from torchrl_pool._transforms.step_into import StepIntoBatch
+
+if TYPE_CHECKING:
+    from torchrl_pool import _core
+    from torchrl_pool._transforms.fused_env import FusedEnv, NativePart
+
+
+class FusedPool:
+    """The native part of a fused env, with the parts of :class:`~torchrl_pool.PoolEnv` that write batches.
+
+    Args:
+        env: the fused env.
+        part: its native part.
+        runs_rest: whether TorchRL runs the other transforms at each step.
+    """
+
+    _post_step_mdp_hooks = None
+
+    def __init__(self, env: FusedEnv, part: NativePart, *, runs_rest: bool) -> None:
+        self.env, self.part, self.runs_rest = env, part, runs_rest
+        pool = part.env
+        self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
+        self.full_action_spec: Composite = env.full_action_spec
+        self._allocator, self._next_root = part.allocator, part.next_root
+        self._on_cpu, self._groups = pool._on_cpu, pool._groups
+
+    def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
+        return self.env.rand_action(tensordict)
+
+    def step_within(
+        self, root: TensorDictBase, into: StepIntoBatch | None
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """``step_and_maybe_reset`` of the env, whose native part writes into a batch, too."""
+        self.part.into = into
+        try:
+            stepped: tuple[TensorDictBase, TensorDictBase] = self.env._step_and_maybe_reset(root)
+            return stepped
+        finally:
+            self.part.into = None
+
+    def rollout_columns(
+        self, entries: Sequence[_core.RolloutColumn], first: int
+    ) -> list[_core.RolloutColumn]:
+        """Where all columns of the envs from the ``first`` on go, from where the entries do."""
+        chain = self.part.chain
+        columns = [(0, 0, 0)] * chain.num_columns
+        for column, (address, size) in chain.hidden.out_rows(first).items():
+            columns[column] = address, size, 0
+        for column, entry in zip(chain.positions, entries, strict=True):
+            columns[column] = entry
+        return columns
+
+    def _running(self) -> ChainedPool:
+        return ChainedPool(self.part.env._running(), self.part.chain)
+
+    def _check_actions(
+        self, root: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]]:
+        inputs = self.part.inputs.check(root, num_rows)
+        if inputs is None:  # batches hold what is carried on without what it comes from
+            inputs = self.part.inputs.check(root.detach(), num_rows)
+        if inputs is None:
+            expected = {one.key: (list(one.shape[1:]), one.dtype) for one in self.part.inputs.carried}
+            raise ValueError(f"expected a root with the entries {expected}, got {root!r}")
+        return inputs
+
+    def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
+        return self.part.env._on_device(values)
+
+    def _unsafe(
+        self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
+    ) -> TensorDict:
+        return self.part.unsafe(values, names, num_rows)
+
+
+class ChainedPool:
+    """The executor's pool, for steps into a batch that a chain goes on with."""
+
+    def __init__(self, pool: _core.Pool, chain: Chain) -> None:
+        self._pool, self._chain = pool, chain
+
+    def step_into(
+        self,
+        rows: _core.RolloutRows,
+        step: int,
+        actions: list[int],
+        root: list[int],
+        sources: list[int],
+        owner: object,
+    ) -> int:
+        chain = self._ready()
+        return self._pool.step_into(rows, step, actions, root, sources, (owner, chain), chain.core)
+
+    def submit_into(
+        self,
+        flight: _core.Flight,
+        rows: _core.RolloutRows,
+        step: int,
+        actions: list[int],
+        root: list[int],
+        sources: list[int],
+        owner: object,
+    ) -> None:
+        chain = self._ready()
+        self._pool.submit_into(flight, rows, step, actions, root, sources, (owner, chain), chain.core)
+
+    def wait(self, flight: _core.Flight) -> int:
+        return self._pool.wait(flight)
+
+    def _ready(self) -> Chain:
+        chain = self._chain
+        chain.check_in_place()
+        chain.hidden.latest = chain.hidden.root
+        return chain

@@ -1,0 +1,186 @@
+"""Gymnasium's envs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+
+from torchrl_pool._workers.entries import Entry, apart, joined
+from torchrl_pool._workers.fast_step import ShortStep
+from torchrl_pool._workers.probe import Info, look_up
+from torchrl_pool._workers.spaces import Leaf, leaves_of, writer_of
+from torchrl_pool._workers.wrappers import wrappers
+
+Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
+
+
+class GymnasiumAdapter:
+    """An :class:`~torchrl_pool._workers.adapters.Adapter` of an env of Gymnasium.
+
+    As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
+    that name, and a picture that is the whole observation ``"pixels"``; ``is_apart`` has other names.
+    Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where an info
+    dict lacks them.
+
+    Args:
+        env: the env.
+        told: what :func:`~torchrl_pool._workers.probe.told_in_steps` knows of it.
+        is_apart: whether entries have names of their own: see :class:`~torchrl_pool._workers.wishes.Wishes`.
+
+    Raises:
+        TypeError: a key of a space is no string, which tensordicts need.
+        ValueError: a key of a space holds ``/``, likewise.
+    """
+
+    specs = None
+    states = ()
+    is_restored = False
+    tell_info: Callable[[Info, bool], None] | None = None
+
+    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry], is_apart: bool = False) -> None:
+        self.env = env
+        space = env.observation_space
+        actions, observations = leaves_of(env.action_space, "action"), leaves_of(space, "observation")
+        infos = [Leaf(entry, _info_reader(entry)) for entry in told if entry.role == "info"]
+        if not is_apart:
+            _check_keys(env.action_space)
+            _check_keys(space)
+            observations = [_renamed(leaf, space) for leaf in observations]
+        spaces_entries = [leaf.entry for leaf in (*actions, *observations)]
+        self.entries = [*(apart(spaces_entries) if is_apart else spaces_entries), *told]
+        self._read = _reader(observations, infos)
+        # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
+        layers = (env, *(wrapper.env for wrapper in wrappers(env)))
+        self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
+        self._find_step()
+
+    @property
+    def has_own_state(self) -> bool:
+        return _has_own(self.env, "get_state") and _has_own(self.env, "set_state", None)
+
+    def state(self) -> tuple[Any, Any]:
+        random = getattr(self.env.unwrapped, "_np_random", None)
+        return self.env, random if isinstance(random, np.random.Generator) else None
+
+    def restore(self, state: tuple[Any, Any]) -> None:
+        self.env, random = state
+        self._set_random(random)
+        self._find_step()
+
+    def _set_random(self, random: Any) -> None:
+        """The env's generator, which states that envs have of their own seldom hold."""
+        env: Any = self.env.unwrapped
+        own: Any = getattr(env, "_np_random", None)
+        if random is None or own is random:
+            return
+        if type(own) is type(random) and type(own.bit_generator) is type(random.bit_generator):
+            own.bit_generator.state = random.bit_generator.state  # others may hold it, too
+        else:
+            env._np_random = random
+
+    def begin_from(self, states: Any, set_state: bool | None) -> None:
+        raise TypeError("an env of Gymnasium reads no states")
+
+    def seed(self, seed: int) -> None:
+        self.env.reset(seed=seed)
+
+    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+        if not self._short.holds(self.env):
+            self._find_step()
+        given = {"seed": seed, "options": options}
+        if not self._takes_all:
+            given = {name: value for name, value in given.items() if value is not None}
+        observation, info = self.env.reset(**given)
+        if info and self.tell_info is not None:
+            self.tell_info(info, True)
+        return (observation,) if self._read is None else self._read(observation, info)
+
+    def step(self, actions: Sequence[Any]) -> Outputs:
+        action = actions[0] if self._write is None else self._write(iter(actions))
+        observation, reward, terminated, truncated, info = self._short.step(action)
+        if info and self.tell_info is not None:
+            self.tell_info(info, False)
+        outputs = (observation,) if self._read is None else self._read(observation, info)
+        return outputs, reward, terminated, truncated
+
+    def _find_step(self) -> None:
+        """The shortest way from actions to outputs that this env allows."""
+        self._short, self._write = ShortStep(self.env), writer_of(self.env.action_space)
+        is_plain = self._read is None and self._write is None
+        self.plain_step = (self._short.within, self._short.limit) if is_plain else None
+
+
+def _has_own(env: Any, name: str, *arguments: Any) -> bool:
+    """Whether it has such a method: not that of what it wraps, which knows nothing of its wrappers."""
+    is_forwarded = isinstance(env, gymnasium.Wrapper) and inspect.getattr_static(env, name, None) is None
+    return not is_forwarded and _takes(env, name, *arguments)
+
+
+def _takes(env: Any, name: str, *arguments: Any, **named: Any) -> bool:
+    """Whether it has a method of this name that these arguments are enough for."""
+    try:
+        inspect.signature(getattr(env, name)).bind(*arguments, **named)
+    except (AttributeError, TypeError):
+        return False
+    except ValueError:  # some of those that C code defines have no signature
+        pass
+    return True
+
+
+def _check_keys(space: gymnasium.Space[Any]) -> None:
+    """They can be those of tensordicts."""
+    match space:
+        case gymnasium.spaces.Dict():
+            joined(list(space.spaces))
+            for child in space.spaces.values():
+                _check_keys(child)
+        case gymnasium.spaces.Tuple():
+            for child in space.spaces:
+                _check_keys(child)
+
+
+def _renamed(leaf: Leaf, space: gymnasium.Space[Any]) -> Leaf:
+    root, *below = leaf.entry.name.split("/")
+    if isinstance(space, gymnasium.spaces.Dict) and root == "state" and "observation" not in space.spaces:
+        return replace(leaf, entry=replace(leaf.entry, name="/".join(["observation", *below])))
+    if isinstance(space, gymnasium.spaces.Box) and _is_picture(space):
+        return replace(leaf, entry=replace(leaf.entry, name="pixels"))
+    return leaf
+
+
+def _is_picture(space: gymnasium.spaces.Box) -> bool:
+    """Of whatever dtype, as for TorchRL."""
+    is_coloured = len(space.shape) == 3 and space.shape[-1] == 3
+    return is_coloured and bool((space.low == 0).all() and (space.high == 255).all())
+
+
+def _reader(
+    observations: Sequence[Leaf], infos: Sequence[Leaf]
+) -> Callable[[Any, Info], Sequence[Any]] | None:
+    """What takes outputs out of an observation and an info dict; None: the observation is the only one."""
+    direct = [leaf.read is None for leaf in observations]
+    if direct == [True] and not infos:
+        return None
+    of_observation = [leaf.read or (lambda observation: observation) for leaf in observations]
+    of_info = [leaf.read for leaf in infos if leaf.read is not None]
+    if not of_info:
+        return lambda observation, info: [read(observation) for read in of_observation]
+    return lambda observation, info: [
+        *(read(observation) for read in of_observation),
+        *(read(info) for read in of_info),
+    ]
+
+
+def _info_reader(entry: Entry) -> Callable[[Info], Any]:
+    keys, zeros = entry.name.split("/"), np.zeros(entry.shape, entry.dtype)
+
+    def read(info: Info) -> Any:
+        value = look_up(info, keys)
+        return zeros if value is None else value
+
+    return read

@@ -1,0 +1,471 @@
+"""The workers of one pool, as the pool's own process sees them: others, and perhaps a share in itself."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import pickle
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchrl_pool import _core
+from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._workers.entries import Entry
+from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
+from torchrl_pool._workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
+from torchrl_pool._workers.pickling import dumps
+from torchrl_pool._workers.wishes import Wishes
+from torchrl_pool._workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
+
+_TARGET = "torchrl_pool._workers.worker:main"
+#: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
+CLOSING_SECONDS = 10.0
+RETURNING_SECONDS = 1.0
+_SMALL = 1 << 14  # bytes that a channel takes before they are read
+
+
+class WorkerSet:
+    """Where the envs of one pool live: in worker processes, in this one, or some here and some there.
+
+    The first env is made at once, for what it says of itself, and so is the first of each further callable;
+    all others when the set is opened. An executor calls the methods ``serve``, ``how_it_ended``, ``respawn``,
+    ``save`` and ``load``.
+
+    Args:
+        factories: what makes an env, or one such for each.
+        num_envs: number of envs, which the processes share as equally as can be; this one, which has other
+            work besides, takes none of the rest.
+        num_processes: number of worker processes.
+        has_local: whether this process takes a share, as the last of the workers.
+        wishes: what is wanted of the envs.
+        respawns: whether a worker that has ended is replaced in the midst of a call.
+        step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
+
+    Attributes:
+        descriptions: of each env; where bounds are the same, one object.
+        failure: the type of what ``save`` and ``load`` raise where an env cannot.
+
+    Raises:
+        RequestFailure: the first env cannot be made, or cannot be one of a pool.
+    """
+
+    failure = RequestFailure
+
+    def __init__(
+        self,
+        factories: Factories,
+        num_envs: int,
+        num_processes: int,
+        has_local: bool,
+        wishes: Wishes,
+        respawns: bool,
+        step_timeout: float | None = None,
+    ) -> None:
+        self._factories = factories
+        self._wishes = wishes
+        self._channels: list[InfoChannel] = []  # of each worker, where infos are passed on
+        self.has_local = has_local
+        self.respawns = respawns
+        self._num_processes = num_processes
+        count = num_processes + has_local
+        self.first_env = _first_envs(num_envs, num_processes, has_local)
+        self.processes: list[int] = []  # their descriptors, for the executor
+        self._workers: list[WorkerProcess] = []
+        self._counter = itertools.count(1)
+        self._numbers = [0] * count  # of the last question to each worker
+        self._senders: dict[int, threading.Thread] = {}  # of long ones
+        self._locks = [ForkAwareLock() for _ in range(count)]
+        self._template: Template | None = None
+        self._launching = ForkAwareLock()
+        self._local: Worker | None = None
+        self._memory = -1
+        self._info_memory: list[int] = []  # of each process
+        self._arena: _core.Arena | None = None
+        try:
+            self._begin()
+            self.descriptions = self._describe(num_envs, step_timeout)
+        except BaseException:
+            self.close()
+            raise
+        self.entries = self.entries_of(self.descriptions[0])
+
+    def _begin(self) -> None:
+        """As far as env 0 needs it."""
+        self._process = os.getpid()
+        if self._wishes.infos != ():
+            self._info_memory = [_memory_without_name() for _ in range(self._num_processes)]
+            self._channels = [SharedChannel(memory) for memory in self._info_memory]
+        if self.has_local:
+            local = LocalChannel() if self._wishes.infos != () else None
+            self._channels += [local] if local is not None else []
+            self._local = Worker(self._factories, self._wishes, local, is_local=True)
+        if self._num_processes > 0:
+            self._template = Template(self._factories)
+        self._memory = _memory_without_name()
+        if self._num_processes > 0:
+            self._workers = [self._launch(0)]
+
+    def _describe(self, num_envs: int, step_timeout: float | None) -> list[Description]:
+        first: Description = self.ask(0, "describe", 0)
+        if callable(self._factories):
+            return [first] * num_envs
+        first_of: dict[int, int] = {}  # of each callable, its first env
+        for env, factory in enumerate(self._factories):
+            first_of.setdefault(id(factory), env)
+        others = [env for env in first_of.values() if env > 0]
+        known = {first.entries: first}
+        found = {0: first}
+        for env, description in zip(others, self._differing(others, first, step_timeout), strict=True):
+            found[env] = known.setdefault(description.entries, description)
+        return [found[first_of[id(factory)]] for factory in self._factories]
+
+    def _differing(
+        self, envs: Sequence[int], first: Description, step_timeout: float | None
+    ) -> list[Description]:
+        """The descriptions of these envs, made by all their workers at the same time."""
+        descriptions = [first] * len(envs)
+        shares = self.shares_of(envs)
+        self._launch_missing(max(shares, default=0) + 1)
+        for index, share in shares.items():
+            if not self._is_local(index):
+                self._send(index, "differing", ([envs[i] for i in share], first))
+        for index, share in shares.items():
+            if self._is_local(index):
+                assert self._local is not None
+                values = self._local.differing([envs[i] for i in share], first)
+            else:
+                worker = self._workers[index]
+                timeout = None if step_timeout is None else step_timeout * len(share)
+                if not worker.channel.poll(timeout):
+                    worker.kill()
+                try:
+                    values = self._result(index, -1)
+                except RequestFailure:  # its process has ended, as it will again, and be told
+                    continue
+            for i, value in zip(share, values, strict=True):
+                descriptions[i] = value or first
+        return descriptions
+
+    def entries_of(self, description: Description) -> list[Entry]:
+        """Those that an env has in the pool."""
+        return [*description.entries, *([LOST] if self.respawns else [])]
+
+    def _launch(self, index: int) -> WorkerProcess:
+        fds = [self._memory, *self._info_memory[index : index + 1]]
+        with self._launching:
+            assert self._template is not None
+            try:
+                return self._template.launch(_TARGET, self._wishes, fds=fds)
+            except RuntimeError:
+                if not self._template.has_ended():
+                    raise
+            # Somebody has killed it, and with it all workers.
+            ended, self._template = self._template, Template(self._factories)
+            ended.close()
+            return self._template.launch(_TARGET, self._wishes, fds=fds)
+
+    def _launch_missing(self, count: int) -> None:
+        """So that there are as many workers, at least."""
+        while len(self._workers) < min(count, self._num_processes):
+            self._workers.append(self._launch(len(self._workers)))
+
+    @property
+    def num_workers(self) -> int:
+        """The processes, and one more if this one takes a share."""
+        return len(self.first_env) - 1
+
+    @property
+    def arena(self) -> _core.Arena:
+        assert self._arena is not None
+        return self._arena
+
+    def open(self) -> None:
+        """Starts what has not yet been started; then an executor may have the envs made."""
+        if self._process != os.getpid():
+            self._end()  # what there is belongs to another process, from which this one was forked
+        if self._memory < 0:
+            self._begin()
+        self._arena = _core.Arena(self._memory, self.first_env, self.entries, True)
+        for index, worker in enumerate(self._workers):
+            if worker.wait(0):
+                self._workers[index] = self._launch(index)
+                worker.close()
+        self._launch_missing(self._num_processes)
+        self.processes = [worker.pidfd for worker in self._workers]
+        for index in range(self._num_processes):
+            self._attach(index)
+        if self._local is not None:
+            self._local.attach(self._attachment(self._num_processes), self._arena)
+            self.processes.append(-1)
+
+    def _attach(self, index: int) -> None:
+        self._send(index, "attach", (self._attachment(index),))
+        self._result(index, -1)
+
+    def _attachment(self, index: int) -> Attachment:
+        return Attachment(
+            index,
+            tuple(self.first_env),
+            tuple(self.entries),
+            self.respawns,
+        )
+
+    # ---- what the executor asks for --------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Does what the local worker is asked for."""
+        assert self._local is not None
+        self._local.serve(waits=False)
+
+    def how_it_ended(self, index: int) -> str:
+        """In words that follow "its worker process"."""
+        return self._workers[index].how_it_ended()
+
+    def respawn(self, index: int) -> int:
+        """Another process in the place of one that has ended; returns its descriptor."""
+        with self._locks[index], self._relaunched(index) as worker:
+            return worker.pidfd
+
+    def replace(self, pool: _core.Pool, index: int) -> None:
+        """Another process in the place of one that has ended, between two calls."""
+        with self._locks[index], self._relaunched(index) as worker:
+            pool.replace_worker(index, worker.pidfd)
+
+    @contextlib.contextmanager
+    def _relaunched(self, index: int) -> Iterator[WorkerProcess]:
+        """Another process, which belongs to the set once all this has gone well."""
+        worker, old = self._launch(index), self._workers[index]
+        try:
+            self._workers[index] = worker
+            self._attach(index)
+            yield worker
+        except BaseException:  # an interrupt, say: the next call tries again
+            self._workers[index] = old
+            worker.kill()
+            worker.close()
+            raise
+        old.close()
+
+    def save(self, env: int) -> bytes:
+        state: bytes = self.ask(self.worker_of(env), "save", env)
+        return state
+
+    def load(self, env: int, state: bytes) -> None:
+        self.ask(self.worker_of(env), "load", env, state)
+
+    def take_infos(self) -> Told:
+        """What envs have told since the last time, beside their rows, in the order of their workers."""
+        told: Told = []
+        for channel in self._channels:
+            told += channel.take()
+        return told
+
+    # ---- what users ask for ----------------------------------------------------------------------------
+
+    def worker_of(self, env: int) -> int:
+        return next(i for i, end in enumerate(self.first_env[1:]) if env < end)
+
+    def shares_of(self, envs: Sequence[int]) -> dict[int, list[int]]:
+        """Which of these envs lie in which worker, by their positions in the sequence."""
+        shares: dict[int, list[int]] = {}
+        for position, env in enumerate(envs):
+            shares.setdefault(self.worker_of(env), []).append(position)
+        return shares
+
+    def ask(self, index: int, name: str, *arguments: Any) -> Any:
+        """Has a worker call one of its methods, between two requests of the executor.
+
+        Raises:
+            RequestFailure: it failed there; ``env`` is -1 where the worker has ended.
+        """
+        if self._is_local(index):
+            try:
+                return getattr(self._local, name)(*arguments)
+            except RequestFailure:
+                raise
+            except Exception as error:
+                raise RequestFailure(-1, report_of(error)) from error
+        with self._locks[index]:
+            self._send(index, name, arguments)
+            return self._result(index, -1)
+
+    def ask_each(self, envs: Sequence[int], name: str, arguments: Any) -> list[Any]:
+        """The same of all workers of these envs, at the same time: one result for each env.
+
+        Args:
+            envs: numbers of envs.
+            name: a method of the worker that takes numbers of envs first.
+            arguments: what else it is given, for the positions of its envs in the sequence.
+        """
+        shares = self.shares_of(envs)
+        results: list[Any] = [None] * len(envs)
+        failures: list[RequestFailure] = []
+        with contextlib.ExitStack() as locks:
+            for index in sorted(shares):
+                locks.enter_context(self._locks[index])
+            for index, share in shares.items():
+                if not self._is_local(index):
+                    self._send(index, name, ([envs[i] for i in share], *arguments(share)))
+            for index, share in shares.items():
+                try:
+                    if self._is_local(index):
+                        values = getattr(self._local, name)([envs[i] for i in share], *arguments(share))
+                    else:
+                        values = self._result(index, envs[share[0]])
+                except RequestFailure as failure:
+                    failures.append(failure)
+                    continue
+                for i, value in zip(share, values or [None] * len(share), strict=True):
+                    results[i] = value
+        if failures:
+            raise min(failures, key=lambda failure: failure.env)
+        return results
+
+    def _is_local(self, index: int) -> bool:
+        return index == self._num_processes
+
+    def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
+        number = self._numbers[index] = next(self._counter)
+        known = {} if self._template is None else self._template.names
+        question = dumps((number, name, arguments), known)
+        worker = self._workers[index]
+
+        def send() -> None:
+            # Where it has ended, the answer tells.
+            with contextlib.suppress(EOFError), worker.whole_message():
+                worker.channel.send_bytes(question)
+
+        self._is_sent(index)  # what an interrupt may have left behind
+        if self._arena is None:
+            send()
+        elif len(question) <= _SMALL:
+            send()
+            self._arena.send_word(index)
+        else:  # has to be read while it is sent
+            self._senders[index] = sender = threading.Thread(target=send, daemon=True)
+            sender.start()
+            self._is_sent(index)
+
+    def _is_sent(self, index: int, deadline: float = math.inf) -> bool:
+        """Whether the worker has read the last long question, after waiting for that."""
+        sender = self._senders.get(index)
+        while sender is not None and sender.is_alive():
+            if time.monotonic() >= deadline:
+                return False
+            self.arena.send_word(index)
+            sender.join(0.01)
+        if sender is not None:
+            self.arena.send_word(index)  # it may have been woken, and have looked, before there was anything
+        self._senders.pop(index, None)
+        return True
+
+    def _result(self, index: int, env: int, deadline: float | None = None) -> Any:
+        """The answer to the last question; None where there is none by then."""
+        worker = self._workers[index]
+        number = -1
+        while number != self._numbers[index]:  # there may be answers that an interrupt has left behind
+            try:
+                timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
+                if not worker.channel.poll(timeout):
+                    return None
+                with worker.whole_message():
+                    answer = worker.channel.recv_bytes()
+            except (EOFError, OSError) as error:
+                if not tells_of_an_end(error):
+                    raise
+                worker.wait(1.0)
+                raise RequestFailure(env, f"its worker process {worker.how_it_ended()}") from None
+            number, is_fine, value = pickle.loads(answer)
+        if not is_fine:
+            raise value
+        return value
+
+    # ---- the end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Has all envs closed, and ends their processes.
+
+        Raises:
+            RequestFailure: an env failed in its ``close()``, after all were closed.
+        """
+        failures: list[RequestFailure] = []
+        try:
+            if self._local is not None:
+                try:
+                    self._local.close()
+                except RequestFailure as failure:
+                    failures.append(failure)
+            start = time.monotonic()
+            deadlines = [start + self._closing_seconds(index) for index in range(len(self._workers))]
+            asked = []
+            for index, deadline in enumerate(deadlines):
+                if self._can_be_asked(index, deadline):
+                    self._send(index, "close", ())
+                    asked.append(index)
+            for index in asked:
+                try:
+                    self._result(index, -1, deadlines[index])
+                except RequestFailure as failure:
+                    failures += [failure] if failure.env >= 0 else []  # one that has ended is closed
+        finally:
+            self._end()
+        if failures:
+            raise failures[0]
+
+    def _closing_seconds(self, index: int) -> float:
+        at_work = self._arena is not None and self._arena.is_at_work(index)
+        return RETURNING_SECONDS if at_work else CLOSING_SECONDS
+
+    def _can_be_asked(self, index: int, deadline: float) -> bool:
+        """Whether it is there, and reads what it is sent, until then."""
+        worker = self._workers[index]
+        if worker.channel.closed:  # it is another process's, from which this one was forked
+            return False
+        return self._is_sent(index, deadline) and worker.can_be_sent(max(deadline - time.monotonic(), 0))
+
+    def _end(self) -> None:
+        workers, template = self._workers, self._template
+        memories = [*([self._memory] if self._memory >= 0 else []), *self._info_memory]
+        # What follows comes to its end when it is interrupted, too.
+        with contextlib.ExitStack() as ending:
+            self._workers, self.processes, self._arena, self._local = [], [], None, None
+            self._template, self._memory = None, -1
+            self._info_memory, self._channels = [], []
+            for memory in memories:
+                ending.callback(os.close, memory)
+            if template is not None:
+                ending.callback(template.close)
+            for worker in workers:
+                ending.callback(worker.close)
+            for worker in workers:
+                worker.kill()
+            for sender in self._senders.values():  # until nobody reads, it uses the channel
+                sender.join(RETURNING_SECONDS)
+            self._senders.clear()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._end()
+
+
+def _first_envs(num_envs: int, num_processes: int, has_local: bool) -> list[int]:
+    """Of each worker, and the number of envs."""
+    if num_processes == 0:
+        return [0, num_envs]
+    here = max(1, num_envs // (num_processes + 1)) if has_local else 0
+    elsewhere = num_envs - here
+    first = [elsewhere * worker // num_processes for worker in range(num_processes + 1)]
+    return [*first, num_envs] if has_local else first
+
+
+def _memory_without_name() -> int:
+    """A descriptor of memory that processes can share, and that ends with them."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

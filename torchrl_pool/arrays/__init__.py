@@ -1,5 +1,0 @@
-"""The pool for callers that speak NumPy: what the vector envs of Gymnasium and of others share."""
-
-from torchrl_pool.arrays.array_pool import ArrayPool
-
-__all__ = ["ArrayPool"]
