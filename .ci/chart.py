@@ -36,7 +36,7 @@ def bars(groups: dict[str, list[float]], names: list[str], caption: str, scheme:
             parts.append(
                 f"<rect x='{LABELS}' y='{y}' width='{width:.1f}' height='{BAR - 2}' rx='2' fill='{color}'/>"
             )
-            parts.append(_text(LABELS + width + 6, y + BAR - 3, f"{value:,.0f}", scheme, 11))
+            parts.append(_text(LABELS + width + 6, y + BAR - 3, f"{float(f'{value:.3g}'):,.0f}", scheme, 11))
             y += BAR
         y += GAP
     parts.append(_text(10, y + 6, caption, scheme, 12))

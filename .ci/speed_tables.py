@@ -24,8 +24,8 @@ SIDES = {"torchrl_pool": "torchrl_pool, not compiled", "TorchRL's ppo_mujoco": "
 PEERS = {
     "envpool": "EnvPool",
     "gymnasium": "loop over Gymnasium",
-    "torchrl": "`ParallelEnv`",
-    "ale": "`AtariVectorEnv`",
+    "torchrl": "ParallelEnv",
+    "ale": "AtariVectorEnv",
 }
 
 
@@ -65,10 +65,13 @@ def sentence() -> str:
     cheetah = throughput(64)["HalfCheetah-v5"]
     faster = cheetah["pool_is_faster_by"]
     processes = [row["pool_is_faster_by"]["torchrl"] for row in throughput(8).values()]
+    steps = digits(cheetah["steps_per_second"]["torchrl_pool"])
+    envpool, gymnasium = factor(faster["envpool"]), factor(faster["gymnasium"])
     return (
-        f"HalfCheetah-v5, 64 envs, 2 threads: {digits(cheetah['steps_per_second']['torchrl_pool'])} steps/s, "
-        f"{factor(faster['envpool'])} times EnvPool's and {factor(faster['gymnasium'])} times a loop over Gymnasium. "
-        f"With 8 envs, {min(processes):.0f} to {max(processes):.0f} times as fast as `ParallelEnv`.\n"
+        f"HalfCheetah-v5, 64 envs, 2 threads: {steps} steps/s, {envpool} times EnvPool's rate and "
+        f"{gymnasium} times that of a loop over Gymnasium. "
+        f"With 8 envs, {min(processes):.0f} to {max(processes):.0f} times "
+        "as fast as `ParallelEnv`.\n"
     )
 
 
@@ -87,7 +90,13 @@ def throughput_table() -> str:
         faster = row["pool_is_faster_by"]
         steps = digits(row["steps_per_second"]["torchrl_pool"])
         rows.append(
-            [row["task"], str(row["num_envs"]), steps, share(row), *(factor(faster.get(p)) for p in PEERS)]
+            [
+                f"`{row['task']}`",
+                str(row["num_envs"]),
+                steps,
+                share(row),
+                *(factor(faster.get(p)) for p in PEERS),
+            ]
         )
     header = ["task", "envs:", "steps/s:", "of bare C++:", *(f"times {name}:" for name in PEERS.values())]
     return f"Measured on: {machine('throughput')}.\n\n" + table(header, rows)
@@ -102,21 +111,21 @@ def one_env() -> str:
         ]
         for row in results("one_env")
     ]
-    return table(["one env", "times Gymnasium:", "times `GymEnv`:", "times EnvPool:"], rows)
+    return table(["one env", "times Gymnasium:", "times GymEnv:", "times EnvPool:"], rows)
 
 
 def latency() -> str:
     names = {
         "torchrl_pool": "PoolEnv",
         "envpool": "EnvPool",
-        "gymnasium-async": "`AsyncVectorEnv`",
-        "torchrl": "`ParallelEnv`",
+        "gymnasium-async": "AsyncVectorEnv",
+        "torchrl": "ParallelEnv",
     }
     cells: dict[tuple[str, int], dict[str, str]] = {}
     for row in results("latency"):
         told = f"{row['p50'] * 1e6:,.0f} ({row['p99'] * 1e6:,.0f})"
         cells.setdefault((row["task"], row["num_envs"]), {})[row["name"]] = told
-    rows = [[task, str(n), *(by.get(name, "") for name in names)] for (task, n), by in cells.items()]
+    rows = [[f"`{task}`", str(n), *(by.get(name, "") for name in names)] for (task, n), by in cells.items()]
     return table(["task", "envs:", *(f"{name}:" for name in names.values())], rows)
 
 
@@ -136,7 +145,7 @@ def collecting() -> str:
     rows = []
     for row in results("collecting"):
         rates = [row["num_envs"] / row["seconds_per_step"][side]["median"] for side in sides]
-        rows.append([row["task"], *map(digits, rates)])
+        rows.append([f"`{row['task']}`", *map(digits, rates)])
     return table(["frames/s", "bare C++ envs:", *(f"{side}:" for side in sides[1:])], rows)
 
 
@@ -146,7 +155,10 @@ def double_buffered() -> str:
         seconds = {side: told["median"] for side, told in row["seconds_per_step"].items()}
         buffered = seconds["PoolCollector, double-buffered"]
         rows.append(
-            [row["task"], *(factor(seconds[side] / buffered) for side in ("Collector", "PoolCollector"))]
+            [
+                f"`{row['task']}`",
+                *(factor(seconds[side] / buffered) for side in ("Collector", "PoolCollector")),
+            ]
         )
     return table(["double-buffered PoolCollector", "times Collector:", "times PoolCollector:"], rows)
 
@@ -215,7 +227,7 @@ def charts() -> dict[str, str]:
     names = ["torchrl_pool", "envpool", "gymnasium"]
     groups = {task: [rows[task]["steps_per_second"][name] for name in names] for task in MAIN}
     legend = ["PoolEnv", "EnvPool 1.2.5", "loop over Gymnasium"]
-    caption = "Env steps per second, 64 envs, 2 threads. Higher is better; each task has its own scale."
+    caption = "Steps per second of 64 envs on 2 threads; each task on its own scale"
     return {f"{CHART}-{name}.svg": bars(groups, legend, caption, scheme) for name, scheme in SCHEMES.items()}
 
 

@@ -23,18 +23,6 @@ from generated import CHECKOUT, fill, table
 from torchrl_pool import PoolEnv, TaskInfo, list_tasks, task_info
 
 ELEMENTS = tomllib.loads((CHECKOUT / ".ci" / "elements.toml").read_text())
-COMMON = {
-    "xml_file",
-    "frame_skip",
-    "default_camera_config",
-    "width",
-    "height",
-    "camera_id",
-    "camera_name",
-} | {
-    "max_geom",
-    "visual_options",
-}
 JOINTS = {"rootx": "torso x", "rootz": "torso z", "rooty": "torso pitch", "slider1": "x", "slider2": "y"}
 
 
@@ -58,7 +46,10 @@ def tasks_table(family: str, prefix: str = "") -> str:
         solved = [task.reward_threshold for task in group]
         rows.append([code_list(task.id for task in group), group[0].description])
         if any(limits):
-            rows[-1] += [distinct(limits), distinct(solved), options(group)]
+            rows[-1] += [distinct(limits), distinct(solved)]
+            rows[-1] += (
+                [] if family == "mujoco" else [options(group)]
+            )  # too many: Gymnasium's pages list them
         elif family == "toy_text":
             rows[-1] += ["none", "none", options(group)]
     header = ["task", "what to do", "time limit:", "solved at:", "options and their defaults"]
@@ -66,13 +57,12 @@ def tasks_table(family: str, prefix: str = "") -> str:
 
 
 def options(group: list[TaskInfo]) -> str:
-    """Those of the newest version, with all defaults that they have in the group."""
+    """With all defaults that they have in the group."""
     described = []
     for option in group[-1].options:
-        if option.name not in COMMON:
-            defaults = [o.default for task in group for o in task.options if o.name == option.name]
-            values = list(dict.fromkeys(map(literal, defaults)))
-            described += [f"`{option.name}={values[0]}`", *(f"`{value}`" for value in values[1:])]
+        defaults = [o.default for task in group for o in task.options if o.name == option.name]
+        values = list(dict.fromkeys(map(literal, defaults)))
+        described += [f"`{option.name}={values[0]}`", *(f"`{value}`" for value in values[1:])]
     return ", ".join(described)
 
 
