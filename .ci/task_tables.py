@@ -10,8 +10,12 @@ What no model tells, such as the meaning of CartPole's four numbers, stands in `
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import io
+import json
 import math
+import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -21,6 +25,7 @@ from typing import Any
 from generated import CHECKOUT, fill, table
 
 from torchrl_pool import PoolEnv, TaskInfo, list_tasks, task_info
+from torchrl_pool.__main__ import main as command_line
 
 ELEMENTS = tomllib.loads((CHECKOUT / ".ci" / "elements.toml").read_text())
 JOINTS = {"rootx": "torso x", "rootz": "torso z", "rooty": "torso pitch", "slider1": "x", "slider2": "y"}
@@ -98,22 +103,37 @@ def numbered(names: list[str], start: int = 0) -> str:
     )
 
 
-def by_hand(family: str) -> str:
-    """From ``elements.toml``, compared with the specs."""
-    rows = []
-    for prefix, entry in ELEMENTS[family].items():
-        tasks = [task for task in list_tasks(family) if task.startswith(prefix)]
-        env = PoolEnv(tasks[0], 1, categorical_action_encoding=True)
-        discrete, spec = hasattr(env.action_spec_unbatched.space, "n"), env.action_spec_unbatched
-        assert len(entry["action"]) == (spec.space.n if discrete else spec.shape[-1]), prefix
-        assert len(entry["observation"]) == max(
-            1, math.prod(env.observation_spec_unbatched["observation"].shape)
-        ), prefix
-        action = numbered(entry["action"])
-        if not discrete:
-            action += f"; {'each ' if len(entry['action']) > 1 else ''}in {bounds(env)}"
-        rows.append([code_list(iter(tasks)), numbered(entry["observation"]), action])
+def elements_table(family: str) -> str:
+    """As ``elements.toml`` names them, or the plugin; tasks with the same ones together."""
+    tasks: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for info in infos(family):
+        entries = described(info.id)
+        if info.id != "CarRacing-v3":  # a picture
+            tasks[words(info, entries["observation"]), words(info, entries["action"])].append(info.id)
+    rows = [[code_list(iter(ids)), observation, action] for (observation, action), ids in tasks.items()]
     return table(["task", "`observation`", "`action`"], rows)
+
+
+def described(task: str) -> dict[str, dict[str, Any]]:
+    """The entries of a task by their names, as ``info`` shows them."""
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert command_line(["info", task, "--json"]) == 0
+    return {spec["name"]: spec for spec in json.loads(shown.getvalue())["specs"]}
+
+
+def words(info: TaskInfo, entry: dict[str, Any]) -> str:
+    """What the numbers of a vector, or the choices, mean."""
+    observed, choices = entry["name"] == "observation", entry["categories"] or []
+    if observed and len(choices) == 1:
+        return f"{entry['help']}: 0 to {choices[0] - 1}"
+    count = choices[0] if len(choices) == 1 else math.prod(entry["shape"])
+    by_hand = [named for start, named in ELEMENTS.get(info.family, {}).items() if info.id.startswith(start)]
+    names = by_hand[0][entry["name"]] if by_hand else re.split(r", (?![^(]*\))", entry["help"])
+    assert len(names) == count, info.id
+    if observed or choices:
+        return numbered(names)
+    pairs = zip(entry["low"], entry["high"], strict=True)
+    return f"{numbered(names)}; in {', '.join(dict.fromkeys(f'[{low:g}, {high:g}]' for low, high in pairs))}"
 
 
 def bounds(env: PoolEnv) -> str:
@@ -238,15 +258,15 @@ def atari_tasks() -> str:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "classic": {
         "tasks": functools.partial(tasks_table, "classic"),
-        "elements": functools.partial(by_hand, "classic"),
+        "elements": functools.partial(elements_table, "classic"),
     },
     "toy_text": {
         "tasks": functools.partial(tasks_table, "toy_text"),
-        "elements": functools.partial(by_hand, "toy_text"),
+        "elements": functools.partial(elements_table, "toy_text"),
     },
     "box2d": {
         "tasks": functools.partial(tasks_table, "box2d"),
-        "elements": functools.partial(by_hand, "box2d"),
+        "elements": functools.partial(elements_table, "box2d"),
     },
     "minigrid": {
         "minigrid": functools.partial(tasks_table, "minigrid", "MiniGrid-"),
