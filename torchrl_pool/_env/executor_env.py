@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl._utils import seed_generator
+from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
@@ -172,7 +173,10 @@ class ExecutorEnv(EnvBase):
             if num_rows is not None:
                 shape = torch.Size((num_rows, *shape[1:]))
             if action.shape != shape:
-                raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
+                kind, instead = _encoding(self.full_action_spec[key])
+                raise ValueError(
+                    f"{key!r}: expected {kind}shape {list(shape)}, got {list(action.shape)}{instead}"
+                )
             if action.layout is not torch.strided:
                 raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
             if action.dtype is not dtype:
@@ -259,7 +263,7 @@ class ExecutorEnv(EnvBase):
             torch.Size([2, 3])
         """
         if raise_if_closed and self._was_closed:
-            raise RuntimeError(f"{self!r} is closed already")
+            raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
         pool, self._pool = self._pool, None
         self._flight = None
         for holder in (self._allocator, *self._holders):
@@ -347,6 +351,15 @@ class ExecutorEnv(EnvBase):
             # Callables need not have hashes.
             task = list({id(one): one for one in task}.values()) if is_python(task) else sorted(set(task))
         return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
+
+
+def _encoding(spec: TensorSpec) -> tuple[str, str]:
+    """How discrete actions are encoded, for a message; and how to have the other encoding."""
+    if isinstance(spec, (OneHot, MultiOneHot)):
+        return "one-hot vectors of ", "; categorical_action_encoding=True takes the numbers of the choices"
+    if isinstance(spec, (Categorical, MultiCategorical)):
+        return "numbers of the choices, of ", "; categorical_action_encoding=False takes one-hot vectors"
+    return "", ""
 
 
 def _rebuild(
