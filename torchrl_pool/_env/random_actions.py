@@ -26,7 +26,7 @@ class hidden_from_class:
 
     def __get__(self, env: Any, owner: type) -> Callable[..., TensorDictBase]:
         if env is None:
-            return EnvBase.rand_action
+            return EnvBase.rand_action  # type: ignore[no-any-return]
         return MethodType(self._function, env)
 
 

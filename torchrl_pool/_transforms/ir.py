@@ -14,7 +14,7 @@ from torchrl_pool import _core
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key, key_of, torch_dtype
 
-_NUMBERS = {
+NUMBERS = {
     torch.bool: "uint8",
     torch.uint8: "uint8",
     torch.int8: "int8",
@@ -66,9 +66,9 @@ class Value:
         Raises:
             NotNative: they have no such numbers.
         """
-        if self.dtype not in _NUMBERS:
+        if self.dtype not in NUMBERS:
             raise NotNative(f"it works on numbers of {self.dtype}")
-        return _NUMBERS[self.dtype]
+        return NUMBERS[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Program:
             raise NotNative(
                 f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
             )
-        return _core.stages.Parameter(self.address_of(tensor), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+        return _core.stages.Parameter(self.address_of(tensor), NUMBERS[tensor.dtype], tensor.numel() == 1)
 
     def address_of(self, tensor: torch.Tensor) -> int:
         """Where a tensor of the user's lies, for as long as the program holds."""

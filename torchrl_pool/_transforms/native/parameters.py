@@ -21,14 +21,21 @@ def keys_of(transform: Transform, program: Program) -> Iterable[tuple[Key, Key]]
     return list(zip(transform.in_keys, transform.out_keys, strict=True))
 
 
-def changes_inputs(transform: Transform, program: Program, actions: Iterable[Key]) -> None:
-    """Takes note of what a transform does to what is handed in: to actions, as TorchRL's code has it."""
-    keys = list(transform.in_keys_inv or [])
-    if not keys:
-        return
-    if others := [key for key in keys if key not in set(actions)]:
+def read_floats(program: Program, key: Key) -> Value:
+    """An entry of a floating-point dtype."""
+    value = program.read(key)
+    if not value.dtype.is_floating_point:
+        raise NotNative(f"{key!r} is {value.dtype}")
+    return value
+
+
+def changes_actions(transform: Transform, program: Program) -> None:
+    """Takes note of what a transform does to actions on their way in, as TorchRL's code has it."""
+    actions = {key for key, _, _ in program.env._action_layout}
+    if others := [key for key in transform.in_keys_inv or [] if key not in actions]:
         raise NotNative(f"its inverse changes {others[0]!r}, which is no action")
-    program.inverse.append(transform)
+    if transform.in_keys_inv:
+        program.inverse.append(transform)
 
 
 class Flags:

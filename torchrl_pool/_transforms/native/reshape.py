@@ -20,8 +20,8 @@ from torchrl.envs.transforms import (
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
-from torchrl_pool._transforms.ir import _NUMBERS, NotNative, Program, Value
-from torchrl_pool._transforms.native.parameters import changes_inputs, keys_of
+from torchrl_pool._transforms.ir import NUMBERS, NotNative, Program, Value
+from torchrl_pool._transforms.native.parameters import changes_actions, keys_of
 
 _FULL_BYTE = torch.tensor(255.0)
 _NOTHING = torch.tensor(0.0)
@@ -30,7 +30,7 @@ _NOTHING = torch.tensor(0.0)
 def reshaped(transform: Transform, program: Program) -> None:
     """FlattenObservation, UnsqueezeTransform, SqueezeTransform, PermuteTransform, CenterCrop."""
     program.watch(transform.__dict__, "first_dim", "last_dim", "_dim", "dims", "permute_dims", "w", "h")
-    _note_actions(transform, program)
+    changes_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
         program.write(out_key, moved(program, value, transform._apply_transform))
@@ -105,7 +105,7 @@ def stack(transform: Stack, program: Program) -> None:
 
 def rename(transform: RenameTransform, program: Program) -> None:
     program.watch(transform.__dict__, "create_copy")
-    _note_actions(transform, program)
+    changes_actions(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
         if key in program.flags:
@@ -143,11 +143,7 @@ def action_scaling(transform: ActionScaling, program: Program) -> None:
     program.watch(transform.__dict__, "_in_keys", "_in_keys_inv", "_out_keys_inv", "standard_normal")
     if transform.in_keys:
         raise NotNative(f"it changes {transform.in_keys[0]!r} on the way out, too")
-    _note_actions(transform, program)
-
-
-def _note_actions(transform: Transform, program: Program) -> None:
-    changes_inputs(transform, program, (key for key, _, _ in program.env._action_layout))
+    changes_actions(transform, program)
 
 
 def moved(program: Program, value: Value, move: Any) -> Value:
@@ -168,7 +164,7 @@ def _cast(program: Program, value: Value, dtype: torch.dtype) -> Value:
     if value.dtype is dtype:
         return value
     out = Value(value.shape, dtype)
-    numbers: dict[str, Any] = {"from_dtype": value.number, "to_dtype": _NUMBERS[dtype]}
+    numbers: dict[str, Any] = {"from_dtype": value.number, "to_dtype": NUMBERS[dtype]}
     program.add(
         _core.stages.cast, reads=[value], writes=[out], in_=value, out=out, size=value.size, **numbers
     )

@@ -9,16 +9,15 @@ from torchrl.envs.transforms import VecNormV2
 from torchrl.envs.transforms.transforms import VecNorm
 
 from torchrl_pool import _core
-from torchrl_pool._env.specs import Key
 from torchrl_pool._transforms.ir import NotNative, Program, Value
-from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, lock_handle
+from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, lock_handle, read_floats
 
 
 def vec_norm(transform: VecNorm, program: Program) -> None:
     pairs = list(keys_of(transform, program))
     if transform.shapes is not None:
         raise NotNative("its statistics have shapes of their own")
-    values = {key: _floats(program, key) for key, _ in pairs}
+    values = {key: read_floats(program, key) for key, _ in pairs}
     if len({id(value) for value in values.values()}) < len(pairs):
         raise NotNative("an entry is normalised twice")
     for key, value in values.items():
@@ -69,7 +68,7 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
     env = program.env
     data = TensorDict(
         {
-            key: torch.zeros((env.num_envs, *_floats(program, key).shape), dtype=program.read(key).dtype)
+            key: torch.zeros((env.num_envs, *read_floats(program, key).shape), dtype=program.read(key).dtype)
             for key, _ in pairs
         },
         env.batch_size,
@@ -100,10 +99,3 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
             frozen=transform.frozen,
             reduces=reduces,
         )
-
-
-def _floats(program: Program, key: Key) -> Value:
-    value = program.read(key)
-    if not value.dtype.is_floating_point:
-        raise NotNative(f"{key!r} is {value.dtype}")
-    return value
