@@ -29,8 +29,7 @@ from torchrl_pool._collecting.collector_state import collector_state, load_colle
 from torchrl_pool._collecting.groups import Groups
 from torchrl_pool._collecting.lean_policy import (
     LeanPolicy,
-    Part,
-    UntilChanged,
+    PolicyPart,
     exploring,
     parts_of,
     take_apart,
@@ -163,7 +162,6 @@ class PoolCollector(StoringCollector):
         self._policy_output_keys = ()
         # A policy, and what is called in its place.
         self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
-        self._known = UntilChanged(_taken_apart)
         self._was_cut_short = False
         super().__init__(
             _the_only_one(create_env_fn),
@@ -211,7 +209,7 @@ class PoolCollector(StoringCollector):
         """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
         return self._groups.number if self._groups.is_decided else None
 
-    def policy_parts(self) -> list[Part]:
+    def policy_parts(self) -> list[PolicyPart]:
         """The modules of the policy in the order of their calls, and why some get a tensordict.
 
         :func:`~torchrl_pool.explain` prints them.
@@ -219,19 +217,21 @@ class PoolCollector(StoringCollector):
         policy = self._wrapped_policy_uncompiled
         whole = type(policy).__name__
         if self.cudagraphed_policy:
-            return [Part(whole, None, "it is captured by a CUDA graph")]
+            return [PolicyPart(whole, None, "it is captured by a CUDA graph")]
         if self.compiled_policy and not self.writes_once:
-            return [Part(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")]
+            return [
+                PolicyPart(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")
+            ]
         with exploring(self.exploration_type):
             return parts_of(policy)
 
     def _policy_now(self) -> tuple[LeanPolicy | None, float]:
         """What is called in the policy's place, if anything, and the work of a call for each row."""
         policy = self._wrapped_policy_uncompiled
-        # In groups, modules hold specs of the group's rows during a call, which are others in each rollout.
-        lean, work = (self._known if self._groups.number == 1 else _taken_apart)(policy)
+        work = work_for(policy)
         if self.cudagraphed_policy:
             return None, work
+        lean = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
                 self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
@@ -489,7 +489,3 @@ def _the_only_one(create_env_fn: Any) -> Any:
             "num_envs envs"
         )
     return create_env_fn[0]
-
-
-def _taken_apart(policy: Any) -> tuple[LeanPolicy | None, float]:
-    return take_apart(policy), work_for(policy)
