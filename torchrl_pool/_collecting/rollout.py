@@ -16,7 +16,7 @@ from torchrl_pool._collecting.added_entries import AddedEntry
 from torchrl_pool._collecting.group_policy import Policy, policy_for_rows
 from torchrl_pool._collecting.lean_policy import LeanPolicy
 from torchrl_pool._collecting.rollout_storage import (
-    Place,
+    BatchIndex,
     RolloutBatch,
     RolloutRows,
     RolloutStorage,
@@ -245,7 +245,7 @@ class Rollout:
         self,
         batch: RolloutBatch,
         storage: RolloutStorage,
-        place: Place,
+        place: BatchIndex,
         stepped: TensorDictBase,
         written: dict[Key, torch.Tensor] | None,
     ) -> None:

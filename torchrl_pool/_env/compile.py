@@ -48,7 +48,7 @@ class GraphView:
     def of(cls, env: ExecutorEnv) -> GraphView:
         number = next(_numbers)
         _envs[number] = env
-        rows = {key: (value.shape, value.dtype) for key, value in env._allocator.step_templates.items()}
+        rows = {key: (value.shape, value.dtype) for key, value in env._allocator.step_prototypes.items()}
         return cls(number, torch.zeros((), dtype=torch.uint8, device="cpu"), rows)
 
 
@@ -120,7 +120,7 @@ def _tensordict_of(env: ExecutorEnv, keys: Sequence[Key], values: Sequence[torch
 
 def _sized(env: ExecutorEnv, tensordict: TensorDict) -> TensorDict:
     """The same, whose nested tensordicts have the batch sizes that they are to have."""
-    for path, more in env._groups.items():
+    for path, more in env._nested_sizes.items():
         below = tensordict.get(path, None) if more else None
         if below is not None:
             below.batch_size = torch.Size([*tensordict.batch_size, *more])
@@ -283,7 +283,7 @@ def _writing(env: ExecutorEnv, keys: Sequence[Key], given: Tensors) -> Iterator[
         if env._on_cpu:
             yield given
             return
-        templates = env._allocator.step_templates
+        templates = env._allocator.step_prototypes
         rows = [torch.empty_like(templates[key], pin_memory=env._pin_memory) for key in keys]
         yield rows
     except _core.EnvFailure as error:

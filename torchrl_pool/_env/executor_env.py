@@ -21,14 +21,14 @@ from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.source import TASK_DEFAULT, Source
 from torchrl_pool._env.specs import (
-    Groups,
     Key,
+    NestedSizes,
     action_shape,
     actions_of,
     full_action_spec,
     full_output_spec,
     key_of,
-    sizes_of_groups,
+    nested_sizes_of,
     torch_dtype,
 )
 from torchrl_pool._env.states import StateEntries
@@ -64,7 +64,7 @@ class ExecutorEnv(EnvBase):
     _nested: bool  # whether an output or action lies in a tensordict of its own
     _plain_actions: PlainEntries
     _states: StateEntries | None  # what envs read besides actions
-    _groups: Groups
+    _nested_sizes: NestedSizes
     _next_root: NextRoot
     # The running simulators.
     _pool: _core.Pool | None = None
@@ -96,17 +96,17 @@ class ExecutorEnv(EnvBase):
         self._make_specs(outputs)
         keys = [key_of(spec) for spec in self._outputs]
         actions = [key for key, _, _ in self._action_layout]
-        self._groups = sizes_of_groups(source.groups, source.specs)
+        self._nested_sizes = nested_sizes_of(source.nested_sizes, source.specs)
         if source.group_map is not None:
             self.group_map = source.group_map
         self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
         in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
-        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, self._groups)
+        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, self._nested_sizes)
         self._use_device()
 
     def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
         self.action_spec = full_action_spec(
-            self._configs, self._source.one_hot, self.device, self._source.specs, self._source.groups
+            self._configs, self._source.one_hot, self.device, self._source.specs, self._source.nested_sizes
         )
         pictures = {
             tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
@@ -114,7 +114,7 @@ class ExecutorEnv(EnvBase):
         if len(pictures) > 1:
             raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
         observation, reward, done = full_output_spec(
-            [outputs[c] for c in self._configs], self.device, self._source.specs, self._source.groups
+            [outputs[c] for c in self._configs], self.device, self._source.specs, self._source.nested_sizes
         )
         self.observation_spec = observation
         self.reward_spec = reward
@@ -141,7 +141,7 @@ class ExecutorEnv(EnvBase):
         self._on_cpu = self.device is None or self.device.type == "cpu"
         self._overlaps = self._on_cpu and self._source.has_helpers
         self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory, not self._on_cpu)
-        self.step_keys = list(self._allocator.step_templates)
+        self.step_keys = list(self._allocator.step_prototypes)
         self.root_keys = [key for key in self.step_keys if key not in self._allocator.reward_keys]
 
     def _check_actions(
@@ -206,7 +206,7 @@ class ExecutorEnv(EnvBase):
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
         batch_size = self._batch_size if num_rows is None else torch.Size([num_rows])
         return unsafe_tensordict(
-            values, batch_size, self._device, names, nested=self._nested, groups=self._groups
+            values, batch_size, self._device, names, nested=self._nested, nested_sizes=self._nested_sizes
         )
 
     # ---- simulators

@@ -71,7 +71,7 @@ def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) ->
     entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
     preset = items.get("next", None)
     if preset is not None:
-        preset = preset if op is RESET else preset.exclude(*env._allocator.step_templates)
+        preset = preset if op is RESET else preset.exclude(*env._allocator.step_prototypes)
         if len(preset.keys()) > 0:
             entries["next"] = preset
     return entries
@@ -192,26 +192,26 @@ def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, A
     """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
     sources: list[Mapping[Key, Any]] = []
     number_of: dict[int, int] = {}
-    groups, rows = [], []
+    numbers, rows = [], []
     for origin in sent:
         assert origin is not None
         entries, row = origin
-        group = number_of.setdefault(id(entries), len(sources))
-        if group == len(sources):
+        number = number_of.setdefault(id(entries), len(sources))
+        if number == len(sources):
             sources.append(entries)
-        groups.append(group)
+        numbers.append(number)
         rows.append(row)
     if len(sources) == 1 and rows == list(range(len(rows))):
         whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
         if len(whole) == len(sources[0]):
             return whole
-    return _gathered(sources, groups, rows)
+    return _gathered(sources, numbers, rows)
 
 
 def _gathered(
-    sources: Sequence[Mapping[Key, Any]], groups: Sequence[int], rows: Sequence[int]
+    sources: Sequence[Mapping[Key, Any]], numbers: Sequence[int], rows: Sequence[int]
 ) -> dict[Key, Any]:
-    """Entries whose row i is row ``rows[i]`` of the source number ``groups[i]``."""
+    """Entries whose row i is row ``rows[i]`` of the source number ``numbers[i]``."""
     gathered: dict[Key, Any] = {}
     columns = []
     for key, value in sources[0].items():
@@ -229,15 +229,17 @@ def _gathered(
             gathered[key] = out
         elif all(type(part) is TensorDict for part in parts):
             gathered[key] = TensorDict(
-                _gathered([part._tensordict for part in parts], groups, rows),
+                _gathered([part._tensordict for part in parts], numbers, rows),
                 batch_size=[len(rows), *value.batch_size[1:]],
                 device=value.device,
                 names=value._td_dim_names,
             )
         else:
-            gathered[key] = torch.stack([parts[group][row] for group, row in zip(groups, rows, strict=True)])
+            gathered[key] = torch.stack(
+                [parts[number][row] for number, row in zip(numbers, rows, strict=True)]
+            )
     if columns:
-        _core.gather_rows(groups, rows, columns)
+        _core.gather_rows(numbers, rows, columns)
     return gathered
 
 

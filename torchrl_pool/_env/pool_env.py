@@ -391,7 +391,7 @@ class PoolEnv(AsyncEnv):
         if tensordict.batch_size != self._batch_size:
             self._assert_tensordict_shape(tensordict)
         if self._run_type_checks:
-            check_dtypes(self, self._allocator.step_templates)
+            check_dtypes(self, self._allocator.step_prototypes)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()

@@ -9,9 +9,9 @@ import torch
 from tensordict import TensorDict
 
 from torchrl_pool import _core
-from torchrl_pool._env.specs import Groups, Key
+from torchrl_pool._env.specs import Key, NestedSizes
 
-_NO_GROUPS: Groups = {}
+_NOT_NESTED: NestedSizes = {}
 _Entries = type(TensorDict._new_unsafe()._tensordict)  # a dict of their own kind
 
 
@@ -74,7 +74,7 @@ def unsafe_tensordict(
     names: Sequence[str | None] | None = None,
     *,
     nested: bool,
-    groups: Groups = _NO_GROUPS,
+    nested_sizes: NestedSizes = _NOT_NESTED,
 ) -> TensorDict:
     """A tensordict of entries that are known to fit, some of which may lie in tensordicts of their own."""
     # What TensorDict._new_unsafe does, which would convert the device and copy the entries one by one.
@@ -93,7 +93,7 @@ def unsafe_tensordict(
             below = own.get(path[:depth])
             if below is None:
                 found = into._tensordict.get(path[depth - 1])
-                more = groups.get(path[path[0] == "next" : depth], ())
+                more = nested_sizes.get(path[path[0] == "next" : depth], ())
                 below_names = names and [*names, *[None] * len(more)]
                 below = unsafe_tensordict({}, batch_size + more, device, below_names, nested=False)
                 if found is not None:

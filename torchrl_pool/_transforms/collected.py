@@ -33,7 +33,7 @@ class FusedPool:
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
         self.full_action_spec: Composite = env.full_action_spec
         self._allocator, self._next_root = part.allocator, part.next_root
-        self._on_cpu, self._groups = pool._on_cpu, pool._groups
+        self._on_cpu, self._nested_sizes = pool._on_cpu, pool._nested_sizes
 
     def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self.env.rand_action(tensordict)

@@ -61,7 +61,7 @@ class NativePart:
         self.transforms, self.rest = fusion.native, fusion.rest
         self.allocator = ChainAllocator(chain, env.num_envs, env._pin_memory, not env._on_cpu)
         self.inputs = Inputs(chain)
-        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._groups)
+        self.next_root = NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._nested_sizes)
         self.nested = env._nested or any(isinstance(key, tuple) for key in chain.keys)
         # Nobody knows any more what values that only the executor has were for rows that a reset leaves out.
         self.is_stale = False
@@ -85,7 +85,7 @@ class NativePart:
         env = self.env
         batch_size = env._batch_size if num_rows is None else torch.Size([num_rows])
         return unsafe_tensordict(
-            values, batch_size, env._device, names, nested=self.nested, groups=env._groups
+            values, batch_size, env._device, names, nested=self.nested, nested_sizes=env._nested_sizes
         )
 
     # ---- what the transforms behind it find
@@ -129,12 +129,12 @@ class NativePart:
             return False
         if any(key not in self.allocator.latest for key in self.chain.learned_keys):
             return False
-        if self.chain.program.writes and (self.rest or self.chain.has_phases):
+        if self.chain.builder.writes and (self.rest or self.chain.has_phases):
             return False  # the latest values are as parameters were
         if self.rest:
             return bool(mask.any()) and self.knows_others()
         for key in self.chain.root_keys:
-            value, template = known.get(key, None), self.allocator.step_templates[key]
+            value, template = known.get(key, None), self.allocator.step_prototypes[key]
             if type(value) is not torch.Tensor:
                 return False
             if value.shape != template.shape or value.dtype is not template.dtype:
@@ -242,7 +242,7 @@ class NativePart:
     def _note_call(self) -> None:
         """All envs' values are those of this call."""
         self.is_stale = False
-        if writes := self.chain.program.writes:
+        if writes := self.chain.builder.writes:
             writes.clear()
 
     def _assemble(

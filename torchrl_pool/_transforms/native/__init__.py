@@ -1,7 +1,7 @@
 """Which of TorchRL's transforms run where the envs run, and what describes each of them.
 
-A description is a function of the transform and of the program so far, which it goes on with. Where it raises
-NotNative, TorchRL runs the transform, and all that come after it.
+A description is a function of the transform and of the chain's builder, to which it adds stages. Where it
+raises NotNative, TorchRL runs the transform, and all that come after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from torchrl.envs import transforms as torchrl
 from torchrl.envs.transforms.transforms import VecNorm
 
-from torchrl_pool._transforms.ir import Program
+from torchrl_pool._transforms.chain_builder import ChainBuilder
 from torchrl_pool._transforms.native.elementwise import (
     binarize_reward,
     clip,
@@ -46,7 +46,7 @@ from torchrl_pool._transforms.native.reshape import (
 from torchrl_pool._transforms.native.running_statistics import vec_norm, vec_norm_v2
 
 # By exact class: what a subclass changes nobody here knows.
-NATIVE: dict[type, Callable[[Any, Program], None]] = {
+NATIVE: dict[type, Callable[[Any, ChainBuilder], None]] = {
     torchrl.ActionScaling: action_scaling,
     torchrl.BinarizeReward: binarize_reward,
     torchrl.CatFrames: cat_frames,

@@ -16,7 +16,7 @@ from torchrl.envs.transforms import (
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
-from torchrl_pool._transforms.ir import NUMBERS, NotNative, Program, Value
+from torchrl_pool._transforms.chain_builder import NUMBERS, ChainBuilder, NotNative, Value
 from torchrl_pool._transforms.native.parameters import (
     Flags,
     changes_actions,
@@ -27,20 +27,20 @@ from torchrl_pool._transforms.native.parameters import (
 )
 
 
-def dtype_cast(transform: DTypeCastTransform, program: Program) -> None:
+def dtype_cast(transform: DTypeCastTransform, builder: ChainBuilder) -> None:
     """In another dtype; actions back."""
-    program.watch(transform.__dict__, "dtype_in", "dtype_out")
-    pairs = list(keys_of(transform, program))
-    changes_actions(transform, program)
+    builder.watch(transform.__dict__, "dtype_in", "dtype_out")
+    pairs = list(keys_of(transform, builder))
+    changes_actions(transform, builder)
     dtype = transform.dtype_out
     for key, out_key in pairs:
-        value = program.read(key)
+        value = builder.read(key)
         if value.dtype is dtype:
-            program.write(out_key, value)
+            builder.write(out_key, value)
             continue
         if not dtype.is_floating_point or dtype not in NUMBERS:
             raise NotNative(f"it makes {value.dtype} into {dtype}")
-        program.map(
+        builder.map(
             key,
             out_key,
             _core.stages.cast,
@@ -60,65 +60,65 @@ class _Kinds:
         return type(self._tensors.get(name))
 
 
-def observation_norm(transform: ObservationNorm, program: Program) -> None:
-    program.watch(transform._buffers, "loc", "scale")
-    program.watch(_Kinds(transform._buffers), "loc", "scale")
-    program.watch(Flags(transform), "standard_normal")
+def observation_norm(transform: ObservationNorm, builder: ChainBuilder) -> None:
+    builder.watch(transform._buffers, "loc", "scale")
+    builder.watch(_Kinds(transform._buffers), "loc", "scale")
+    builder.watch(Flags(transform), "standard_normal")
     if any(isinstance(buffer, UninitializedTensorMixin) for buffer in (transform.loc, transform.scale)):
         raise NotNative("its loc and scale are not known yet")
-    changes_actions(transform, program)
-    for key, out_key in keys_of(transform, program):
-        value = read_floats(program, key)
+    changes_actions(transform, builder)
+    for key, out_key in keys_of(transform, builder):
+        value = read_floats(builder, key)
         map_affine(
-            program, key, out_key, value, transform.loc, transform.scale, bool(transform.standard_normal)
+            builder, key, out_key, value, transform.loc, transform.scale, bool(transform.standard_normal)
         )
 
 
-def clip(transform: ClipTransform, program: Program) -> None:
-    program.watch(transform._buffers, "low", "high")
-    changes_actions(transform, program)
-    for key, out_key in keys_of(transform, program):
-        map_clamp(program, key, out_key, read_floats(program, key), transform.low, transform.high)
+def clip(transform: ClipTransform, builder: ChainBuilder) -> None:
+    builder.watch(transform._buffers, "low", "high")
+    changes_actions(transform, builder)
+    for key, out_key in keys_of(transform, builder):
+        map_clamp(builder, key, out_key, read_floats(builder, key), transform.low, transform.high)
 
 
-def sign(transform: SignTransform, program: Program) -> None:
-    changes_actions(transform, program)
-    for key, out_key in keys_of(transform, program):
-        value = program.read(key)
+def sign(transform: SignTransform, builder: ChainBuilder) -> None:
+    changes_actions(transform, builder)
+    for key, out_key in keys_of(transform, builder):
+        value = builder.read(key)
         if value.dtype is torch.bool:
             raise NotNative(f"{key!r} is a flag")
         out = Value(value.shape, value.dtype)
-        program.map(key, out_key, _core.stages.sign, out, dtype=value.number)
+        builder.map(key, out_key, _core.stages.sign, out, dtype=value.number)
 
 
-def reward_scaling(transform: RewardScaling, program: Program) -> None:
-    program.watch(transform._buffers, "loc", "scale")
-    program.watch(Flags(transform), "standard_normal")
-    for key, out_key in keys_of(transform, program):
-        reward = _reward(program, key)
+def reward_scaling(transform: RewardScaling, builder: ChainBuilder) -> None:
+    builder.watch(transform._buffers, "loc", "scale")
+    builder.watch(Flags(transform), "standard_normal")
+    for key, out_key in keys_of(transform, builder):
+        reward = _reward(builder, key)
         map_affine(
-            program, key, out_key, reward, transform.loc, transform.scale, bool(transform.standard_normal)
+            builder, key, out_key, reward, transform.loc, transform.scale, bool(transform.standard_normal)
         )
 
 
-def reward_clipping(transform: RewardClipping, program: Program) -> None:
-    program.watch(transform._buffers, "clamp_min", "clamp_max")
-    for key, out_key in keys_of(transform, program):
-        map_clamp(program, key, out_key, _reward(program, key), transform.clamp_min, transform.clamp_max)
+def reward_clipping(transform: RewardClipping, builder: ChainBuilder) -> None:
+    builder.watch(transform._buffers, "clamp_min", "clamp_max")
+    for key, out_key in keys_of(transform, builder):
+        map_clamp(builder, key, out_key, _reward(builder, key), transform.clamp_min, transform.clamp_max)
 
 
-def binarize_reward(transform: BinarizeReward, program: Program) -> None:
-    for key, out_key in keys_of(transform, program):
-        reward = _reward(program, key)
+def binarize_reward(transform: BinarizeReward, builder: ChainBuilder) -> None:
+    for key, out_key in keys_of(transform, builder):
+        reward = _reward(builder, key)
         if not reward.shape or reward.shape[-1] != 1:
             raise NotNative(f"{key!r} has rows of shape {list(reward.shape)}")
         out = Value(reward.shape, torch.int8)
-        program.map(key, out_key, _core.stages.is_positive, out, dtype=reward.number)
+        builder.map(key, out_key, _core.stages.is_positive, out, dtype=reward.number)
 
 
-def _reward(program: Program, key: Key) -> Value:
+def _reward(builder: ChainBuilder, key: Key) -> Value:
     """Of these transforms resets know nothing."""
-    value = program.read(key)
+    value = builder.read(key)
     if value.at_resets:
         raise NotNative(f"{key!r} is no reward")
     if not value.dtype.is_floating_point:
