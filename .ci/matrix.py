@@ -36,7 +36,7 @@ TESTS = [
         "test_masks.py",
         "test_specs.py",
     ),
-    *("test_transforms.py", "test_recurrent_policies.py", "test_until_changed.py", "test_demo.py"),
+    *("test_transforms.py", "test_recurrent_policies.py", "test_changed_policies.py", "test_demo.py"),
     *("test_given_tensordicts.py", "test_nested_entries.py"),
 ]
 

@@ -26,7 +26,7 @@ from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.transfers import down, pinned
-from torchrl_pool._transforms.collected import FusedPool
+from torchrl_pool._transforms.fused_pool import FusedPool
 from torchrl_pool._transforms.native_part import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")

@@ -1,4 +1,4 @@
-"""A fused env as a PoolCollector's rollouts see it: what they ask a PoolEnv for, with a chain's entries."""
+"""FusedPool: a fused env as a PoolCollector's rollouts see it, a PoolEnv with a chain's entries."""
 
 from __future__ import annotations
 
