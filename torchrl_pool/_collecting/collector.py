@@ -49,8 +49,8 @@ from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
 from torchrl_pool._plugins.options import UnknownOption, suggesting
-from torchrl_pool._transforms.fused_pool import FusedPool
 from torchrl_pool._transforms.fused_env import FusedEnv
+from torchrl_pool._transforms.fused_pool import FusedPool
 
 
 class PoolCollector(StoringCollector):
