@@ -53,16 +53,30 @@ _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in a
 
 
 class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
-    """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
+    """A vectorized TorchRL environment: ``num_envs`` simulators in one C++ executor.
 
-    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives (for Atari, with
-    Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``), bit for bit, in rollouts, under
-    transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that
-    makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to the
-    caller: the pool never writes to them again.
+    Gives the trajectories of ``SerialEnv(num_envs, lambda: GymEnv(task))``, bit for bit (for Atari, of
+    ``GymEnv`` with Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``). Where ``task`` is a
+    callable that returns a Python env, its envs run in worker processes and give the trajectories of
+    ``SerialEnv(num_envs, task)``. Tensors that a call returns belong to the caller: the pool never writes to
+    them again.
 
-    Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
-    pickled, and be sent to another process until then.
+    Simulators and threads are created at the first reset. Until then a pool costs nothing but its specs, and
+    can be pickled and sent to another process.
+
+    The entries of its tensordicts, whose batch size is ``[N]``, for N = ``num_envs``:
+
+    | entry | shape and dtype | in |
+    |---|---|---|
+    | ``"observation"``, or the task's names | ``[N, …]``, the task's dtype, or ``obs_dtype`` | root, next |
+    | names in ``info_keys`` | ``[N, …]``, the task's dtype | root, next |
+    | ``"pixels"``, with ``from_pixels`` | uint8 ``[N, H, W, 3]`` | root, next |
+    | ``"done"``, ``"terminated"``, ``"truncated"`` | bool ``[N, 1]`` | root, next |
+    | ``"reward"`` | float32 ``[N, 1]`` | next |
+    | ``"action"``, which ``step`` reads | ``[N, …]``; discrete ones: one-hot int64 ``[N, n]`` | root |
+
+    The root is what ``reset`` returns and ``step`` reads; ``"next"`` is what ``step`` adds. Python envs may
+    have entries of other names and shapes, nested ones among them: see ``env.specs``.
 
     Args:
         task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
