@@ -447,12 +447,11 @@ def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
 
 
 def fuse(env: EnvBase) -> EnvBase:
-    """Runs an env's transforms where its envs run.
+    """Runs an env's transforms in the C++ executor, where they have a native form.
 
     Args:
-        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, or around a
-            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step; or a pool without
-            transforms.
+        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv` or a
+            :class:`~torchrl_pool.MujocoPool`; or a pool without transforms.
 
     Returns:
         A :class:`FusedEnv` that takes its place: with the same transform objects, which stay the owners of
