@@ -149,8 +149,8 @@ def test_pinned_memory_without_cuda():
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (torch.zeros(N, 3).long(), ValueError, r"'action': expected shape \[3, 2\], got \[3, 3\]"),
-        (torch.zeros(N, dtype=torch.int64), ValueError, r"expected shape \[3, 2\], got \[3\]"),
+        (torch.zeros(N, 3).long(), ValueError, r"'action': expected one-hot vectors of shape \[3, 2\], got \[3, 3\]"),
+        (torch.zeros(N, dtype=torch.int64), ValueError, r"expected one-hot vectors of shape \[3, 2\], got \[3\]"),
         (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
         (one_hot(0, 1, 0) + 0j, TypeError, r"expected dtype torch.int64, got torch.complex64"),
         (one_hot(0, 1, 0) * 0, ValueError, r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]"),

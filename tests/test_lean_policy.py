@@ -294,7 +294,7 @@ def test_a_missing_entry_is_named():
 
 def explained(collector, capsys):
     """The rows of the table of modules, and what is said of groups."""
-    explain(collector)
+    print(explain(collector))
     *rows, groups = [line for line in capsys.readouterr().out.splitlines()[1:] if line]
     return rows, groups
 

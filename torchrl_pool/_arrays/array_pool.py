@@ -26,7 +26,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
 Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
 _EXACT_REWARD = "exact_reward"
-_NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
+_NOT_FOR_ARRAYS = (
+    "device", "pin_memory", "categorical_action_encoding", "run_type_checks", "allow_done_after_reset"
+)  # fmt: skip
 
 
 class ArrayPool:
@@ -73,7 +75,9 @@ class ArrayPool:
         **options: Any,
     ) -> None:
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
-            raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
+            raise TypeError(
+                f"{', '.join(unknown)}: for PoolEnv alone, which gives tensors; this class gives NumPy arrays"
+            )
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._options = options

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -24,6 +24,7 @@ from torchrl_pool._collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
+from torchrl_pool._collecting.collector_options import CollectorOptions
 from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool._collecting.groups import Groups
 from torchrl_pool._collecting.lean_policy import (
@@ -146,13 +147,13 @@ class PoolCollector(StoringCollector):
         pin_memory: bool | None = None,
         return_same_td: bool = False,
         use_buffers: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[CollectorOptions],
     ) -> None:
         del return_same_td
         known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
         for name in [name for name in kwargs if name not in known]:
             what = f"{type(self).__name__} has no argument {name!r}"
-            raise UnknownOption(name, what, "beside its own it takes those of TorchRL's Collector", known)
+            raise UnknownOption(name, what, "it has its own and those of TorchRL's Collector", known)
         self._groups = Groups(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)
@@ -484,7 +485,8 @@ def _the_only_one(create_env_fn: Any) -> Any:
         return create_env_fn
     if len(create_env_fn) != 1:
         raise ValueError(
-            f"create_env_fn: expected one, got {len(create_env_fn)}: a PoolEnv holds all num_envs envs"
+            f"create_env_fn: expected one env or callable, got {len(create_env_fn)}: one PoolEnv runs all "
+            "num_envs envs"
         )
     return create_env_fn[0]
 

@@ -124,6 +124,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             numbers that are finite. Those of a Box reach the env as they are, also outside of its bounds, as
             in Gymnasium's envs, each of which clips them or does not. ``"strict"``: within their bounds, too.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
+        allow_done_after_reset: see :class:`~torchrl.envs.EnvBase`.
         **task_options: the task's own options, under the names of its reference implementation.
 
     Raises:
@@ -166,6 +167,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         refuse_nan: bool = False,
         check_actions: Literal["finite", "strict"] = "finite",
         run_type_checks: bool = False,
+        allow_done_after_reset: bool = False,
         **task_options: Any,
     ) -> None:
         self._arguments = {
@@ -174,7 +176,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._arguments.update(task_options)
         if hasattr(task, "step") and not isinstance(task, type):
             raise TypeError(
-                f"task: expected what makes an env, got an env, {type(task).__name__}: make it there"
+                "task: expected a callable that returns an env, got an env "
+                f"({type(task).__name__}); pass `lambda: env_class(...)`, which its worker process calls"
             )
         task = task_ids(task)
         num_envs = check_int("num_envs", num_envs, minimum=1)
@@ -184,7 +187,12 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         info_keys = check_names("info_keys", info_keys)
         is_strict = check_choice("check_actions", check_actions, ("finite", "strict")) == "strict"
         check_device(device)
-        super().__init__(device=device, batch_size=[num_envs], run_type_checks=run_type_checks)
+        super().__init__(
+            device=device,
+            batch_size=[num_envs],
+            run_type_checks=run_type_checks,
+            allow_done_after_reset=allow_done_after_reset,
+        )
 
         self.num_envs = num_envs
         self.task = task
@@ -218,8 +226,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         else:
             if num_workers is not None or respawn or caller_steps:
                 raise TypeError(
-                    "num_workers, caller_steps, respawn: for envs of Python; "
-                    f"{task!r} runs in threads of this process"
+                    "num_workers, caller_steps, respawn: expected with Python envs alone, got them with "
+                    f"{task!r}, a native task, which runs in threads: see num_threads"
                 )
             self._source = PluginSource(
                 task,
@@ -521,7 +529,10 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
 
 def _refuse_for_python(**arguments: Any) -> None:
     if given := [name for name, value in arguments.items() if value is not None]:
-        raise TypeError(f"{', '.join(given)}: not for envs of Python, which run in processes of their own")
+        raise TypeError(
+            f"{', '.join(given)}: expected with native tasks alone, got with Python envs, which run in "
+            "worker processes: see num_workers, and for options a list of callables"
+        )
 
 
 def _rebuild(

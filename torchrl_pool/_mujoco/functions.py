@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -53,6 +55,26 @@ class Functions:
             if function is not None:
                 _check_arguments(name, function)
         return cls(**functions)
+
+
+@contextlib.contextmanager
+def naming_fields(state: TensorDictBase) -> Iterator[None]:
+    """Where a task's function reads an array that its states do not hold, the error says how to have it."""
+    try:
+        yield
+    except KeyError as error:
+        missing = [key for key in _named_in(error) if key not in state]
+        if not missing:
+            raise
+        error.add_note(
+            f"A MujocoPool's states hold the arrays of mjData that `observation` and `fields` name: "
+            f"{', '.join(map(repr, sorted(state.keys())))}. Name {missing[0]!r} in `fields`."
+        )
+        raise
+
+
+def _named_in(error: KeyError) -> list[str]:
+    return re.findall(r"[\"'](\w[\w:,]*)[\"'] not found", str(error.args[0])) if error.args else []
 
 
 def _check_arguments(name: str, function: Callable[..., Any]) -> None:

@@ -151,6 +151,8 @@ def check_options(
     for name in given:
         if name not in options:
             has = f"it has: {', '.join(options) or 'none'}"
+            if name == "render_mode":
+                has = "none is needed: render() and from_pixels=True give pictures"
             raise UnknownOption(str(name), f"task {task!r} has no {kind} {name!r}", has, [*options])
     return {name: options[name].check(value) for name, value in given.items()}
 

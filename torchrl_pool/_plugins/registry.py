@@ -64,7 +64,7 @@ def list_tasks(family: str | None = None) -> list[str]:
     """
     families = {plugin.family for plugin in plugins()}
     if family is not None and family not in families:
-        raise ValueError(f"unknown family {family!r}; known: {', '.join(sorted(families))}")
+        raise ValueError(f"unknown family {family!r}; expected one of: {', '.join(sorted(families))}")
     return sorted(id for id, (plugin, _) in _tasks().items() if family in (None, plugin.family))
 
 

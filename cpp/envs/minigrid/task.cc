@@ -108,7 +108,7 @@ class GridTask {
               action};
     }
     Specs specs{Image(options.shown, view, width, height, tile),
-                Observation("direction", Discrete(4), "where the agent looks: right, down, left, up")};
+                Observation("direction", Discrete(4), "looks right, looks down, looks left, looks up")};
     if (options.told == Told::kChars) {
       specs.push_back(Observation("mission", Box<std::uint8_t>({options.MissionChars()}, 0, 255),
                                   "characters, then zeros; decode_text makes strings of them"));

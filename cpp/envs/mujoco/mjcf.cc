@@ -349,7 +349,8 @@ class Mjcf {
 };
 
 const bool registered =
-    Register<Mjcf>({.id = "MJCF-v0", .description = "the physics of any MuJoCo model, without a reward"});
+    Register<Mjcf>({.id = "MJCF-v0", .description = "the physics of any MuJoCo model, without a reward: MujocoPool makes a task of it, with "
+                             "a time limit of 1000 steps by default"});
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco
