@@ -126,9 +126,11 @@ def words(info: TaskInfo, entry: dict[str, Any]) -> str:
     observed, choices = entry["name"] == "observation", entry["categories"] or []
     if observed and len(choices) == 1:
         return f"{entry['help']}: 0 to {choices[0] - 1}"
-    count = choices[0] if len(choices) == 1 else math.prod(entry["shape"])
     names = re.split(r", (?![^(]*\))", entry["help"])
-    assert len(names) == count, info.id
+    if len(choices) > 1:
+        names = [f"{name}: 0 to {n - 1}" for name, n in zip(names, choices, strict=True)]
+    else:
+        assert len(names) == (choices[0] if choices else math.prod(entry["shape"])), info.id
     if observed or choices:
         return numbered(names)
     pairs = zip(entry["low"], entry["high"], strict=True)
