@@ -165,6 +165,7 @@ class PoolCollector(StoringCollector):
         self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
         self._known = UntilChanged(_taken_apart)
         self._was_cut_short = False
+        self._last_state: dict[str, Any] | Exception | None = None  # after the last frame
         super().__init__(
             _the_only_one(create_env_fn),
             policy,
@@ -397,6 +398,15 @@ class PoolCollector(StoringCollector):
         while self._frames < self.total_frames:
             yield self._next_batch()  # no name for it here: that would keep its memory in use
 
+    def _increment_frames(self, numel: int) -> bool:
+        """As ``Collector``'s, which closes the env with the last frame: ``state_dict()`` may follow."""
+        if self._frames + numel >= self.total_frames:
+            self._last_state = self._simulators_state()
+            if isinstance(self._last_state, dict):
+                self._last_state["frames"] += numel
+        completed: bool = super()._increment_frames(numel)
+        return completed
+
     def _next_batch(self) -> TensorDictBase:
         self._iter += 1
         batch = self.rollout()
@@ -457,20 +467,29 @@ class PoolCollector(StoringCollector):
         """As :meth:`torchrl.collectors.Collector.state_dict`, and the simulators under ``"pool"``.
 
         A collector that loads it goes on bit for bit, from the same state of torch's generators. Where
-        simulators cannot be saved, a warning says so: episodes begin anew then, as with ``Collector``.
+        simulators cannot be saved, a warning says so: new episodes begin then, as with ``Collector``.
         """
         state: OrderedDict[str, Any] = super().state_dict()
-        try:
-            state["pool"] = collector_state(self)
-        except (NotImplementedError, TypeError, ValueError, EnvFailure) as error:
-            warnings.warn(f"state_dict() holds no simulators: {error}", stacklevel=2)
+        simulators = self._last_state or self._simulators_state()
+        if isinstance(simulators, Exception):
+            warnings.warn(f"state_dict() holds no simulators: {simulators}", stacklevel=2)
+        else:
+            state["pool"] = simulators
         return state
+
+    def _simulators_state(self) -> dict[str, Any] | Exception:
+        """The state of the simulators and of what is counted, or why it cannot be saved."""
+        try:
+            return collector_state(self)
+        except (NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+            return error
 
     def load_state_dict(self, state_dict: Mapping[str, Any], **kwargs: Any) -> None:
         """As :meth:`torchrl.collectors.Collector.load_state_dict`; simulators go on where they were saved."""
         super().load_state_dict(state_dict, **kwargs)
         if "pool" in state_dict:
             load_collector_state(self, state_dict["pool"])
+            self._last_state = None
 
     @torch.no_grad()
     def reset(self, index: Any = None, **kwargs: Any) -> None:
