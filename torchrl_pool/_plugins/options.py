@@ -63,6 +63,9 @@ class OptionInfo:
     def check(self, value: Any) -> Any:
         """``value`` in the option's own type.
 
+        Args:
+            value: what a user gave.
+
         Raises:
             TypeError: the value has another type (an int does for a float, a tuple for a list).
             ValueError: the value is none of the choices or out of range.

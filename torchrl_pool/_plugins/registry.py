@@ -54,6 +54,9 @@ class TaskInfo:
 def list_tasks(family: str | None = None) -> list[str]:
     """The ids of all tasks, or of one family's, sorted.
 
+    Args:
+        family: such as ``"mujoco"``; ``None``: all families.
+
     Raises:
         ValueError: there is no such family.
 
@@ -69,7 +72,10 @@ def list_tasks(family: str | None = None) -> list[str]:
 
 
 def task_info(task: str) -> TaskInfo:
-    """What is known of a task.
+    """Specs, options and limits of a task.
+
+    Args:
+        task: its id.
 
     Raises:
         ValueError: there is no such task.
