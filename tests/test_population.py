@@ -74,7 +74,7 @@ def test_a_member_becomes_another_one(make):
     one, other = population.members[:2]
     one.become(other)
     assert torch.equal(*[member.update.state_dict()["parameters"] for member in (one, other)])
-    assert torch.equal(one.actors.published[1], other.actors.published[1])
+    assert torch.equal(one.actors.published[1], other.actors.weights())
     assert one.scaling._var == other.scaling._var
     assert not torch.equal(one.scaling._returns, other.scaling._returns)
     mine, theirs = (normaliser_of(member.env).loc["observation"] for member in (one, other))

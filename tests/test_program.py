@@ -39,7 +39,7 @@ def refusal(program, arguments, capsys):
     ("program", "arguments", "message"),
     [
         (ppo, ["--evaluate", "-1"], "--evaluate: expected at least 0, got -1"),
-        (ppo, ["--torch-threads", "-1"], "--torch-threads: expected at least 0, got -1"),
+        (ppo, ["--torch-threads", "-1"], "--torch-threads: expected at least 0 and at most 1024, got -1"),
         (ppo, ["--hidden", "abc"], "--hidden: expected numbers of units such as 64,64, got 'abc'"),
         (ppo, ["--hidden", ""], "--hidden: expected numbers of units"),
         (impala, ["--hidden", "64,0"], "--hidden: expected numbers of units"),
@@ -76,11 +76,11 @@ def refusal(program, arguments, capsys):
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
         (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
         (ppo, ["--checkpoint-seconds", "nan"], "--checkpoint-seconds: expected a number, got nan"),
-        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at most 1024, got 100000"),
+        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at least 0 and at most 1024, got"),
         (
             ppo,
             ["--minibatch-size", "1000000"],
-            "--minibatch-size: expected at most the 2048 steps of a batch",
+            "--minibatch-size: expected at most the 2048 steps",
         ),
         (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1 (did you mean --learning-rate?)"),
         (ppo, ["--num-env=3", "--learnin-rate=1"], "(did you mean --learning-rate?)"),
