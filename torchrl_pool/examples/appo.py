@@ -15,7 +15,6 @@ from torchrl.objectives.value import VTrace
 
 from torchrl_pool.examples import ppo
 from torchrl_pool.examples.actors import Threaded
-from torchrl_pool.examples.envs import normaliser_of
 from torchrl_pool.examples.options import option
 from torchrl_pool.examples.population import Population
 from torchrl_pool.examples.ppo import PPOTraining
@@ -64,11 +63,6 @@ class APPOTraining(PPOTraining):
 
     Each step is stamped with the version of the weights that chose it: the number of batches that they have
     learned from. Batch n is learned from by weights of version n; its lag is n less its stamps.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
     """
 
     config: Config
@@ -112,10 +106,7 @@ class APPOTraining(PPOTraining):
         """Takes over what another training has learned: weights, their optimiser's state, statistics."""
         self.actors.rest()
         other.actors.rest()
-        self.update.load_state_dict(copy.deepcopy(other.update.state_dict()))
-        mine, theirs = normaliser_of(self.env), normaliser_of(other.env)
-        if mine is not None and theirs is not None:
-            mine.load_state_dict(copy.deepcopy(theirs.state_dict()))
+        self.load_networks(copy.deepcopy(other.networks()))
         if self.scaling is not None and other.scaling is not None:
             returns = self.scaling.state_dict()["returns"]
             self.scaling.load_state_dict({**other.scaling.state_dict(), "returns": returns})

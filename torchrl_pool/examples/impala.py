@@ -80,13 +80,7 @@ class Config(ActorSettings):
 
 
 class IMPALATraining(ActorTraining[Config]):
-    """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018).
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: is ignored: its update is not compiled.
-    """
+    """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018)."""
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
         super().__init__(config, folder, config.num_envs * config.steps, compile=compile)
@@ -126,7 +120,7 @@ class IMPALATraining(ActorTraining[Config]):
         """Collects a batch ``[num_envs, steps]`` and learns from it once."""
         with self.clock.timed("collecting"):
             batch = self.actors.next(self.iteration)
-        self.curve.note_episodes(batch)
+        self.take_note(batch)
         rate = self.config.learning_rate
         if self.config.anneal_learning_rate:
             rate *= 1 - self.iteration / self.num_iterations
@@ -136,10 +130,6 @@ class IMPALATraining(ActorTraining[Config]):
         return {"learning_rate": rate, "lag": self.actors.last_lag, **losses}
 
     def _learn(self, batch: TensorDictBase) -> dict[str, float]:
-        after = batch.get("next")
-        if self.config.episodic_life:
-            for key in ("done", "terminated"):
-                after.set(key, after.get(key) | after.get("life_lost"))
         losses: dict[str, torch.Tensor] = {}
         for minibatch in batch.chunk(self.config.minibatches):
             losses = self.update(*minibatch.chunk(self.config.gradient_accumulation))

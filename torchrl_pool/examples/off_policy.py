@@ -239,11 +239,6 @@ class OffPolicyTraining(Training[C]):
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again.
 
     Algorithms define :meth:`build` and :meth:`learn`.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
     """
 
     update: Any
@@ -299,21 +294,13 @@ class OffPolicyTraining(Training[C]):
             with self.clock.timed("collecting"):
                 batch = self.actors.next(self.update.count)
             with self.clock.timed("other"):
-                self._take_in(batch)
+                self.take_note(batch)
+                self.replay.extend(batch)
             with self.clock.timed("training"):
                 losses = self._learn() or losses
         if losses:
             self.losses = {name: losses[name].item() for name in self.update.names}
         return {"buffer": len(self.replay), **self.losses}
-
-    def _take_in(self, batch: TensorDictBase) -> None:
-        after = batch.get("next")
-        if after.get("done").any():
-            self.curve.note_episodes(batch)
-        if self.config.episodic_life:
-            for key in ("done", "terminated"):
-                after.set(key, after.get(key) | after.get("life_lost"))
-        self.replay.extend(batch)
 
     def _learn(self) -> dict[str, torch.Tensor] | None:
         config, replay = self.config, self.replay

@@ -131,8 +131,8 @@ def told_presets(presets: Mapping[str, Any]) -> str:
         families = ", ".join(preset.get("families", []))
         default = f" (default for {families})" if families else ""
         lines.append(f"  {name}: {preset['source']}{default}")
-        wrap = {"width": 100, "initial_indent": " " * 6, "subsequent_indent": " " * 6}
-        lines += textwrap.wrap(preset["options"], break_on_hyphens=False, **wrap)
+        words = textwrap.wrap(preset["options"], width=94, break_on_hyphens=False)
+        lines += [" " * 6 + line for line in words]
     return "\n".join(lines)
 
 

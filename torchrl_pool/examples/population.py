@@ -9,7 +9,7 @@ import csv
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ class Population(Training[Any]):
         }
 
     def networks(self) -> dict[str, Any]:
-        return {"members": [one.networks() for one in self.members]}
+        return {"members": [{"state": _learned_by(one)} for one in self.members]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in MUTATED:
@@ -194,6 +194,11 @@ class Population(Training[Any]):
 def hyperparameters_of(member: Any) -> dict[str, float]:
     """Those of a member's that exchanges may change, as they are now."""
     return {name: getattr(member.config, name) for name in MUTATED}
+
+
+def _learned_by(member: Any) -> dict[str, Any]:
+    returns = list(member.curve.state_dict()["returns"])
+    return {**member.networks(), "config": asdict(member.config), "curve": {"returns": returns}}
 
 
 def _objective(member: Any) -> float:

@@ -139,13 +139,7 @@ def memory_of(config: Config) -> Memory | None:
 
 
 class PPOTraining(ActorTraining[Config]):
-    """Collects a batch, estimates advantages, learns from minibatches of it, and again.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
-    """
+    """Collects a batch, estimates advantages, learns from minibatches of it, and again."""
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
         super().__init__(config, folder, config.steps * config.num_envs, compile=compile)
@@ -191,7 +185,7 @@ class PPOTraining(ActorTraining[Config]):
         """Collects a batch ``[num_envs, steps]`` and learns from it."""
         with self.clock.timed("collecting"):
             batch = self.actors.next(self.iteration)
-        self.curve.note_episodes(batch)
+        self.take_note(batch)
         self._anneal()
         with self.clock.timed("training"):
             self._prepare(batch)
@@ -225,12 +219,9 @@ class PPOTraining(ActorTraining[Config]):
             group["lr"] = max(rate, min(rate * 1.5, HIGHEST_RATE))
 
     def _prepare(self, batch: TensorDictBase) -> None:
-        """Rewards and flags as they are to be learned from."""
-        after = batch.get("next")
-        if self.config.episodic_life:
-            for key in ("done", "terminated"):
-                after.set(key, after.get(key) | after.get("life_lost"))
+        """Rewards as they are to be learned from."""
         if self.scaling is not None:
+            after = batch.get("next")
             after.set("reward", self.scaling(after.get("reward"), after.get("done")))
 
     def _learn(self, batch: TensorDictBase) -> tuple[dict[str, float], list[torch.Tensor]]:

@@ -398,11 +398,11 @@ def load_policy(
         "parallel": False,
     }
     known = {one.name for one in fields(program.config)}
-    config = {name: value for name, value in {**state["config"], **alone}.items() if name in known}
     learned = state
     if "members" in state:  # a population's best
         members = [one["state"] for one in state["members"]]
         learned = max(members, key=lambda one: fmean(one["curve"]["returns"] or [-math.inf]))
+    config = {name: value for name, value in {**learned["config"], **alone}.items() if name in known}
     with tempfile.TemporaryDirectory() as nothing:
         training = program.training(program.config(**config), Path(nothing))
     training.load_networks(learned)

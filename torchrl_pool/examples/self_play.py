@@ -82,11 +82,6 @@ class SelfPlayTraining(PPOTraining):
 
     Its curve tells how it does against them, and ``against_fixed`` the return against an opponent that never
     changes, which it never trains against.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
     """
 
     config: Config

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
+from tensordict import TensorDictBase
 from torch import nn
 from torchrl.envs import EnvBase, InitTracker
 from torchrl.modules import get_primers_from_module
@@ -77,6 +78,15 @@ class Training(ABC, Generic[S]):
         speed = {"seconds": self.seconds, "steps_per_second": self.frames_per_batch / seconds}
         with self.clock.timed("other"):
             self.curve.add({"frames": self.frames, **speed, **figures})
+
+    def take_note(self, batch: TensorDictBase) -> None:
+        """Adds the episodes that end in a batch ``[N, T]`` to the curve; ends them with lives if asked to."""
+        after = batch.get("next")
+        if after.get("done").any():
+            self.curve.note_episodes(batch)
+        if self.config.episodic_life:
+            for key in ("done", "terminated"):
+                after.set(key, after.get(key) | after.get("life_lost"))
 
     @abstractmethod
     def advance(self) -> Row:
