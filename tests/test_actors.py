@@ -2,7 +2,7 @@
 
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
@@ -184,7 +184,7 @@ def test_what_the_learner_sets_while_an_actor_begins_is_not_left_behind(begin):
     before = interaction_type()
     training = begin(ppo, "--architecture", "cleanba")
     training.iterate()
-    training.actors._aheads[0].rest(whole=True)
+    wait([part for parts in training.actors._begun for part in parts])
     learner, actor = set_exploration_type(ExplorationType.DETERMINISTIC), exploring(ExplorationType.RANDOM)
     with ThreadPoolExecutor(1) as thread:
         learner.__enter__()

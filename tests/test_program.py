@@ -131,6 +131,9 @@ def test_no_command_removes_the_checkpoint_that_it_goes_on_from(tmp_path, capsys
     link = tmp_path / "latest.pt"
     link.symlink_to(path)
     more = ["--quiet", "--evaluate", "0", "--output", str(runs), "--resume", str(link)]
+    more[-1] = str(path.parent)
+    assert ppo.PROGRAM.main([*more, "--total-frames", "48"]) == 0
+    more[-1] = str(link)
     for frames, overwrite in ("64", ["--overwrite"]), ("96", []):
         assert ppo.PROGRAM.main([*more, "--total-frames", frames, *overwrite]) == 0
         assert load_checkpoint(path)["iteration"] == int(frames) // 16

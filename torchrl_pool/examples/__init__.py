@@ -48,13 +48,13 @@ def load_policy(
     return loaded
 
 
-def say_what_is_missing(error: ImportError) -> NoReturn:
-    """Names a package that the examples need: as one sentence where one of them is run as a program.
+def say_what_is_missing(error: ImportError, extra: str = "examples") -> NoReturn:
+    """Names a package that an example needs: as one sentence where it is run as a program.
 
     Raises:
         ImportError: elsewhere.
     """
-    text = f"the examples need {error.name}, which is not installed: pip install torchrl_pool[examples]"
+    text = f"the examples need {error.name}, which is not installed: pip install torchrl_pool[{extra}]"
     program = getattr(sys.modules["__main__"], "__spec__", None)
     if program is not None and program.name.startswith(f"{__name__}."):
         sys.exit(text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -158,101 +156,19 @@ class Synchronous(Actors):
         self.policy.load_state_dict(state["policy"])
 
 
-class Ahead:
-    """Makes items in a thread, some of them before they are asked for.
-
-    The thread begins item k when item ``k - ahead`` is asked for.
-
-    Args:
-        make: makes the item of a number.
-        ahead: how far the thread may be ahead; 0: no thread is needed, and none is started.
-    """
-
-    def __init__(self, make: Callable[[int], TensorDictBase], ahead: int) -> None:
-        self.make, self.ahead = make, ahead
-        self.ready: deque[TensorDictBase] = deque()
-        self.asked = self.made = 0
-        self._changed = threading.Condition()
-        self._is_making, self._rests, self._is_closed = False, False, False
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def ask(self) -> None:
-        """Asks for an item, which :meth:`take` returns."""
-        with self._changed:
-            self._rests, self.asked = False, self.asked + 1
-            self._changed.notify_all()
-        if self._thread is None and self.ahead:
-            self._thread = threading.Thread(target=self._run, name="actor", daemon=True)
-            self._thread.start()
-
-    def take(self) -> TensorDictBase:
-        """Waits for the item. What was raised where it was made is raised here."""
-        if not self.ahead:
-            self.made += 1
-            return self.make(self.made - 1)
-        with self._changed:
-            self._changed.wait_for(lambda: self.ready or self._error is not None)
-            if not self.ready:
-                assert self._error is not None
-                raise self._error
-            return self.ready.popleft()
-
-    def rest(self, *, whole: bool = False) -> None:
-        """Waits for what is being made, or all that may be; no more is made until an item is asked for."""
-        with self._changed:
-            if whole and self._thread is not None:
-                self._changed.wait_for(
-                    lambda: self._rests or not self._may_begin() or self._error is not None
-                )
-            self._rests = True
-            self._changed.wait_for(lambda: not self._is_making)
-
-    def close(self) -> None:
-        """Ends the thread after the item that it is making."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _may_begin(self) -> bool:
-        return not self._rests and self.made < self.asked + self.ahead
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_closed or self._may_begin())
-                if self._is_closed:
-                    return
-                self._is_making = True
-            try:
-                item = self.make(self.made)
-            except BaseException as error:
-                with self._changed:
-                    self._error, self._is_making = error, False
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self.ready.append(item)
-                self.made += 1
-                self._is_making = False
-                self._changed.notify_all()
-
-
 class Threaded(Actors):
-    """Actors that collect while the learner learns, and get at most ``max_lag`` batches ahead of it.
+    """Actors that collect while the learner learns, each in a thread, at most ``max_lag`` batches ahead.
 
-    No step is chosen by weights that are more updates old, and none is thrown away. Actors take the newest
-    weights, and how old these are depends on the speed of both sides. With ``exact`` batch n is always
-    collected with the weights that batch ``n - max_lag`` is learned with: the same seed gives the same
-    weights, and a checkpoint holds what has been collected. With ``max_lag=1`` that is Cleanba (Huang et al.
-    2023).
+    Batch n is begun when batch ``n - max_lag`` is taken. So no step is chosen by weights that are more
+    updates old, and none is thrown away. Actors take the newest weights there are, and how old these are
+    depends on the speed of both sides. With ``exact``, batch n is collected with the weights that batch
+    ``n - max_lag`` is learned with: the same seed gives the same weights. With ``max_lag=1`` that is Cleanba
+    (Huang et al. 2023).
 
     Args:
         actors: their batches follow one another along the envs, in this order.
         policy: what learns.
-        max_lag: in batches; 0: actors and learner take turns.
+        max_lag: in batches; 0: actors and learner take turns, without threads.
         exact: whether weights are exactly that old.
         refreshes: rollouts in a batch, each begun with the newest weights.
     """
@@ -262,13 +178,36 @@ class Threaded(Actors):
     ) -> None:
         super().__init__(policy)
         self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
-        self._aheads = [Ahead(partial(self._collect, actor), max_lag) for actor in actors]
+        self._threads = [ThreadPoolExecutor(1, "actor") for _ in actors]
+        self._begun: deque[list[Future[TensorDictBase]]] = deque()  # batches, of each actor its part
+        self._taken = 0
         self._history: dict[int, Weights] = {}  # by the batch that is learned with them
         self.publish(0)
 
     def publish(self, version: int) -> None:
         """Lets the next rollout be made with today's weights."""
         self.published = version, self.weights()
+
+    def _next(self, version: int) -> TensorDictBase:
+        _explorers.add(self)
+        self.publish(version)
+        self._history[self._taken] = self.published
+        self._history.pop(self._taken - self._max_lag - 1, None)
+        while len(self._begun) < self._max_lag + 1:
+            self._begin(self._taken + len(self._begun))
+        parts = [part.result() for part in self._begun[0]]
+        self._begun.popleft()
+        self._taken += 1
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _begin(self, batch: int) -> None:
+        parts = []
+        for actor, thread in zip(self.actors, self._threads, strict=True):
+            if self._max_lag:
+                parts.append(thread.submit(self._collect, actor, batch))
+            else:
+                parts.append(_done(self._collect(actor, batch)))
+        self._begun.append(parts)
 
     def _collect(self, actor: Actor, batch: int) -> TensorDictBase:
         rollouts = []
@@ -277,46 +216,40 @@ class Threaded(Actors):
             rollouts.append(actor.collect(*due))
         return rollouts[0] if len(rollouts) == 1 else torch.cat(rollouts, 1)
 
-    def _next(self, version: int) -> TensorDictBase:
-        _explorers.add(self)
-        self.publish(version)
-        batch = self._aheads[0].asked
-        self._history[batch] = self.published
-        self._history.pop(batch - self._max_lag - 1, None)
-        for one in self._aheads:
-            one.ask()
-        batches = [one.take() for one in self._aheads]
-        return batches[0] if len(batches) == 1 else torch.cat(batches)
-
     def rest(self) -> None:
-        for one in self._aheads:
-            one.rest(whole=self._exact)
+        wait([part for parts in self._begun for part in parts])
         _explorers.remove(self)
 
     def close(self) -> None:
-        for one in self._aheads:
-            one.close()
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
         _explorers.remove(self)
         for actor in self.actors:
             actor.collector.shutdown()
 
     def state_dict(self) -> dict[str, Any]:
-        """Without ``exact``, steps that were collected and not learned from are left out."""
+        """With what has been collected and not learned from."""
         self.rest()
-        state: dict[str, Any] = {"actors": [actor.state_dict() for actor in self.actors]}
-        if self._exact:
-            state["asked"] = self._aheads[0].asked
-            state["ready"] = [
-                [(list(batch.shape), batch.to_dict()) for batch in one.ready] for one in self._aheads
-            ]
-        return state
+        begun = [[part.result() for part in parts] for parts in self._begun]
+        return {
+            "actors": [actor.state_dict() for actor in self.actors],
+            "begun": [[(list(part.shape), part.to_dict()) for part in parts] for parts in begun],
+            "taken": self._taken,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.load_state_dict(saved)
-        for one, batches in zip(self._aheads, state.get("ready", []), strict=False):
-            one.ready = deque(TensorDict.from_dict(batch, batch_size=shape) for shape, batch in batches)
-            one.asked, one.made = state["asked"], state["asked"] + len(one.ready)
+        for parts in state["begun"]:
+            batches = [TensorDict.from_dict(part, batch_size=shape) for shape, part in parts]
+            self._begun.append([_done(batch) for batch in batches])
+        self._taken = state["taken"]
+
+
+def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
+    future: Future[TensorDictBase] = Future()
+    future.set_result(batch)
+    return future
 
 
 # ---- trainings with actors
@@ -334,9 +267,7 @@ class ActorSettings(Settings):
     )
     actors: int = option(1, "threads that collect, each with its share of the envs", least=1, kept=True)
 
-    @property
-    def takes_grids_and_roads(self) -> bool:
-        return True
+    takes_grids_and_roads = True
 
     def check(self) -> None:
         super().check()

@@ -14,7 +14,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector
-from torchrl_pool.examples import ppo
+from torchrl_pool.examples import ppo, say_what_is_missing
 from torchrl_pool.examples.actors import Actors
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.networks import actor_and_critic
@@ -28,7 +28,7 @@ try:
     from torchrl.collectors.distributed import RayCollector
     from torchrl.collectors.weight_update import RayWeightUpdater
 except ImportError as error:
-    raise ImportError("distributed_ppo needs Ray: pip install torchrl_pool[ray]") from error
+    say_what_is_missing(error, "ray")
 
 ONE_WORKER = {"num_cpus": 1, "num_gpus": 0, "memory": 10**8, "max_restarts": -1}
 

@@ -57,13 +57,8 @@ class Config(ActorSettings):
         metavar="64,64",
     )
 
-    @property
-    def clips_actions(self) -> bool:
-        return True
-
-    @property
-    def compiles(self) -> bool:
-        return False
+    clips_actions = True
+    compiles = False
 
     @property
     def num_updates(self) -> int:

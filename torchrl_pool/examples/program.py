@@ -119,8 +119,9 @@ class Program:
             path, seeds = folders[0].with_name(f"{self.name}-{_file_name(configs[0])}.png"), ", ".join(runs)
             title = f"{self.title} on {configs[0].task}, seeds {seeds}"
             went_well.append(could(path, plot_curves, list(runs.values()), title, path))
-            last = [rows[-1]["return"] for rows in runs.values()]
-            print(f"Mean return over {len(last)} seeds, {seeds}: {mean_and_spread(last)}; {path}")
+            last = [one for rows in runs.values() if not math.isnan(one := rows[-1]["return"])]
+            told = mean_and_spread(last) if last else "no episode has ended yet"
+            print(f"Mean return over {len(runs)} seeds, {seeds}: {told}; {path}")
         if options.timings:
             total = {part: sum(one[part] for one in timings) for part in timings[0]}
             went_well.append(could(options.timings, save_json, options.timings, total))
@@ -315,6 +316,9 @@ class Run:
             state = self.training.state_dict()
         except NotImplementedError as error:
             state = {"not_whole": first_line(error), **self.training.networks()}
+        except EnvFailure as error:  # in a batch that is collected ahead; the next iteration raises it, too
+            warn(f"{self.path} cannot be written: {first_line(error)}")
+            return False
         return self._save(state)
 
     def save_failed(self, reason: str) -> None:
