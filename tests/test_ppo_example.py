@@ -17,9 +17,8 @@ from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, task_info
 from torchrl_pool.examples.envs import normaliser_of
-from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
-from torchrl_pool.examples.ppo_settings import PRESETS, Config
-from torchrl_pool.examples.training_run import (
+from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
+from torchrl_pool.examples.results import (
     StopRequest,
     evaluate,
     load_checkpoint,
@@ -266,7 +265,7 @@ def test_pictures_of_odd_sizes_are_padded():
     assert padded_to_even(padded).shape == padded.shape
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PROGRAM.presets)
 def test_presets_make_trainings(preset, tmp_path):
     tasks = {"mujoco": "HalfCheetah-v5", "atari": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"}
     tasks |= {"racing": "CarRacing-v3", "grid": "BabyAI-GoToLocal-v0"}
@@ -274,7 +273,7 @@ def test_presets_make_trainings(preset, tmp_path):
     arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "16"]
     arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "16"]
     training = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)
-    assert training.actors._collector.writes_once
+    assert training.actors.collector.writes_once
     training.iterate()
     assert training.is_over
     training.close()
@@ -330,7 +329,8 @@ def test_the_default_preset_is_the_tasks():
         return PROGRAM.config_of(PROGRAM.parser().parse_args([*arguments]))
 
     assert of().task == "CartPole-v1"
-    assert of("--task", "Ant-v5") == Config(**{"task": "Ant-v5", **PRESETS["cleanrl-mujoco"][1]})
+    assert of("--task", "Ant-v5") == of("--task", "Ant-v5", "--preset", "envpool-mujoco")
+    assert of("--task", "Ant-v5").num_envs == 64
     assert of("--task", "ALE/Pong-v5").sign_rewards
     assert task_info(of("--preset", "envpool-pong").task).family == "atari"
     assert of("--preset", "sb3-mujoco", "--gamma", "0.5", "--no-normalize-rewards").gamma == 0.5
@@ -343,7 +343,7 @@ def test_help_names_every_setting_and_preset(capsys):
     shown = capsys.readouterr().out
     for name in [*Config.__dataclass_fields__, "preset", "seeds", "resume", "timings", "video"]:
         assert f"--{name.replace('_', '-')}" in shown
-    assert all(f"  {name}" in shown for name in PRESETS)
+    assert all(f"  {name}" in shown for name in PROGRAM.presets)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,10 @@ def test_wrong_options(arguments, message, capsys):
 def test_what_is_no_checkpoint(tmp_path, capsys):
     hello = tmp_path / "hello.pt"
     hello.write_bytes(b"hello\n")
-    for path, message in ((hello, "which torch.load cannot read"), (tmp_path, "got a folder")):
+    for path, message in (
+        (hello, "which torch.load cannot read"),
+        (tmp_path, f"there is no {tmp_path / 'checkpoint.pt'}"),
+    ):
         with pytest.raises(SystemExit) as exit_info:
             PROGRAM.main(["--resume", str(path)])
         assert exit_info.value.code == 2

@@ -20,19 +20,11 @@ from torchrl.envs import (
     VecNormV2,
 )
 
-from torchrl_pool import PoolEnv, fuse, task_info
-from torchrl_pool.examples.settings import Settings
+from torchrl_pool import PoolEnv, fuse
+from torchrl_pool.examples.options import GYMNASIUM, Settings, family_of
 
-# That it may change is nothing for those who run a training to know.
+# Of no interest to those who run a training.
 warnings.filterwarnings("ignore", "Support of VecNormV2 for containers", UserWarning)
-
-GYMNASIUM = "gymnasium"
-"""The family of Gymnasium's own envs, which run in worker processes."""
-
-
-def family_of(task: str) -> str:
-    """A task's family. Raises ValueError: there is no such task."""
-    return GYMNASIUM if task.startswith(f"{GYMNASIUM}:") else task_info(task).family
 
 
 def make_env(
@@ -45,7 +37,7 @@ def make_env(
         num_envs: simulators.
         seed: theirs.
         frozen: the normaliser of an env to evaluate in; None: the env is one to train in.
-        films: whether its pictures are wanted.
+        films: whether it will be rendered.
     """
     family = family_of(settings.task)
     info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]

@@ -9,16 +9,16 @@ import csv
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from torchrl.envs import EnvBase
 
-from torchrl_pool.examples.settings import Settings, flag, is_allowed
+from torchrl_pool.examples.options import Settings, flag, is_allowed
+from torchrl_pool.examples.results import Row, could
 from torchrl_pool.examples.training import Training
-from torchrl_pool.examples.training_run import Row, could
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
 """The hyper-parameters that an exchange may change."""
@@ -36,7 +36,7 @@ class Exchange:
         settings: the class whose fields say between which limits hyper-parameters are.
 
     Examples:
-        >>> from torchrl_pool.examples.appo_settings import Config
+        >>> from torchrl_pool.examples.appo import Config
         >>> exchange = Exchange(mutation_rate=1.0, random=random.Random(0), settings=Config)
         >>> exchange.parents([10.0, 200.0, 150.0, 190.0])
         [1, 1, 1, 3]
@@ -112,9 +112,12 @@ class Population(Training[Any]):
         return max(self.members, key=_objective)
 
     @property
-    def actor(self) -> Any:  # type: ignore[override]
+    def actor(self) -> Any:
         """The best one's."""
         return self.best.actor
+
+    def parts(self) -> dict[str, Any]:
+        return {}  # but the members
 
     def advance(self) -> Row:
         """An iteration of every policy, and the exchange where it is due."""
@@ -156,7 +159,7 @@ class Population(Training[Any]):
         }
 
     def networks(self) -> dict[str, Any]:
-        return {"members": [one.networks() for one in self.members]}
+        return {"members": [{"state": _learned_by(one)} for one in self.members]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in MUTATED:
@@ -181,7 +184,6 @@ class Population(Training[Any]):
         return env
 
     def close(self) -> None:
-        super().close()
         for one in self.members:
             one.close()
         if self._history:
@@ -192,6 +194,11 @@ class Population(Training[Any]):
 def hyperparameters_of(member: Any) -> dict[str, float]:
     """Those of a member's that exchanges may change, as they are now."""
     return {name: getattr(member.config, name) for name in MUTATED}
+
+
+def _learned_by(member: Any) -> dict[str, Any]:
+    returns = list(member.curve.state_dict()["returns"])
+    return {**member.networks(), "config": asdict(member.config), "curve": {"returns": returns}}
 
 
 def _objective(member: Any) -> float:
