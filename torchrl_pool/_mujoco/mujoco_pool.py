@@ -109,6 +109,8 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     Raises:
         FileNotFoundError: there is no such model.
+        TypeError: an argument of another type, or one of :class:`~torchrl_pool.PoolEnv` that has no meaning
+            here.
         ValueError: the model does not compile, or has no array, body, joint, … of a name; the message
             suggests the nearest ones.
         EnvFailure: by a call: a simulation diverged, or its reward is not finite. The others continue; a
@@ -245,7 +247,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     # ---- steps
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As ``EnvBase.step_and_maybe_reset``, without its checks of what is known here."""
+        """As :meth:`PoolEnv.step_and_maybe_reset`."""
         if tensordict.device != self.device:
             tensordict = tensordict.to(self.device)
         entries = getattr(tensordict, "_tensordict", None)
@@ -464,6 +466,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     # ---- life
 
     def to(self, device: torch.device | str | int) -> MujocoPool:
+        """Moves outputs and the functions' inputs: as :meth:`torchrl.envs.EnvBase.to`."""
         self._physics.to(device)
         if self._state is not None:
             self._state = self._state.to(device)
