@@ -459,9 +459,8 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
 
         Returns:
             The input with its ``"next"`` entry, which holds the last observation of an episode that ended,
-            and the root of the next step, which holds the first observation of the new one: ``[N]`` each. Where
-                no
-            episode ended the two share tensors.
+            and the root of the next step, which holds the first observation of the new one: ``[N]`` each.
+            Where no episode ended the two share tensors.
 
         Raises:
             RuntimeError: before the first reset, or with a locked tensordict.
