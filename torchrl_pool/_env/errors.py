@@ -18,9 +18,6 @@ class EnvFailure(RuntimeError):
     Args:
         message: for the first env; the rest are the attributes.
 
-    Args:
-        message: for the first env; the rest are the attributes.
-
     Attributes:
         env_index: the failed envs, ascending.
         messages: what each of them reported.

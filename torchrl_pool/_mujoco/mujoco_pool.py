@@ -467,7 +467,6 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     def to(self, device: torch.device | str | int) -> MujocoPool:
         """Moves outputs and the functions' inputs: as :meth:`torchrl.envs.EnvBase.to`."""
-        """Moves outputs and the functions' inputs: as :meth:`torchrl.envs.EnvBase.to`."""
         self._physics.to(device)
         if self._state is not None:
             self._state = self._state.to(device)

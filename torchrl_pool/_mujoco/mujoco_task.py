@@ -54,7 +54,6 @@ class MujocoTask(MujocoPool):
         render_height: height of pictures, in pixels.
         camera_id: the model's camera that takes them; -1: the free one. Default: 0 where it has one.
         pixels_only: as in :class:`~torchrl_pool.PoolEnv`; with ``from_pixels`` only.
-        pixels_only: as in :class:`~torchrl_pool.PoolEnv`; with ``from_pixels`` only.
         **options: those of :class:`MujocoPool`. Of TorchRL's class ``render_every``, ``compile_step``,
             ``compile_kwargs``, ``num_workers`` and ``parallel`` are taken at their defaults only.
 
