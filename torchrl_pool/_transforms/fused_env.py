@@ -326,7 +326,6 @@ class FusedEnv(TracedResets, TransformedEnv):
 
     def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
         """As :meth:`torchrl.envs.TransformedEnv.to`."""
-        """As :meth:`torchrl.envs.TransformedEnv.to`."""
         env: FusedEnv = super().to(*args, **kwargs)
         self.__dict__.update(_fusion=None, _traced=Traced())
         return env
