@@ -121,8 +121,9 @@ class LifeMethods(TensorMethods):
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
 
-        Env 0 gets ``seed``, and each further one the next seed of TorchRL's sequence. As in ``GymEnv``, each
-        env is also reset once with its seed, so that the next ``reset()`` makes the second draw of its stream.
+        Env 0 gets ``seed``, and each further one the next seed of TorchRL's sequence. As in ``GymEnv``,
+        each env is also reset once with its seed, so that the next ``reset()`` makes the second draw of its
+        stream.
 
         Args:
             seed: the first env's; ``None`` changes nothing.
