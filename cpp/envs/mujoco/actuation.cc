@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "actuator_names.h"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::mujoco {
@@ -82,7 +83,7 @@ Spec ActuationOptions::ActionSpec(const mjModel& model) const {
     high.push_back(greatest);
   }
   return Action("action", Box<float>({static_cast<std::int64_t>(model.nu)}, low, high),
-                law.is_plain() ? "controls of the actuators" : "what the controls are computed from");
+                law.is_plain() ? ControlNames(model) : "what the controls are computed from");
 }
 
 Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std::int64_t frame_skip)
