@@ -21,6 +21,7 @@ pytestmark = pytest.mark.docs
 
 MODULES = [
     "torchrl_pool",
+    "torchrl_pool.examples",
     "torchrl_pool.gymnasium",
     "torchrl_pool.stable_baselines3",
     "torchrl_pool.testing",

@@ -29,29 +29,27 @@ __all__ = ["PoolVectorEnv", "register_tasks"]
 
 
 class PoolVectorEnv(VectorEnv[Any, Any, Any]):
-    """``num_envs`` simulators in one C++ executor, as a vector env of Gymnasium.
+    """Gymnasium's vector environment: ``num_envs`` simulators in one C++ executor.
 
     Gives what ``gymnasium.make_vec(task, num_envs, vectorization_mode="sync")`` gives, bit for bit, from the
     same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
 
-    Differences: choices that there are not, and numbers that are not finite, are refused with a
-    :class:`ValueError`; the infos of a task's reset have all keys that those of a step have, with zeros where
-    the env has nothing to tell.
+    Differences: actions that are no choice, or not finite, raise :class:`ValueError`; the infos of a native
+    task's reset have the same keys as those of a step, with zeros where there is no value.
 
     Args:
-        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
-            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
-        num_envs: number of simulators.
+        task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
+        num_envs: number of envs.
 
     Keyword Args:
-        autoreset_mode: what becomes of an env whose episode has ended: ``AutoresetMode.NEXT_STEP``,
+        autoreset_mode: when an env is reset whose episode has ended: ``AutoresetMode.NEXT_STEP``,
             ``SAME_STEP`` or ``DISABLED``, or their values.
-        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
-        observation_mode: ``"same"``: envs of Python have one observation space; ``"different"``: its bounds
+        render_mode: ``"rgb_array"`` or ``None``; for a callable, what it made its envs with.
+        observation_mode: ``"same"``: Python envs have one observation space; ``"different"``: its bounds
             may differ; or the batched space and that of one env, as in ``SyncVectorEnv``.
-        info_keys: what the infos hold: names of the envs' own (``/`` separates nested levels), or of those
-            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
-            none, which is the quickest where envs of Python have some in each step.
+        info_keys: the keys of the infos: the envs' own (``/`` separates nested levels), or those that every
+            env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``: none,
+            which is fastest for Python envs with infos in each step.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
@@ -170,7 +168,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         """Begins episodes.
 
         Args:
-            seed: env i gets ``seed + i``, or the i-th of a sequence; ``None``: its random stream goes on.
+            seed: env i gets ``seed + i``, or the i-th of a sequence; ``None``: its random stream continues.
             options: what the envs' resets take. ``"reset_mask"``, an array of ``num_envs`` bools, limits the
                 reset to these envs; the others' observations are the latest ones.
         """
@@ -274,16 +272,16 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed that each env was given last; -1: none, it began with one of the system's.
 
-        Envs of Python say it themselves.
+        Python envs are asked.
         """
         return self.get_attr("np_random_seed") if is_python(self._task) else tuple(self._seeded)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """Copies of the generators of envs of Python.
+        """Copies of the random generators of Python envs.
 
         Raises:
-            AttributeError: the envs are a task's, whose generators are the simulators' own.
+            AttributeError: native envs, whose generators are the simulators' own.
         """
         return self.get_attr("np_random")
 

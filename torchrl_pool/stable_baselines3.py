@@ -26,24 +26,23 @@ __all__ = ["PoolVecEnv"]
 
 
 class PoolVecEnv(VecEnv):
-    """``num_envs`` simulators in one C++ executor, as a VecEnv of Stable-Baselines3.
+    """Stable-Baselines3's ``VecEnv``: ``num_envs`` simulators in one C++ executor.
 
     Gives what ``DummyVecEnv([lambda: gymnasium.make(task)] * num_envs)`` gives, bit for bit, from the same
-    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. What a ``Monitor`` or
-    ``RecordEpisodeStatistics`` around an env of Python tells of an episode that has ended is passed on
-    whatever infos are wanted.
+    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. The ``"episode"``
+    infos of a ``Monitor`` or ``RecordEpisodeStatistics`` around a Python env are always passed on.
 
     Args:
-        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
-            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
-        num_envs: number of simulators.
+        task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
+        num_envs: number of envs.
 
     Keyword Args:
-        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
+        render_mode: ``"rgb_array"`` or ``None``, which is the same for native tasks: recorders such as
+            ``VecVideoRecorder`` work without it. For a callable, what it made its envs with.
         info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
-            ``"terminal_observation"``: names of the envs' own (``/`` separates nested levels), or of those
-            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
-            none, which is the quickest.
+            ``"terminal_observation"``: the envs' own keys (``/`` separates nested levels), or those that
+            every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
+            none, which is fastest.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
@@ -165,7 +164,7 @@ class PoolVecEnv(VecEnv):
         self._pool.close()
 
     def get_images(self) -> list[Any]:
-        """A picture of each env: uint8 ``[H, W, 3]``, or what the ``render`` of an env of Python gives."""
+        """A picture of each env: uint8 ``[H, W, 3]``, or what ``render`` of a Python env returns."""
         return self._pool.pictures()
 
     def has_attr(self, attr_name: str) -> bool:

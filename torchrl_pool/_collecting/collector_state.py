@@ -14,7 +14,7 @@ from torchrl_pool._mujoco import MujocoPool
 
 
 def collector_state(collector: StoringCollector) -> dict[str, Any]:
-    """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
+    """The state of a :class:`~torchrl_pool.PoolCollector` between two batches, for a checkpoint.
 
     These are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
     the root that the next step begins with, the transforms' statistics, the counts of frames and
@@ -62,7 +62,7 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
 
 
 def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> None:
-    """Lets a collector of the same task, transforms and ``num_envs`` go on from another's state.
+    """Restores the state of a collector of the same task, transforms and ``num_envs``.
 
     Its batches are those that the other one would have collected, bit for bit, from the same policy and the
     same state of torch's generator.

@@ -83,11 +83,15 @@ class AsyncMethods(RandomActions, LifeMethods):
 
     @property
     def exchange_keys(self) -> tuple[Key, ...]:
-        """Entries that pass through shared memory between processes: none, since there are no processes."""
+        """Entries that pass between processes through shared memory: none."""
         return ()
 
     def stats(self, *, reset: bool = False) -> dict[str, float]:
-        """Statistics of the exchange between processes: none."""
+        """Statistics of the exchange between processes, of which there are none.
+
+        Args:
+            reset: has no effect.
+        """
         return {}
 
     def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
@@ -96,7 +100,14 @@ class AsyncMethods(RandomActions, LifeMethods):
     # ---- step
 
     def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
-        """Starts a step of these envs, with the actions of ``tensordict``, of shape ``[k]``."""
+        """Starts a step of these envs.
+
+        Args:
+            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
+                ``env_index`` is not given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         _send(self, _STEP, tensordict, env_index)
 
     def async_step_recv(
@@ -107,17 +118,32 @@ class AsyncMethods(RandomActions, LifeMethods):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> TensorDictBase:
-        """What ``step`` returns, for at least ``min_get`` and at most ``max_get`` envs: ``[k]``.
+        """What ``step`` returns for those envs that are ready: ``[k]``.
 
-        Without ``timeout`` (seconds) it returns as soon as ``min_get`` are there; with one, it goes on
-        waiting for more until then.
+        Args:
+            min_get: the least number of envs to wait for. Default: 1.
+            env_index: the one env to wait for, which was sent by itself; ``None``: whichever are ready.
+            max_get: the largest number of envs to return; ``None``: all that are ready.
+            timeout: seconds to wait for. With it, the call waits until then for more than ``min_get``;
+                without, it returns as soon as ``min_get`` are ready.
+
+        Returns:
+            The rows that were sent, ``[k]``, sorted by env, with ``"next"`` and ``"env_index"`` (int64
+            ``[k]``); without a batch dimension for a single ``env_index``.
         """
         return _receive(self, _STEP, min_get, env_index, max_get, timeout)[0]
 
     # ---- step_and_maybe_reset
 
     def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
-        """Starts a step of these envs, and a new episode where it ends one."""
+        """Starts a step of these envs, with an auto-reset where it ends an episode.
+
+        Args:
+            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
+                ``env_index`` is not given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         _send(self, _STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
@@ -128,9 +154,9 @@ class AsyncMethods(RandomActions, LifeMethods):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> tuple[TensorDictBase, TensorDictBase]:
-        """What ``step_and_maybe_reset`` returns, for some of the envs: two tensordicts ``[k]``.
+        """What ``step_and_maybe_reset`` returns for those envs that are ready: two tensordicts ``[k]``.
 
-        As :meth:`async_step_recv`. The second one, with an action in it, is what may be sent next.
+        As :meth:`async_step_recv`. The second one is the root of the next step: add an action and send it.
         """
         data, next_root = _receive(self, _STEP_AND_RESET, min_get, env_index, max_get, timeout)
         assert next_root is not None
@@ -139,7 +165,14 @@ class AsyncMethods(RandomActions, LifeMethods):
     # ---- reset
 
     def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
-        """Starts a new episode in these envs; without both arguments, in all."""
+        """Starts a new episode in these envs; without arguments, in all.
+
+        Args:
+            tensordict: ``[k]``, or ``None``; ``"env_index"`` in it names the envs where ``env_index`` is not
+                given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
         _send(self, _RESET, tensordict, env_index)
@@ -152,7 +185,7 @@ class AsyncMethods(RandomActions, LifeMethods):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> TensorDictBase:
-        """What ``reset`` returns, for some of the envs: ``[k]``. As :meth:`async_step_recv`."""
+        """What ``reset`` returns for those envs that are ready: ``[k]``. As :meth:`async_step_recv`."""
         return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
 
 

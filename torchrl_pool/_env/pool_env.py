@@ -323,6 +323,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             self.state_spec = states if self.device is None else states.to(self.device)
 
     def to(self, device: torch.device | str | int) -> PoolEnv:
+        """Moves outputs to another device: as :meth:`torchrl.envs.EnvBase.to`."""
         check_device(device)
         env: PoolEnv = super().to(device)
         self._use_device()
@@ -451,11 +452,20 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         return self._tensordict(tensors)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
+        """Steps all envs, with an auto-reset of those whose episode ends, in one visit of each env.
 
-        Returns what :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset` returns: the input with its ``"next"``
-        entry, which holds the true last observation of an episode that ended, and the root for the next step,
-        which holds the first observation of the new one. Where no episode ended the two share tensors.
+        Args:
+            tensordict: ``[N]``, the root with an action.
+
+        Returns:
+            The input with its ``"next"`` entry, which holds the last observation of an episode that ended,
+            and the root of the next step, which holds the first observation of the new one: ``[N]`` each.
+            Where no episode ended the two share tensors.
+
+        Raises:
+            RuntimeError: before the first reset, or with a locked tensordict.
+            KeyError, TypeError, ValueError: an action that is missing, or not as ``action_spec`` has it.
+            EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
         if torch.compiler.is_compiling():
             return self._traced_step_and_reset(tensordict)

@@ -16,7 +16,7 @@ class SimulatorMethods(LifeMethods):
     """The methods of :class:`~torchrl_pool.PoolEnv` that look into its simulators, or change them."""
 
     def start(self) -> None:
-        """Creates the simulators now, as the first reset does where nobody has."""
+        """Creates the simulators now instead of at the first reset."""
         self._start()
 
     def __getitem__(self, env_index: Any) -> Any:
@@ -26,9 +26,12 @@ class SimulatorMethods(LifeMethods):
         )
 
     def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
-        """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
+        """The states of envs, one ``bytes`` each: simulator, random stream and episode counters.
 
         A restored env continues bit for bit, in another pool of the same task too.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
             NotImplementedError: the task cannot save its state.
@@ -45,7 +48,8 @@ class SimulatorMethods(LifeMethods):
             env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
-            ValueError: the bytes are no state of this task, or their number is wrong.
+            TypeError: a state is not ``bytes``.
+            ValueError: a state of another task, or corrupt, or a wrong number of states.
         """
         pool = self._start()
         indices = self._indices(env_index)
@@ -58,10 +62,10 @@ class SimulatorMethods(LifeMethods):
             pool.load(i, one)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What TorchRL's envs of Python hold beside their simulators: statistics of transforms within them.
+        """The state dicts of TorchRL envs in workers, such as the statistics of their transforms.
 
-        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Other envs have none of their
-        own, and their states are :meth:`get_state`'s.
+        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Simulators are not in it: see
+        :meth:`get_state`.
         """
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         if self._has_state_dicts and kwargs.get("destination") is None:
@@ -93,11 +97,15 @@ class SimulatorMethods(LifeMethods):
         return isinstance(self._source, PythonSource) and self._source.is_torchrl
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
-        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``. No ``render_mode`` is needed.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
             NotImplementedError: the task cannot be rendered.
             RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
         """
         pool = self._running()
         indices = self._indices(env_index)
@@ -112,10 +120,9 @@ class SimulatorMethods(LifeMethods):
         return frames
 
     def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
-        """Calls a method of envs of Python, wherever they run: one result for each env.
+        """Calls a method of Python envs, wherever they run: one result for each env.
 
-        Of what an env is wrapped in, TorchRL's wrappers and Gymnasium's, the outermost that has the method is
-        asked.
+        The outermost wrapper that has the method is called, of TorchRL or Gymnasium.
 
         Args:
             name: the method.
@@ -125,7 +132,7 @@ class SimulatorMethods(LifeMethods):
 
         Raises:
             EnvFailure: it raised, or there is no such method; with the traceback of its process.
-            TypeError: the envs are not of Python.
+            TypeError: the envs are native ones.
 
         Examples:
             >>> from torchrl_pool import PoolEnv
@@ -136,18 +143,18 @@ class SimulatorMethods(LifeMethods):
         return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
 
     def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
-        """An attribute of envs of Python: one value for each env. Otherwise as :meth:`call`."""
+        """An attribute of Python envs: one value for each env. Otherwise as :meth:`call`."""
         return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
 
     def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
-        """Whether envs of Python have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        """Whether Python envs have an attribute, which is not fetched. Otherwise as :meth:`call`."""
         return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
 
     def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
-        """Sets an attribute of envs of Python, where it is. Otherwise as :meth:`call`.
+        """Sets an attribute of Python envs, in the wrapper that has it. Otherwise as :meth:`call`.
 
-        One that there is not yet is set where Gymnasium's ``set_wrapper_attr`` sets it, in its outermost
-        wrapper; of what has none of Gymnasium's, in the outermost of all.
+        A new attribute is set in the outermost wrapper of Gymnasium, as by ``set_wrapper_attr``, or in the
+        outermost of all if there is none.
 
         Args:
             name: the attribute.

@@ -94,9 +94,9 @@ def task_info(task: str) -> TaskInfo:
 
 
 def versions() -> dict[str, str]:
-    """The releases whose numbers the tasks give, by family, and this package's own.
+    """The reference implementation and release of each family, and this package's own release.
 
-    They are compiled in or lie in the package: what else is installed makes no difference.
+    References are compiled in or part of the package: other releases that are installed make no difference.
 
     Examples:
         >>> from torchrl_pool import versions

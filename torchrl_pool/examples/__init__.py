@@ -30,7 +30,7 @@ def load_policy(
 
     Returns:
         A TensorDictModule, which acts deterministically unless TorchRL's exploration type says otherwise,
-        and the env, whose entry ``"episode_reward"`` is the return until now.
+        and the env, of batch size ``[num_envs]``, whose entry ``"episode_reward"`` is the return until now.
 
     Raises:
         FileNotFoundError: there is no checkpoint.

@@ -36,7 +36,7 @@ def estimate_advantages(
 
     Raises:
         TypeError: an estimator of another kind, or a critic that is not made of TensorDictModules.
-        ValueError: an option of ``gae`` that is not known here (``shifted``, ``auto_reset_env``,
+        ValueError: an option of ``gae`` that is not supported (``shifted``, ``auto_reset_env``,
             ``group_key``, ``differentiable``), a batch of other dimensions, or one whose T is no multiple of
             ``sequence_length``.
 

@@ -34,7 +34,7 @@ class DistributionalDQNUpdate(DQNUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules.
-        ValueError: an option of the loss that is not known here, or another support.
+        ValueError: an unsupported option of the loss, or another support.
 
     Examples:
         >>> from functools import partial

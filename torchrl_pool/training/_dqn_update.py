@@ -47,7 +47,7 @@ class DQNUpdate(TargetUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules.
-        ValueError: an option of the loss that is not known here.
+        ValueError: an unsupported option of the loss.
 
     Examples:
         >>> from functools import partial

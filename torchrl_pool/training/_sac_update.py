@@ -49,7 +49,7 @@ class SACUpdate(TargetUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or another distribution.
-        ValueError: an option of the loss that is not known here.
+        ValueError: an unsupported option of the loss.
 
     Examples:
         >>> from functools import partial

@@ -93,7 +93,7 @@ def estimate_vtrace(
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is not known.
-        ValueError: an option of ``vtrace`` that is not known here, a batch of other dimensions, or one whose
+        ValueError: an unsupported option of ``vtrace``, a batch of other dimensions, or one whose
             T is no multiple of ``sequence_length``.
 
     Examples:
