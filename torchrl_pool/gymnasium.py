@@ -152,7 +152,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew from its arguments.
+        """Copies are made from the arguments.
 
         Raises:
             TypeError: its envs have begun.
@@ -375,7 +375,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
         """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
 
-        What an env has not told is zero, too: columns do not say what was there.
+        What an env has not given is zero, too: columns do not say what was there.
         """
         infos: dict[str, Any] = {}
         everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
@@ -393,7 +393,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return infos
 
     def _with_told(self, infos: dict[str, Any], told: Infos) -> dict[str, Any]:
-        """The same, and what envs of Python have told, with masks that say which."""
+        """The same, and what Python envs have given, with masks that say which."""
         for i, info in sorted(told.items()):
             infos = self._add_info(infos, info, i)
         return infos

@@ -78,7 +78,7 @@ class PoolVecEnv(VecEnv):
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task
         if render_mode is None and not is_python(task):
-            render_mode = "rgb_array"  # which costs nothing until somebody asks for a picture
+            render_mode = "rgb_array"  # costs nothing until a picture is asked for
         self._pool = ArrayPool(
             task, num_envs, info_keys=info_keys, passed_infos=["episode"], render_mode=render_mode, **options
         )
@@ -95,7 +95,7 @@ class PoolVecEnv(VecEnv):
         """Nothing: what a VecEnv sets knows the render modes alone."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew from its arguments.
+        """Copies are made from the arguments.
 
         Raises:
             TypeError: its envs have begun.
@@ -147,7 +147,7 @@ class PoolVecEnv(VecEnv):
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
     def _infos(self, columns: Columns, told: Infos) -> list[dict[str, Any]]:
-        """A dict for each env: what columns hold, and what envs of Python have told."""
+        """A dict for each env: what columns hold, and what Python envs have given."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, column in self._pool.infos.items():
             *above, last = name.split("/")

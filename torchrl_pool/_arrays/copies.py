@@ -1,4 +1,4 @@
-"""Copies of what stands before a pool, and its pickled form: before its envs begin, made anew."""
+"""Copying and pickling the vector envs: from their arguments, until their first reset."""
 
 from __future__ import annotations
 
