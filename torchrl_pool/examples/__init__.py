@@ -54,7 +54,8 @@ def say_what_is_missing(error: ImportError, extra: str = "examples") -> NoReturn
     Raises:
         ImportError: elsewhere.
     """
-    text = f"the examples need {error.name}, which is not installed: pip install torchrl_pool[{extra}]"
+    package = str(error.name).partition(".")[0]
+    text = f"the examples need {package}, which is not installed: pip install torchrl_pool[{extra}]"
     program = getattr(sys.modules["__main__"], "__spec__", None)
     if program is not None and program.name.startswith(f"{__name__}."):
         sys.exit(text)
