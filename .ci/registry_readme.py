@@ -14,13 +14,15 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 RELATIVE = re.compile(r"(?<=\]\()(?![a-z]+:|#)")
+PICTURE = re.compile(r'(?<=src="|set=")(?![a-z]+:)')
 
 
 def readme() -> str:
     """Its text, with links to the files of this version."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    files = f"{project['urls']['Source']}/blob/v{project['version']}/"
-    return RELATIVE.sub(files, (CHECKOUT / "README.md").read_text())
+    source, tag = project["urls"]["Source"], f"v{project['version']}"
+    text = RELATIVE.sub(f"{source}/blob/{tag}/", (CHECKOUT / "README.md").read_text())
+    return PICTURE.sub(f"{source}/raw/{tag}/", text)
 
 
 if __name__ == "__main__":

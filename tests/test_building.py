@@ -249,7 +249,7 @@ def test_a_task_that_was_built_elsewhere_is_known_by_its_source(cache, tmp_path)
     with pytest.raises(ValueError, match="it was built from"):
         PoolEnv("Elsewhere-v0", 1)
     source.unlink()
-    with pytest.raises(ValueError, match=r"unknown task 'Elsewhere-v0'; (did you mean|see list_tasks)"):
+    with pytest.raises(ValueError, match=r"unknown task 'Elsewhere-v0'; (did you mean|list_tasks)"):
         PoolEnv("Elsewhere-v0", 1)
 
 

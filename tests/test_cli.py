@@ -1,3 +1,4 @@
+import inspect
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 import pytest
 from own_tasks import OWN_TASKS
 
-from torchrl_pool import list_tasks
+from torchrl_pool import MujocoPool, PoolEnv, __version__, list_tasks
 from torchrl_pool.__main__ import main
 
 
@@ -44,7 +45,7 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
     limit = info["max_episode_steps"]
-    assert f"time limit: {'-' if limit is None else limit} steps" in shown
+    assert f"time limit: {'none' if limit is None else f'{limit} steps'};" in shown
     for entry in info["specs"] + info["options"]:
         assert entry["name"] in shown
     assert {spec["role"] for spec in info["specs"]} >= {"observation", "action", "reward"}
@@ -55,12 +56,42 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     ("arguments", "message"),
     [
         (["info", "CartPole"], "did you mean 'CartPole-v1' or 'CartPole-v0'?"),
-        (["list", "--family", "robots"], "unknown family 'robots'; known: "),
+        (["list", "--family", "robots"], "unknown family 'robots'; expected one of: "),
     ],
 )
 def test_unknown_names(arguments, message, capsys):
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Ant-v5"])
+def test_info_shows_shapes_as_pool_env_has_them(task, capsys):
+    assert main(["info", task]) == 0
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
+    assert main(["info", task, "--json"]) == 0
+    specs = json.loads(capsys.readouterr().out)["specs"]
+    env = PoolEnv(task, 2)
+    for name, spec in (("action", env.action_spec), ("observation", env.observation_spec["observation"])):
+        shape = list(spec.shape[1:])
+        assert rows[name][2:4] == [str(spec.dtype).removeprefix("torch."), "x".join(map(str, shape))]
+        (entry,) = (entry for entry in specs if entry["name"] == name)
+        assert (entry["one_hot_shape"] or entry["shape"]) == shape
+
+
+def test_info_shows_the_bounds_and_meaning_of_each_number(capsys):
+    assert main(["info", "CartPole-v1"]) == 0
+    shown = capsys.readouterr().out
+    assert "[-4.8, 4.8] [-inf, inf] [-0.4189, 0.4189] [-inf, inf]" in shown
+    assert "3      pole angular velocity (rad/s)" in shown
+    assert "1      push right" in shown
+    assert main(["info", "LunarLander-v3"]) == 0
+    assert "[-2.5, 2.5] x 2 [-10, 10] x 2" in capsys.readouterr().out
+
+
+def test_info_shows_the_time_limit_of_mujoco_pools(capsys):
+    assert main(["info", "MJCF-v0"]) == 0
+    limit = inspect.signature(MujocoPool.__init__).parameters["max_episode_steps"].default
+    assert f"a time limit of {limit} steps by default" in capsys.readouterr().out
 
 
 def test_types_of_options_are_said_in_words(capsys):
@@ -91,6 +122,18 @@ def test_terminals_that_lack_a_character_and_none_at_all():
         line = ["sh", "-c", f"exec {' '.join(program)} >&-"] if closed else program
         done = subprocess.run(line, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True)
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_no_command_shows_the_help(capsys):
+    assert main([]) == 0
+    assert "list the tasks, by family" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(["--version"])
+    assert exit.value.code == 0
+    assert capsys.readouterr().out == f"torchrl_pool {__version__}\n"
 
 
 def test_help(capsys):

@@ -14,7 +14,7 @@ from processes import printed
 pytestmark = pytest.mark.docs
 
 DOCUMENTS = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
-FIRST = code_blocks(DOCUMENTS[0], "python")[0]  # begins the site, too
+FIRST = code_blocks(DOCUMENTS[0], "python")[0]  # on the first page of the site, too
 PROGRAMS = [
     pytest.param(document, program, id=f"{document.name}-{i}")
     for document in DOCUMENTS
@@ -44,9 +44,10 @@ def test_a_program_runs_by_itself(document, program, folder):
     printed(program, cwd=folder, XDG_CACHE_HOME=str(folder / "cache"))
 
 
-def test_the_first_program_serves_a_float32_network(folder):
-    program = FIRST + "print(torch.nn.Linear(17, 6)(data['observation']).dtype, data.shape)"
-    assert printed(program, cwd=folder) == "torch.float32 torch.Size([64, 1000])\n"
+def test_the_first_program_ends_in_a_loss(folder):
+    shown = "batch.shape, loss.isfinite().item(), network[0][0].weight.grad.any().item()"
+    program = f"{FIRST}loss.backward()\nprint({shown})"
+    assert printed(program, cwd=folder) == "torch.Size([64, 64]) True True\n"
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)

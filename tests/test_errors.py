@@ -86,7 +86,11 @@ def test_bad_task_or_count(arguments, error, message):
         ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
         ({"info_keys": "is_init"}, TypeError, "expected a sequence of strings"),
         ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
-        ({"thread_affinity": [4096]}, ValueError, "thread_affinity: expected processors of"),
+        (
+            {"thread_affinity": [4096]},
+            ValueError,
+            "thread_affinity: expected CPUs that this process may use, of",
+        ),
         ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
         ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
         ({"seed": torch.ones(2).long()}, TypeError, "seed: expected an int, got tensor([1, 1])"),
@@ -149,8 +153,16 @@ def test_pinned_memory_without_cuda():
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        (torch.zeros(N, 3).long(), ValueError, r"'action': expected shape \[3, 2\], got \[3, 3\]"),
-        (torch.zeros(N, dtype=torch.int64), ValueError, r"expected shape \[3, 2\], got \[3\]"),
+        (
+            torch.zeros(N, 3).long(),
+            ValueError,
+            r"'action': expected one-hot vectors of shape \[3, 2\], got \[3, 3\]",
+        ),
+        (
+            torch.zeros(N, dtype=torch.int64),
+            ValueError,
+            r"expected one-hot vectors of shape \[3, 2\], got \[3\]",
+        ),
         (one_hot(0, 1, 0).float(), TypeError, r"expected dtype torch.int64, got torch.float32"),
         (one_hot(0, 1, 0) + 0j, TypeError, r"expected dtype torch.int64, got torch.complex64"),
         (one_hot(0, 1, 0) * 0, ValueError, r"env 0: expected a one-hot vector of 2 entries, got \[0, 0\]"),

@@ -42,6 +42,9 @@ def test_no_link_is_dead(document):
         path, _, anchor = link.partition("#")
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), link
+        if target.suffix == ".svg":
+            assert anchor in ("only-light", "only-dark", ""), link  # which colour scheme shows it
+            continue
         assert not anchor or anchor in anchors(target), link
 
 
@@ -50,6 +53,11 @@ def test_on_a_registry_readme_links_to_the_repository():
     shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     files = f"{project['urls']['Source']}/blob/v{project['version']}/"
+    pictures = re.findall(r'(?:src|srcset)="([^"]*)"', shown)
+    assert pictures
+    for picture in pictures:
+        assert (CHECKOUT / picture.removeprefix(files.replace("/blob/", "/raw/"))).exists(), picture
+        assert picture.startswith("https:")
     links = LINK.findall(re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL))
     assert len(links) > 20
     for link in links:
@@ -57,20 +65,43 @@ def test_on_a_registry_readme_links_to_the_repository():
         assert not link.startswith(files) or (CHECKOUT / link.removeprefix(files).partition("#")[0]).exists()
 
 
-def test_the_site_builds_and_is_whole(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built."""
     pytest.importorskip("mkdocs", reason="the extra [docs] is not installed")
     # Not --quiet: warnings that are not written are no errors of --strict either.
-    build = (sys.executable, "-m", "mkdocs", "build", "-f", CHECKOUT / ".mkdocs.yml", "-d", tmp_path)
+    folder = tmp_path_factory.mktemp("site")
+    build = (sys.executable, "-m", "mkdocs", "build", "-f", CHECKOUT / ".mkdocs.yml", "-d", folder)
     done = subprocess.run(build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout  # strict: a warning is an error
+    return folder
+
+
+def test_the_site_is_whole(site):
     for page in PAGES:
         path = page.relative_to(CHECKOUT / "docs").with_suffix("")
         folder = path.parent if path.name == "index" else path
-        assert (tmp_path / folder / "index.html").exists()
-    for page in tmp_path.rglob("*.html"):
+        assert (site / folder / "index.html").exists()
+    for page in site.rglob("*.html"):
         text = page.read_text()
         assert not [tag for tag in LOADED.findall(text) if ELSEWHERE.search(tag)], f"{page}: other hosts"
         assert not re.findall(r":(?:class|func|meth|data):<", text), f"{page}: markup of docstrings"
+
+
+def test_the_reference_shows_main_methods_and_no_internals(site):
+    shown = {
+        page: re.findall(
+            r'<h\d id="torchrl_pool\.([\w.]+)"', (site / "reference" / page / "index.html").read_text()
+        )
+        for page in ("envs", "mujoco", "collecting", "training", "vector_envs", "tasks", "testing")
+    }
+    assert {"PoolEnv.reset", "PoolEnv.step_and_maybe_reset", "PoolEnv.async_step_recv"} <= {*shown["envs"]}
+    assert {"training.PPOUpdate.__call__", "training.SACUpdate.__call__"} <= {*shown["training"]}
+    names = [part for page in shown.values() for name in page for part in name.split(".")]
+    assert [name for name in names if name.startswith("_") and name != "__call__"] == []
+    envs = (site / "reference" / "envs" / "index.html").read_text()
+    assert "<code>rollout(max_steps" in envs
+    assert "Bases:" not in envs
 
 
 @pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])

@@ -1,6 +1,8 @@
 """What the answer to an unknown task, or to an unknown argument, suggests."""
 
 import ast
+import importlib.metadata
+import inspect
 import pickle
 import re
 from functools import partial
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from small_envs import Slider
+from torchrl.collectors import Collector
 
 from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
+from torchrl_pool._collecting.collector_options import CollectorOptions
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
 
@@ -57,7 +61,10 @@ def test_misspelt_and_shortened_names(task, suggested):
 
 @pytest.mark.parametrize("task", ["", "/", "-v5", "a\nb", "zzzz", "AcmeTask-v1"])
 def test_where_nothing_is_similar_nothing_is_suggested(task):
-    assert answer(task) == "see list_tasks()"
+    assert answer(task) == (
+        "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env that Gymnasium has "
+        "registered"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["NoFrameskip-v4", "-ram-v4"])
@@ -124,3 +131,36 @@ def test_dtypes_that_are_none(dtype):
             make(obs_dtype=dtype)
     with pytest.raises(ValueError, match=r"dtype: expected torch.float32, torch.float64 or None, got"):
         MujocoPool("hopper.xml", 1, dtype=dtype)
+
+
+def test_a_render_mode_is_not_needed():
+    with pytest.raises(TypeError, match=r"no option 'render_mode'; none is needed: render\(\)"):
+        PoolEnv("CartPole-v1", 2, render_mode="rgb_array")
+    with pytest.raises(TypeError, match=r"pass functools.partial\(make_env, render_mode=...\) as task"):
+        PoolEnv(cartpole, 2, render_mode="rgb_array")
+
+
+@pytest.mark.parametrize(
+    ("categorical", "given", "message"),
+    [
+        (
+            False,
+            [2],
+            r"expected one-hot vectors of shape \[2, 2\], got \[2\]; categorical_action_encoding=True",
+        ),
+        (True, [2, 2], r"expected numbers of the choices, of shape \[2\], got \[2, 2\]; .*_encoding=False"),
+    ],
+)
+def test_an_action_in_the_other_encoding(categorical, given, message):
+    env = PoolEnv("CartPole-v1", 2, categorical_action_encoding=categorical)
+    root = env.reset().set("action", torch.zeros(given, dtype=torch.int64), inplace=False)
+    with pytest.raises(ValueError, match=message):
+        env.step(root)
+
+
+def test_a_collector_has_the_arguments_of_torchrls_with_their_types():
+    own = inspect.signature(PoolCollector.__init__).parameters
+    torchrls = inspect.signature(Collector.__init__).parameters.keys() - {"kwargs"}
+    if importlib.metadata.version("torchrl") == "0.14.1":  # others may have more
+        assert torchrls | {"traj_pool"} == CollectorOptions.__annotations__.keys() | (torchrls & own.keys())
+    assert not CollectorOptions.__annotations__.keys() & own.keys()

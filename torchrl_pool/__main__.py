@@ -10,14 +10,16 @@ import io
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from torchrl_pool import _core
+from torchrl_pool import __version__, _core
 from torchrl_pool._bench import command as bench
 from torchrl_pool._plugins.building import BuildError, build_plugin, compile_plugin, note_build
 from torchrl_pool._plugins.loading import load_plugin
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
         description="Lists, shows, measures, builds and starts tasks.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"torchrl_pool {__version__}")
+    parser.set_defaults(run=lambda _: parser.print_help())
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     command = commands.add_parser("demo", help="see PPO solve CartPole, in seconds")
     command.add_argument("--seed", type=_seed, default=0, help="of networks and simulators; default: 0")
@@ -165,30 +169,39 @@ def _list(parsed: argparse.Namespace) -> None:
 def _info(parsed: argparse.Namespace) -> None:
     task = task_info(parsed.task)
     config = open_config(task.id, {})
+    specs = _entries(config)
     if parsed.json:
-        specs = [_spec_dict(spec) for spec in config.specs]
+        entries = [_spec_dict(spec) for spec in specs]
         tables = {
             "options": [_option_dict(option) for option in task.options],
             "reset_options": [_option_dict(option) for option in task.reset_options],
         }
-        document = {**_task_summary(task), "specs": specs, **tables}
+        document = {**_task_summary(task), "specs": entries, **tables}
         print(json.dumps({**document, "native_info_keys": config.native_keys}, indent=2))
         return
     print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
-    print(
-        f"time limit: {_or_dash(task.max_episode_steps)} steps; solved at: {_or_dash(task.reward_threshold)}"
-    )
+    limit = "none" if task.max_episode_steps is None else f"{task.max_episode_steps} steps"
+    print(f"time limit: {limit}; solved at a return of: {_or_dash(task.reward_threshold)}")
     print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
-    print(f"numbers of: {versions()[task.family]}")
-    print("\nEntries of one env")
-    rows = [(s.name, s.role, s.dtype, _shape(s), _values(s), s.help) for s in config.specs]
+    print(f"same numbers as: {versions()[task.family]}")
+    print("\nEntries of one env in PoolEnv")
+    rows = [
+        (s.name, s.role, s.dtype, _shape(s), _values(s), "see below" if _elements(s) else s.help)
+        for s in specs
+    ]
     print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
+    if any(map(_is_one_hot, specs)):
+        print("\nWith categorical_action_encoding=True choices are numbers instead of one-hot vectors.")
+    for spec in specs:
+        if names := _elements(spec):
+            print(f"\n{'Choices' if len(spec.categories) == 1 else 'Elements'} of {spec.name!r}")
+            print_table(("index", "meaning"), [(str(i), name) for i, name in enumerate(names)])
     print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
     for title, options in (("Options", task.options), ("Options of a reset", task.reset_options)):
         if not options:
             continue
         print(f"\n{title}")
-        options_rows = [(o.name, _type(o), repr(o.default), o.help) for o in options]
+        options_rows = [(o.name, _type(o), _shortened(repr(o.default)), o.help) for o in options]
         print_table(("name", "type", "default", "meaning"), options_rows)
 
 
@@ -210,6 +223,7 @@ def _spec_dict(spec: _core.Spec) -> dict[str, Any]:
         "role": spec.role,
         "dtype": spec.dtype,
         "shape": list(spec.shape),
+        "one_hot_shape": list(spec.one_hot_shape) if _is_one_hot(spec) else None,
         "low": [_finite(x) for x in spec.low] or None,
         "high": [_finite(x) for x in spec.high] or None,
         "categories": list(spec.categories) or None,
@@ -240,19 +254,61 @@ def _finite(x: Any) -> Any:
 
 
 def _shape(spec: _core.Spec) -> str:
-    return "x".join(map(str, spec.shape)) or "scalar"
+    return "x".join(map(str, spec.one_hot_shape if _is_one_hot(spec) else spec.shape)) or "scalar"
+
+
+def _is_one_hot(spec: _core.Spec) -> bool:
+    """Whether it is a one-hot vector in PoolEnv by default."""
+    return bool(spec.categories) and (spec.one_hot or spec.role == "action")
+
+
+def _entries(config: _core.Config) -> list[_core.Spec]:
+    """As PoolEnv has them by default, in the task's order, infos among them."""
+    layout = _core.LayoutOptions(
+        info_keys=[spec.name for spec in config.specs if spec.role == "info"],
+        one_hot=True,
+        float_dtype=-1,
+        from_pixels=False,
+        pixels_only=False,
+        refuse_nan=False,
+        strict_actions=False,
+    )
+    written = {spec.name: spec for spec in config.outputs(layout)}
+    return [written.get(spec.name, spec) for spec in config.specs]
+
+
+def _elements(spec: _core.Spec) -> list[str]:
+    """What the elements of a vector or the choices of an action mean, where the entry's help lists them."""
+    several = len(spec.categories) != 1  # or none at all
+    count = math.prod(spec.shape) if several else spec.categories[0]
+    names = re.split(r", (?![^(]*\))", spec.help)
+    return names if len(names) == count > 1 else []
 
 
 def _values(spec: _core.Spec) -> str:
     if spec.categories:
-        return ", ".join(f"0 … {n - 1}" for n in spec.categories)
+        one_hot = "one-hot of " if _is_one_hot(spec) else ""
+        return one_hot + ", ".join(f"0 … {n - 1}" for n in spec.categories)
     if spec.dtype == "bool":
         return "yes, no"
     if not spec.low and not spec.high:
         return "any"
-    bounds = list(dict.fromkeys(zip(spec.low, spec.high, strict=True)))
-    shown = [f"[{low:.4g}, {high:.4g}]" for low, high in bounds[:4]]
-    return " ".join(shown + ["…"] * (len(bounds) > 4))
+    bounds = [f"[{low:.4g}, {high:.4g}]" for low, high in zip(spec.low, spec.high, strict=True)]
+    if len(set(bounds)) == 1:
+        return bounds[0]
+    shown = list(_runs(bounds))
+    return " ".join(shown[:8] + ["…"] * (len(shown) > 8))
+
+
+def _runs(texts: Iterable[str]) -> Iterable[str]:
+    """Each text, once where it is repeated, with how often."""
+    for text, run in groupby(texts):
+        count = len(list(run))
+        yield f"{text} x {count}" if count > 1 else text
+
+
+def _shortened(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _type(option: OptionInfo) -> str:

@@ -3,66 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeGuard
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from torchrl.envs import EnvBase, TransformedEnv
 
 from torchrl_pool._collecting import PoolCollector
 from torchrl_pool._mujoco import MujocoPool
-from torchrl_pool._tables import print_table
+from torchrl_pool._tables import table_of
 from torchrl_pool._transforms import FusedEnv, fuse
 from torchrl_pool._transforms.fusion import transforms_of
 
+Row: TypeAlias = tuple[str, str, str]
 _GROUPS = {None: "in one group or two: which is faster is being measured", 1: "all together"}
 
 
-def explain(what: EnvBase | PoolCollector) -> None:
-    """Prints what :func:`fuse` makes of an env's transforms, and :class:`PoolCollector` of its policy.
+@dataclass(frozen=True)
+class Explanation:
+    """What :func:`explain` returns; printed, a table of the transforms and one of the policy's modules.
 
-    Transforms are listed in the order in which they run, the modules of a policy in the order of their calls.
+    Attributes:
+        transforms: for each transform its class, where it runs (``"the executor"``, ``"the collector"`` or
+            ``"TorchRL"``), and why, in the order in which they run.
+        modules: for each module of a collector's policy its class, ``"tensors"`` or ``"a tensordict"``, and
+            why, in the order of their calls.
+        stepping: how a collector steps the envs; empty for an env.
+    """
+
+    transforms: tuple[Row, ...]
+    modules: tuple[Row, ...] = ()
+    stepping: str = ""
+
+    def __repr__(self) -> str:
+        blocks = []
+        if self.transforms:
+            blocks.append(table_of(("transform", "runs in", "why"), self.transforms))
+        if self.modules:
+            blocks.append(table_of(("module of the policy", "called with", "why"), self.modules))
+        if self.stepping:
+            blocks.append(self.stepping)
+        return "\n\n".join(blocks) or "transforms: none"
+
+
+def explain(what: EnvBase | PoolCollector) -> Explanation:
+    """Says what :func:`fuse` makes of an env's transforms, and :class:`PoolCollector` of its policy.
 
     Args:
         what: a collector, or a :class:`~torchrl_pool.PoolEnv` or :class:`~torchrl_pool.MujocoPool` with or
             without a :class:`~torchrl.envs.TransformedEnv` around it, fused or not.
 
+    Returns:
+        An object to print, whose ``transforms`` and ``modules`` are tuples ``(class, where, why)``.
+
     Raises:
         TypeError: the env is neither a pool nor a TransformedEnv around one.
 
     Examples:
-        >>> from torchrl.envs import ExpandAs, RewardSum, TransformedEnv
+        >>> from torchrl.envs import RewardSum, TransformedEnv
         >>> from torchrl_pool import PoolEnv, explain
-        >>> explain(TransformedEnv(PoolEnv("CartPole-v1", 4), RewardSum()))
+        >>> print(explain(TransformedEnv(PoolEnv("CartPole-v1", 4), RewardSum())))
         transform  runs in       why
         RewardSum  the executor
     """
     if not isinstance(what, PoolCollector):
         env = fuse(what)
-        if isinstance(env, TransformedEnv):
-            print_table(("transform", "runs in", "why"), list(_transforms(env)))
-        else:
-            print("transforms: none")
-        return
-    if isinstance(what.env, FusedEnv) or _is_around_mujoco_pool(what.env):
-        print_table(("transform", "runs in", "why"), list(_transforms(what.env)))
-        print()
-    elif isinstance(what.env, TransformedEnv):
-        print("transforms: no more than flags and recurrent states, which the collector writes itself\n")
-    print_table(("module of the policy", "called with", "why"), list(_modules(what)))
-    print("\nthe envs are stepped " + _GROUPS.get(what.num_groups, f"in {what.num_groups} groups, in turn"))
+        return Explanation(tuple(_transforms(env)) if isinstance(env, TransformedEnv) else ())
+    env, groups = what.env, what.num_groups
+    stepping = "the envs are stepped " + _GROUPS.get(groups, f"in {groups} groups, in turn")
+    transforms = _transforms(env) if isinstance(env, TransformedEnv) else ()
+    return Explanation(tuple(transforms), tuple(_modules(what)), stepping)
 
 
-def _is_around_mujoco_pool(env: EnvBase) -> TypeGuard[TransformedEnv]:
-    return isinstance(env, TransformedEnv) and isinstance(env.base_env, MujocoPool)
-
-
-def _transforms(env: TransformedEnv) -> Iterator[tuple[str, str, str]]:
+def _transforms(env: TransformedEnv) -> Iterator[Row]:
     if isinstance(env, FusedEnv):
         num_native, why_not = env.fusion().num_native, env.fusion().why_not
-    else:
+    elif isinstance(env.base_env, MujocoPool):
         num_native, why_not = (
             0,
             "rewards and ends of MujocoPool are torch's, which computes them after a step",
         )
+    else:  # a collector's env around which are only flags and recurrent states
+        yield from ((type(one).__name__, "the collector", "") for one in transforms_of(env))
+        return
     for index, transform in enumerate(transforms_of(env)):
         name = type(transform).__name__
         if index < num_native:
@@ -73,7 +95,7 @@ def _transforms(env: TransformedEnv) -> Iterator[tuple[str, str, str]]:
             yield name, "TorchRL", "one before it does"
 
 
-def _modules(collector: PoolCollector) -> Iterator[tuple[str, str, str]]:
+def _modules(collector: PoolCollector) -> Iterator[Row]:
     parts = collector.policy_parts()
     apart = all(part.step is not None for part in parts)
     for part in parts:

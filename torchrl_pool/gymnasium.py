@@ -57,6 +57,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             is the dtype of floating-point observations, of float32 and float64.
 
     Raises:
+        TypeError: an option that the task does not have, ``seed``, or an argument for tensors alone.
+        ValueError: an unknown task, or a value that is not allowed.
+        RuntimeError: the envs' spaces differ.
         EnvFailure: envs have failed. The others have done their work; a reset with
             ``options={"reset_mask": …}`` revives those that failed.
 
@@ -82,7 +85,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         **options: Any,
     ) -> None:
         if "seed" in options:
-            raise TypeError("seed: given to reset(), as everywhere in Gymnasium")
+            raise TypeError(
+                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium"
+            )
         self._arguments = {
             "autoreset_mode": autoreset_mode,
             "render_mode": render_mode,
@@ -193,6 +198,13 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 
         In ``SAME_STEP`` the infos hold ``"final_obs"`` and ``"final_info"`` of the episodes that have ended.
 
+        Args:
+            actions: ``[num_envs, …]`` as the ``action_space`` has it.
+
+        Returns:
+            Observations ``[num_envs, …]``, rewards (float64 ``[num_envs]``), terminations and truncations
+            (bool ``[num_envs]``), and infos.
+
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
@@ -230,20 +242,20 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def reset_async(
         self, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Says what :meth:`reset_wait` shall do; the envs do it there, and nothing in between."""
+        """Stores the arguments of a reset, which :meth:`reset_wait` makes. Otherwise as :meth:`reset`."""
         self._say("reset", partial(self.reset, seed=seed, options=options))
 
     def reset_wait(self) -> tuple[Any, dict[str, Any]]:
-        """Does what :meth:`reset_async` has said."""
+        """Makes the reset of :meth:`reset_async`. Otherwise as :meth:`reset`."""
         observations, infos = self._do("reset")
         return observations, infos
 
     def step_async(self, actions: Any) -> None:
-        """Says what :meth:`step_wait` shall do; the envs do it there, and nothing in between."""
+        """Stores the actions of a step, which :meth:`step_wait` makes. Otherwise as :meth:`step`."""
         self._say("step", partial(self.step, actions))
 
     def step_wait(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Does what :meth:`step_async` has said."""
+        """Makes the step of :meth:`step_async`. Otherwise as :meth:`step`."""
         observations, rewards, terminations, truncations, infos = self._do("step")
         return observations, rewards, terminations, truncations, infos
 
@@ -276,7 +288,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
-        """What each env shows: a picture where ``render_mode`` is ``"rgb_array"``."""
+        """A picture of each env (uint8 ``[H, W, 3]``), where ``render_mode`` is ``"rgb_array"``."""
         self._check_open()
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: no render_mode was given, such as 'rgb_array'")
@@ -286,23 +298,41 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each env, or gets an attribute that cannot be called.
 
-        Envs of tasks have their options as attributes, and the method ``render``.
+        Native envs have their options as attributes, and the method ``render``.
+
+        Args:
+            name: the method or attribute.
+            *args: what the method is given; the same for all envs.
+            **kwargs: what it is given by name.
         """
         self._check_idle()
         return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each env: of tasks' envs an option."""
+        """An attribute of each env; of native envs, an option.
+
+        Args:
+            name: the attribute.
+        """
         self._check_idle()
         return tuple(self._pool.get_attr(name, range(self.num_envs)))
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of envs of Python: for each its own if ``values`` is a list or a tuple."""
+        """Sets an attribute of Python envs.
+
+        Args:
+            name: the attribute.
+            values: a list or tuple with a value for each env; anything else: for all of them.
+        """
         self._check_idle()
         self._pool.set_attr(name, values, range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the threads and the simulators."""
+        """Ends the threads and the simulators.
+
+        Args:
+            **kwargs: Gymnasium's, which have no effect.
+        """
         self._pool.close()
 
     # ---- what the parts of a call need -----------------------------------------------------------------
@@ -405,6 +435,12 @@ def register_tasks() -> None:
 
     Done when this module is imported; to be called again for plugins that are loaded later. A task whose id
     Gymnasium refuses is left out with a warning.
+
+    Examples:
+        >>> import gymnasium, torchrl_pool.gymnasium
+        >>> torchrl_pool.gymnasium.register_tasks()
+        >>> "torchrl_pool/CartPole-v1" in gymnasium.registry
+        True
     """
     for task in list_tasks():
         name = f"torchrl_pool/{task.split('/')[-1]}"

@@ -48,6 +48,11 @@ class PoolVecEnv(VecEnv):
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
 
+    Raises:
+        TypeError: an option that the task does not have, ``seed``, or an argument for tensors alone.
+        ValueError: an unknown task, or a value that is not allowed.
+        EnvFailure: by a call: envs have failed. A reset revives them.
+
     Examples:
         >>> from torchrl_pool.stable_baselines3 import PoolVecEnv
         >>> env = PoolVecEnv("CartPole-v1", 8)
@@ -68,7 +73,9 @@ class PoolVecEnv(VecEnv):
         **options: Any,
     ) -> None:
         if "seed" in options:
-            raise TypeError("seed: given to seed(), as everywhere in Stable-Baselines3")
+            raise TypeError(
+                "seed: not an argument of the constructor: pass it to seed(), as in Stable-Baselines3"
+            )
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task
         if render_mode is None and not is_python(task):
@@ -97,7 +104,11 @@ class PoolVecEnv(VecEnv):
         return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
 
     def reset(self) -> Any:
-        """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`."""
+        """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`.
+
+        Returns:
+            Observations ``[num_envs, …]``.
+        """
         columns = self._pool.reset(self._seeds, [options or None for options in self._options])
         self._reset_seeds()
         self._reset_options()
@@ -105,10 +116,20 @@ class PoolVecEnv(VecEnv):
         return self._pool.observations(columns)
 
     def step_async(self, actions: Array) -> None:
+        """Stores the actions of a step, which :meth:`step_wait` makes.
+
+        Args:
+            actions: ``[num_envs, …]`` as the ``action_space`` has it.
+        """
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Steps the envs, and begins new episodes where the old ones have ended."""
+        """Steps the envs, and resets those whose episode has ended.
+
+        Returns:
+            Observations ``[num_envs, …]``, rewards (float32 ``[num_envs]``), dones (bool ``[num_envs]``), and
+            an info dict for each env, with ``"terminal_observation"`` where its episode has ended.
+        """
         pool = self._pool
         columns, root, failure = pool.step_and_reset(self._actions)
         if failure is not None:
@@ -140,6 +161,7 @@ class PoolVecEnv(VecEnv):
         return infos
 
     def close(self) -> None:
+        """Ends the threads and the simulators."""
         self._pool.close()
 
     def get_images(self) -> list[Any]:
@@ -147,7 +169,11 @@ class PoolVecEnv(VecEnv):
         return self._pool.pictures()
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether all envs have such an attribute or method, which stays where it is."""
+        """Whether all envs have an attribute or method.
+
+        Args:
+            attr_name: its name.
+        """
         return self._pool.has_attr(attr_name, range(self.num_envs))
 
     def _get_indices(self, indices: VecEnvIndices) -> list[int]:
@@ -155,21 +181,44 @@ class PoolVecEnv(VecEnv):
         return [range(self.num_envs)[i] for i in super()._get_indices(indices)]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute of each env: of tasks' envs an option."""
+        """An attribute of each env; of native envs, an option.
+
+        Args:
+            attr_name: its name.
+            indices: the envs; ``None``: all.
+        """
         return self._pool.get_attr(attr_name, self._get_indices(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of envs of Python to this value."""
+        """Sets an attribute of Python envs.
+
+        Args:
+            attr_name: its name.
+            value: for all of these envs.
+            indices: the envs; ``None``: all.
+        """
         chosen = self._get_indices(indices)
         self._pool.set_attr(attr_name, [value] * len(chosen), chosen)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of each env: of tasks' envs ``render``."""
+        """Calls a method of each env; of native envs, ``render``.
+
+        Args:
+            method_name: its name.
+            *method_args: what it is given; the same for all envs.
+            indices: the envs; ``None``: all.
+            **method_kwargs: what it is given by name.
+        """
         chosen = self._get_indices(indices)
         return self._pool.call(method_name, chosen, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
-        """Whether envs have such a wrapper; a task's have none: ``VecMonitor`` goes around the pool."""
+        """Whether each env has a wrapper. Native envs have none: ``VecMonitor`` goes around the pool.
+
+        Args:
+            wrapper_class: the wrapper.
+            indices: the envs; ``None``: all.
+        """
         return self._pool.is_wrapped(wrapper_class, self._get_indices(indices))

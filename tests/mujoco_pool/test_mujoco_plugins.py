@@ -4,7 +4,7 @@ import pytest
 import torch
 from models import Reference, assert_equal
 
-from torchrl_pool import MujocoPool
+from torchrl_pool import MujocoPool, versions
 
 BODY = """<body name="rod" pos="0 0 1"><joint name="hinge" axis="0 1 0"/>
   <geom type="capsule" size="0.05" fromto="0 0 0 0 0 0.5"/></body>"""
@@ -42,6 +42,8 @@ MODELS = {
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_plugins_are_mujocos(kind):
+    if kind == "elasticity" and versions()["mujoco"].startswith("MuJoCo 4"):
+        pytest.skip("MuJoCo 4 has no <composite>, which this model is made of")
     xml = MODELS[kind].format(body=BODY)
     arrays = ["qpos", "qvel", *(["act"] if kind == "actuator" else [])]
     arrays += ["sensordata"] if kind == "sensor" else []

@@ -203,3 +203,21 @@ def test_a_step_before_the_first_reset():
     env = make()
     with pytest.raises(RuntimeError, match="call reset"):
         env.step(env.full_action_spec.rand())
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {"reward": lambda state, action, new: new["qvel"][:, 0]},
+        {"terminated": lambda state, new: state["qvel"][:, 0] > 9},
+        {"observation": lambda state: state["qvel"]},
+    ],
+)
+def test_an_array_that_the_states_do_not_hold(functions):
+    functions = {"observation": ["qpos"], **functions}
+    with pytest.raises(KeyError, match="qvel") as raised:
+        MujocoPool("hopper.xml", 2, fields=["qpos"], **functions).rollout(1)
+    assert "Name 'qvel' in `fields`." in raised.value.__notes__[0]
+    with pytest.raises(KeyError) as raised:  # a mistake of another kind stays as it is
+        MujocoPool("hopper.xml", 2, reward=lambda state, action, new: {}["qvel"]).rollout(1)
+    assert not hasattr(raised.value, "__notes__")

@@ -91,7 +91,7 @@ def test_another_number_counts_from_the_next_step_on():
 
 def test_transforms_that_see_each_step_leave_it_to_torchrl(capsys):
     transforms = Compose(t.RewardSum(), t.FrameSkipTransform(2))
-    explain(TransformedEnv(PoolEnv("CartPole-v1", N), transforms))
+    print(explain(TransformedEnv(PoolEnv("CartPole-v1", N), transforms)))
     assert "put it first" in capsys.readouterr().out
 
 
@@ -133,12 +133,12 @@ def test_lives_are_counted_as_torchrl_does(keys):
 
 
 def test_a_pool_that_does_not_give_lives_says_how(capsys):
-    explain(TransformedEnv(PoolEnv("ALE/Breakout-v5", 2), t.EndOfLifeTransform()))
+    print(explain(TransformedEnv(PoolEnv("ALE/Breakout-v5", 2), t.EndOfLifeTransform())))
     assert 'info_keys=["lives"]' in capsys.readouterr().out
 
 
 def test_random_actions_at_resets_are_torchrls(capsys):
     env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 1, seed=0), Compose(t.NoopResetEnv(3), t.StepCounter())))
-    explain(env)
+    print(explain(env))
     assert "noop_max" in capsys.readouterr().out
     assert env.rollout(3)["next", "step_count"].numel() == 3

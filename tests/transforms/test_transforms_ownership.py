@@ -11,7 +11,7 @@ from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
 
-from torchrl_pool import FusedEnv, MujocoPool, PoolEnv, explain, fuse
+from torchrl_pool import FusedEnv, MujocoPool, PoolCollector, PoolEnv, explain, fuse
 
 
 def fused(*transforms: t.Transform) -> FusedEnv:
@@ -34,7 +34,7 @@ def test_a_fused_env_is_a_transformed_env_with_the_same_parts():
 def test_a_pool_without_transforms_stays_as_it_is(capsys):
     for pool in (PoolEnv("CartPole-v1", 4), MujocoPool("ant.xml", 2)):
         assert fuse(pool) is pool
-        explain(pool)
+        print(explain(pool))
         assert capsys.readouterr().out == "transforms: none\n"
 
 
@@ -158,11 +158,23 @@ def test_what_has_no_native_form_is_torchrls_and_all_behind_it():
 
 
 def test_explain_says_what_runs_where(capsys):
-    explain(fused(t.RewardSum(), t.FiniteTensorDictCheck(), t.StepCounter()))
+    print(explain(fused(t.RewardSum(), t.FiniteTensorDictCheck(), t.StepCounter())))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["RewardSum", "the", "executor"]
     assert "no native form of FiniteTensorDictCheck is known" in lines[2]
     assert lines[3].endswith("one before it does")
+
+
+def test_an_explanation_can_be_read_by_programs():
+    env = PoolEnv("CartPole-v1", 4)
+    explanation = explain(fuse(TransformedEnv(env, t.RewardSum())))
+    assert explanation.transforms == (("RewardSum", "the executor", ""),)
+    assert explanation.modules == ()
+    collector = PoolCollector(TransformedEnv(env, t.InitTracker()), None, frames_per_batch=8)
+    explanation = explain(collector)
+    assert explanation.transforms == (("InitTracker", "the collector", ""),)
+    assert [name for name, _, _ in explanation.modules] == ["RandomPolicy"]
+    assert explanation.stepping == "the envs are stepped all together"
 
 
 def test_what_was_normalised_before_is_left_to_torchrl():

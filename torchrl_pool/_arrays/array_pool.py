@@ -26,7 +26,9 @@ Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
 Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
 _EXACT_REWARD = "exact_reward"
-_NOT_FOR_ARRAYS = ("device", "pin_memory", "categorical_action_encoding", "run_type_checks")
+_NOT_FOR_ARRAYS = (
+    "device", "pin_memory", "categorical_action_encoding", "run_type_checks", "allow_done_after_reset"
+)  # fmt: skip
 
 
 class ArrayPool:
@@ -73,7 +75,9 @@ class ArrayPool:
         **options: Any,
     ) -> None:
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
-            raise TypeError(f"{', '.join(unknown)}: not for arrays, which lie in this computer's memory")
+            raise TypeError(
+                f"{', '.join(unknown)}: for PoolEnv alone, which gives tensors; this class gives NumPy arrays"
+            )
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._options = options
@@ -170,7 +174,8 @@ class ArrayPool:
         own: str | None = self.env.get_attr("render_mode", 0)[0] if has_one else None
         if given not in (None, own):
             raise ValueError(
-                f"render_mode: expected that of the envs, {own!r}, got {given!r}: give it to what makes them"
+                f"render_mode: expected {own!r}, which the envs were made with, got {given!r}: pass it to "
+                "the callable that makes them"
             )
         return own
 
@@ -356,7 +361,8 @@ class ArrayPool:
         task = self._task_of(index)
         options = {option.name: option.default for option in registry.task_info(task).options}
         if name not in options:
-            raise AttributeError(f"an env of {task!r} runs in C++ and has but its options, not {name!r}")
+            has = ", ".join(options) or "none"
+            raise AttributeError(f"{name!r}: expected an option of the native task {task!r} ({has})")
         own = self._options.get("env_options")
         return (own[index] if own is not None else {}).get(name, self._options.get(name, options[name]))
 
@@ -368,8 +374,8 @@ class ArrayPool:
         """
         if not self._is_python:
             raise AttributeError(
-                f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
-                "beginning, by options of the task and env_options"
+                f"{name!r}: attributes of the native task {self.env.task!r} cannot be set; pass its "
+                "options, or env_options, at construction"
             )
         self.is_fresh = False
         with _attribute_errors():
@@ -426,7 +432,7 @@ class ArrayPool:
             # Floats are rounded to floats; what is no such integer would become another action.
             if array.dtype.kind != "f" and not np.array_equal(array, given):
                 raise ValueError(
-                    f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"
+                    f"{spec.name!r}: expected numbers that fit {spec.dtype}, got {given[given != array][0]}"
                 )
         return np.ascontiguousarray(array)
 

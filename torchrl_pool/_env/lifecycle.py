@@ -92,7 +92,7 @@ class LifeMethods(TensorMethods):
             torch.Size([2, 3])
         """
         if raise_if_closed and self._was_closed:
-            raise RuntimeError(f"{self!r} is closed already")
+            raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
         pool, self._pool = self._pool, None
         self._flight = None
         for holder in (self._allocator, *self._holders):

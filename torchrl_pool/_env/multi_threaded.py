@@ -62,13 +62,13 @@ class MultiThreadedEnv(PoolEnv):
             num_workers,
             device=device,
             categorical_action_encoding=categorical_action_encoding,
+            allow_done_after_reset=allow_done_after_reset,
             **{**(create_env_kwargs or {}), **kwargs},
         )
         self.num_workers = num_workers
         self.env_name = env_name
         self._is_new = True  # neither stepped nor closed
         self._beginning = ForkAwareLock()
-        self._allow_done_after_reset = allow_done_after_reset
         if frame_skip is not None:
             self.frame_skip = frame_skip  # EnvBase's metaclass looks here and wraps the env
         self._arguments = {

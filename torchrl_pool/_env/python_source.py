@@ -75,11 +75,17 @@ class PythonSource:
             num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
         num_workers = check_int("num_workers", num_workers, minimum=0)
         if num_workers > 0 and not HAS_PROCESSES:
-            raise ValueError("num_workers: worker processes need Linux; 0 keeps the envs in this process")
+            raise ValueError(
+                f"num_workers: expected 0, got {num_workers}: worker processes need Linux; with 0 the envs "
+                "run in this process"
+            )
         has_local = caller_steps or num_workers == 0
         if has_local and (respawn or step_timeout is not None):
             why = "caller_steps is True" if caller_steps else "num_workers is 0"
-            raise ValueError(f"respawn, step_timeout: envs of this process cannot be given up ({why})")
+            raise ValueError(
+                f"respawn, step_timeout: expected envs in worker processes, which can be ended and replaced; "
+                f"here {why}, so that envs run in this process"
+            )
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
@@ -120,7 +126,10 @@ class PythonSource:
         self.one_hot = one_hot and not self.is_torchrl
         if description.specs is not None:
             if obs_dtype is not None:
-                raise TypeError("obs_dtype: a TorchRL env's entries stay as they are; give it DoubleToFloat")
+                raise TypeError(
+                    "obs_dtype: expected with envs of Gymnasium and PettingZoo, got it with one of TorchRL, "
+                    "whose entries keep their dtypes: wrap it in TransformedEnv(env, DoubleToFloat())"
+                )
             specs: list[Composite] = pickle.loads(description.specs)
             states = specs.pop()
             self.state_spec = states if self.states else None
@@ -207,7 +216,7 @@ def _options_known(options: Mapping[str, Any]) -> Iterator[None]:
     except EnvFailure as failure:
         for name in options:
             if f"unexpected keyword argument {name!r}" in str(failure):
-                raise UnknownOption(name, f"{name}: the env does not take it", str(failure)) from None
+                raise UnknownOption(name, f"{name}: not an argument of the env", str(failure)) from None
         raise
 
 
@@ -229,7 +238,8 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
         raise TypeError(f"task: expected callables, or strings {_GYMNASIUM + 'ID'!r}, got {task!r}")
     if options:
         name = next(iter(options))
-        raise UnknownOption(name, f"{name}: unknown", "what an env is made with goes into functools.partial")
+        instead = f"for an argument of the env pass functools.partial(make_env, {name}=...) as task"
+        raise UnknownOption(name, f"{name}: not an argument of PoolEnv", instead)
     make: Callable[[], Any] = task
     return make
 

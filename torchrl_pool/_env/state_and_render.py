@@ -167,7 +167,10 @@ class SimulatorMethods(LifeMethods):
         self, what: str, indices: list[int], arguments: Callable[[list[int]], list[Any]]
     ) -> list[Any]:
         if not isinstance(self._source, PythonSource):
-            raise TypeError(f"{self!r} has no envs of Python that could be asked")
+            raise TypeError(
+                "call, get_attr, has_attr, set_attr: expected a pool of Python envs, got the native task "
+                f"{self.task!r}: its options are chosen at construction"
+            )
         pool = self._running() if self._was_closed else self._start()
         with failures(), pool.touch(indices):
             return self._source.workers.ask_each(indices, what, arguments)

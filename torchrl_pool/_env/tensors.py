@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.data import Categorical, MultiCategorical, MultiOneHot, OneHot, TensorSpec
 from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
@@ -104,7 +105,10 @@ class TensorMethods(EnvBase):
             if num_rows is not None:
                 shape = torch.Size((num_rows, *shape[1:]))
             if action.shape != shape:
-                raise ValueError(f"{key!r}: expected shape {list(shape)}, got {list(action.shape)}")
+                kind, instead = _encoding(self.full_action_spec[key])
+                raise ValueError(
+                    f"{key!r}: expected {kind}shape {list(shape)}, got {list(action.shape)}{instead}"
+                )
             if action.layout is not torch.strided:
                 raise TypeError(f"{key!r}: expected a dense tensor, got one of layout {action.layout}")
             if action.dtype is not dtype:
@@ -138,6 +142,15 @@ class TensorMethods(EnvBase):
         )
 
 
+def _encoding(spec: TensorSpec) -> tuple[str, str]:
+    """How discrete actions are encoded, for a message; and how to have the other encoding."""
+    if isinstance(spec, (OneHot, MultiOneHot)):
+        return "one-hot vectors of ", "; categorical_action_encoding=True takes the numbers of the choices"
+    if isinstance(spec, (Categorical, MultiCategorical)):
+        return "numbers of the choices, of ", "; categorical_action_encoding=False takes one-hot vectors"
+    return "", ""
+
+
 def _as_choices(key: Key, action: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The same whole numbers: modules differ in what they make of one-hot vectors and indices."""
     kinds = (dtype, action.dtype)
@@ -162,7 +175,9 @@ def check_memory(key: Key, value: torch.Tensor) -> None:
     except RuntimeError:  # as those of vmap and grad say
         has_memory = False
     if not has_memory:
-        raise ValueError(f"{key!r}: expected a tensor with memory, got one without")
+        raise ValueError(
+            f"{key!r}: expected a tensor with memory of its own, got a fake, freed or functorch tensor"
+        )
 
 
 def unsafe_tensordict(

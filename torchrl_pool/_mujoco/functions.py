@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -55,6 +57,26 @@ class Functions:
         return cls(**functions)
 
 
+@contextlib.contextmanager
+def naming_fields(state: TensorDictBase) -> Iterator[None]:
+    """Where a task's function reads an array that its states do not hold, the error says how to have it."""
+    try:
+        yield
+    except KeyError as error:
+        missing = [key for key in _named_in(error) if key not in state]
+        if not missing:
+            raise
+        error.add_note(
+            f"A MujocoPool's states hold the arrays of mjData that `observation` and `fields` name: "
+            f"{', '.join(map(repr, sorted(state.keys())))}. Name {missing[0]!r} in `fields`."
+        )
+        raise
+
+
+def _named_in(error: KeyError) -> list[str]:
+    return re.findall(r"[\"'](\w[\w:,]*)[\"'] not found", str(error.args[0])) if error.args else []
+
+
 def _check_arguments(name: str, function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
@@ -91,7 +113,9 @@ def reward_and_terms(
 def check_free(terms: Sequence[str], taken: Container[str]) -> None:
     """Raises ValueError: something else is called as a term of the reward is to be."""
     if both := [name for name in terms if name in taken]:
-        raise ValueError(f"info_keys: a term of the reward cannot be called {both[0]!r}")
+        raise ValueError(
+            f"info_keys: {both[0]!r} is the name of another entry: rename the term of the reward"
+        )
 
 
 def flag_column(value: Any, num_rows: int) -> torch.Tensor:
@@ -125,7 +149,7 @@ def observed(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
         raise TypeError(f"observe: expected a tensor or a mapping of tensors, got {type(value).__name__}")
     checked = dict(entries.items())
     if taken := [name for name in checked if name in RESERVED]:
-        raise ValueError(f"observe: an observation cannot be called {taken[0]!r}")
+        raise ValueError(f"observe: {taken[0]!r} is a reserved name: rename the observation")
     _check_rows("observe", checked, num_rows)
     return checked
 

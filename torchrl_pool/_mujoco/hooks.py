@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from tensordict import TensorDictBase
 
-from torchrl_pool._mujoco.functions import Functions
+from torchrl_pool._mujoco.functions import Functions, naming_fields
 
 
 class TaskHooks:
@@ -29,17 +29,20 @@ class TaskHooks:
     ) -> torch.Tensor | Mapping[str, torch.Tensor]:
         if self._functions.reward is None:
             return torch.zeros(action.shape[0], device=action.device)
-        return self._functions.reward(state, action, next_state)
+        with naming_fields(next_state):
+            return self._functions.reward(state, action, next_state)
 
     def _compute_done(self, state: TensorDictBase, next_state: TensorDictBase) -> torch.Tensor:
         if self._functions.terminated is None:
             return torch.zeros_like(next_state["terminated"])
-        return self._functions.terminated(state, next_state)
+        with naming_fields(next_state):
+            return self._functions.terminated(state, next_state)
 
     def _make_obs(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
         """The observation where it is computed; else the arrays that it names are its entries."""
         assert self._functions.observe is not None
-        return self._functions.observe(state)
+        with naming_fields(state):
+            return self._functions.observe(state)
 
     def _observed(self, state: TensorDictBase) -> torch.Tensor | Mapping[str, torch.Tensor]:
         return self._make_obs(state)
@@ -67,4 +70,6 @@ class TaskHooks:
         for name, hook in self._HOOKS.items():
             own = getattr(type(self), hook) is not getattr(TaskHooks, hook, None)
             if own and getattr(functions, name) is not None:
-                raise TypeError(f"{name}: {type(self).__name__} has a {hook} of its own, which stands for it")
+                raise TypeError(
+                    f"{name}: expected no function, because {type(self).__name__} overrides {hook}, got one"
+                )

@@ -148,7 +148,9 @@ class MujocoPool(TaskHooks, SingleSimulations):
     ) -> None:
         own_dtype = check_float_dtype("dtype", dtype) or torch.float32
         if refused := [name for name in ("obs_dtype", "xml_file") if name in options]:
-            raise TypeError(f"{', '.join(refused)}: not for {type(self).__name__}; see dtype, fields and xml")
+            raise TypeError(
+                f"{', '.join(refused)}: not an argument of {type(self).__name__}; use dtype and xml"
+            )
         observe = observation if callable(observation) else None
         functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
         self._check_hooks(functions)
@@ -404,7 +406,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             if self._model_values or values:
                 if kwargs.get("options") is not None:
                     raise TypeError(
-                        "options: this env's resets are given values by its functions or model_fields"
+                        "options: expected none, because reset or model_fields give this env's resets values"
                     )
                 start = {name: value[rows] for name, value in self._model_values.items()}
                 kwargs["options"] = reset_options(start, values, rows.tolist(), self.num_envs)

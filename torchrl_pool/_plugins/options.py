@@ -63,6 +63,9 @@ class OptionInfo:
     def check(self, value: Any) -> Any:
         """``value`` in the option's own type.
 
+        Args:
+            value: what a user gave.
+
         Raises:
             TypeError: the value has another type (an int does for a float, a tuple for a list).
             ValueError: the value is none of the choices or out of range.
@@ -151,6 +154,8 @@ def check_options(
     for name in given:
         if name not in options:
             has = f"it has: {', '.join(options) or 'none'}"
+            if name == "render_mode":
+                has = "none is needed: render() and from_pixels=True give pictures"
             raise UnknownOption(str(name), f"task {task!r} has no {kind} {name!r}", has, [*options])
     return {name: options[name].check(value) for name, value in given.items()}
 

@@ -54,6 +54,9 @@ class TaskInfo:
 def list_tasks(family: str | None = None) -> list[str]:
     """The ids of all tasks, or of one family's, sorted.
 
+    Args:
+        family: such as ``"mujoco"``; ``None``: all families.
+
     Raises:
         ValueError: there is no such family.
 
@@ -64,12 +67,15 @@ def list_tasks(family: str | None = None) -> list[str]:
     """
     families = {plugin.family for plugin in plugins()}
     if family is not None and family not in families:
-        raise ValueError(f"unknown family {family!r}; known: {', '.join(sorted(families))}")
+        raise ValueError(f"unknown family {family!r}; expected one of: {', '.join(sorted(families))}")
     return sorted(id for id, (plugin, _) in _tasks().items() if family in (None, plugin.family))
 
 
 def task_info(task: str) -> TaskInfo:
-    """What is known of a task.
+    """Specs, options and limits of a task.
+
+    Args:
+        task: its id.
 
     Raises:
         ValueError: there is no such task.

@@ -36,7 +36,10 @@ def suggestion(task: str, known: Iterable[str]) -> str:
         names.sort(key=lambda name: all(_part(id, "namespace") != namespace for id in by_name[name]))
     near = [id for name in names for id in by_name[name]][:3]
     if not near:
-        return "see list_tasks()"
+        return (
+            "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env that Gymnasium has "
+            "registered"
+        )
     return (
         f"did you mean {' or '.join(map(repr, near))}{_options(task) if near[0].startswith('ALE/') else ''}?"
     )

@@ -97,10 +97,17 @@ class PPOUpdate(FlatUpdate):
 
     @torch.no_grad()
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
-        """What updates need of a batch ``[N, T]`` with advantages: tensors ``[N · T, …]``.
+        """The tensors ``[N · T, …]`` of a batch that updates read; views of the batch where possible.
 
-        They are views of the batch where its layout allows. Log-probabilities that the batch lacks are
-        worked out and written to it: the networks must be those that have chosen its actions.
+        Log-probabilities that the batch lacks are computed and written to it: the networks must be those that
+        chose its actions.
+
+        Args:
+            batch: ``[N, T]``, with advantages and value targets, as
+                :func:`~torchrl_pool.training.estimate_advantages` writes them.
+
+        Returns:
+            Tensors ``[N · T, …]`` for :meth:`__call__`.
 
         Raises:
             ValueError: with sequences, a batch whose T is no multiple of ``sequence_length``.
@@ -169,7 +176,7 @@ class PPOUpdate(FlatUpdate):
         """How far the policy has gone from the one that chose the actions, and what the critic explains.
 
         Args:
-            columns: from :meth:`columns`.
+            columns: from :meth:`columns`, ``[N · T, …]`` each.
             num_rows: how many of them are looked at, or up to twice as many, spread over the batch; all,
                 where they are sequences.
 

@@ -50,7 +50,7 @@ class CarRacing : private b2ContactListener {
         options.continuous
             ? Action("action", Box<float>({3}, std::vector<double>{-1, 0, 0}, std::vector<double>{1, 1, 1}),
                      "steering (-1: left), gas, brake")
-            : Action("action", Discrete(5), "nothing, right, left, gas, brake"),
+            : Action("action", Discrete(5), "nothing, steer right, steer left, gas, brake"),
         Info("lap_finished", Box<bool>({}), "whether the lap was completed, where the episode terminates")};
   }
 

@@ -64,8 +64,9 @@ class Acrobot {
     std::vector<double> low;
     for (const double bound : high) low.push_back(-bound);
     return {Observation("observation", Box<float>({6}, low, high),
-                        "cosine and sine of both angles, angular velocities"),
-            Action("action", Discrete(3), "torque -1, 0, 1 (N m)")};
+                        "cos of joint 1, sin of joint 1, cos of joint 2, sin of joint 2, "
+                        "velocity of joint 1 (rad/s), velocity of joint 2 (rad/s)"),
+            Action("action", Discrete(3), "torque -1 N m, no torque, torque +1 N m")};
   }
 
   explicit Acrobot(const Options& options) : options_(options) {}

@@ -47,8 +47,8 @@ class CartPole {
     const std::vector<double> high = {2 * kXThreshold, inf, 2 * kThetaThreshold, inf};
     const std::vector<double> low = {-high[0], -inf, -high[2], -inf};
     return {Observation("observation", Box<float>({4}, low, high),
-                        "cart position and velocity, pole angle (rad) and angular velocity"),
-            Action("action", Discrete(2), "push the cart left, right")};
+                        "cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s)"),
+            Action("action", Discrete(2), "push left, push right")};
   }
 
   explicit CartPole(const Options& options) : options_(options) {}

@@ -20,7 +20,7 @@ class MountainCar {
   using ResetOptions = ResetBounds;
 
   static Specs MakeSpecs(const Options&) {
-    return {CarObservation(), Action("action", Discrete(3), "accelerate left, not at all, right")};
+    return {CarObservation(), Action("action", Discrete(3), "accelerate left, coast, accelerate right")};
   }
 
   explicit MountainCar(const Options& options) : options_(options) {}

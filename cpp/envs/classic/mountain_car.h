@@ -39,7 +39,7 @@ struct MountainCarOptions {
 
 inline Spec CarObservation() {
   return Observation("observation", Box<float>({2}, {kMinPosition, -kMaxSpeed}, {kMaxPosition, kMaxSpeed}),
-                     "position and velocity of the car");
+                     "car position, car velocity");
 }
 inline void ObserveCar(const Row& row, double position, double velocity) {
   float* out = row.Out<float>();

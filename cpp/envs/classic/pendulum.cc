@@ -62,7 +62,7 @@ class Pendulum {
 
   static Specs MakeSpecs(const Options&) {
     return {Observation("observation", Box<float>({3}, {-1, -1, -kMaxSpeed}, {1, 1, kMaxSpeed}),
-                        "cosine and sine of the angle, angular velocity"),
+                        "cos of the angle, sin of the angle, angular velocity (rad/s)"),
             Action("action", Box<float>({1}, -kMaxTorque, kMaxTorque), "torque (N m)")};
   }
 

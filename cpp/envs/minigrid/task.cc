@@ -108,7 +108,7 @@ class GridTask {
               action};
     }
     Specs specs{Image(options.shown, view, width, height, tile),
-                Observation("direction", Discrete(4), "where the agent looks: right, down, left, up")};
+                Observation("direction", Discrete(4), "looks right, looks down, looks left, looks up")};
     if (options.told == Told::kChars) {
       specs.push_back(Observation("mission", Box<std::uint8_t>({options.MissionChars()}, 0, 255),
                                   "characters, then zeros; decode_text makes strings of them"));
@@ -163,7 +163,7 @@ class GridTask {
       const auto is_text = [](char c) { return (c >= 'a' && c <= 'z') || c == ' ' || c == ','; };
       if (mission.size() > static_cast<std::size_t>(options_.kind->missions.longest) ||
           !std::all_of(mission.begin(), mission.end(), is_text)) {
-        throw InvalidArgument("the saved state holds what cannot be");
+        throw InvalidArgument("corrupt saved state: a value is out of its range");
       }
       if (!mission.empty()) TellMission();  // it is empty before the first reset
     }

@@ -25,10 +25,12 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   if (!(unlimited_range[0] < unlimited_range[1]) || !std::isfinite(unlimited_range[1] - unlimited_range[0])) {
     throw InvalidArgument("unlimited_range: expected two finite numbers, the least one first");
   }
-  if (model.nu == 0) throw InvalidArgument("the model has no actuators: nothing could be its action");
+  if (model.nu == 0)
+    throw InvalidArgument("the model has no actuators; models without actuators are not supported");
   for (const auto& [name, values] : Gains()) {
     CheckCount(model, name, values);
-    if (ControlLaw::IsWord(name)) throw InvalidArgument("gains: '" + name + "' means something else");
+    if (ControlLaw::IsWord(name))
+      throw InvalidArgument("gains: '" + name + "' is a name of its own in expressions");
   }
   std::vector<std::string> lines = control;
   if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");

@@ -53,7 +53,7 @@ def step_of(module: nn.Module, *, requires_sample: bool = True) -> Step:
         return Draw(module, requires_sample)
     if kind in _CALLS:
         return _CALLS[kind](module)
-    raise NotApart("its class is not known")
+    raise NotApart("no fast form of its class is known")
 
 
 def check_calls(module: nn.Module) -> None:
@@ -75,4 +75,4 @@ def check_calls(module: nn.Module) -> None:
     if module._compiled_call_impl is not None:
         raise NotApart("it is compiled")
     if "forward" in module.__dict__ or type(module).__call__ is not nn.Module.__call__:
-        raise NotApart("it is called in a way of its own")
+        raise NotApart("its forward or __call__ is overridden")

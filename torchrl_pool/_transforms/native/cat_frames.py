@@ -17,7 +17,7 @@ def cat_frames(transform: CatFrames, program: Program) -> None:
     names = ("N", "dim", "padding", "padding_value", "as_inverse", "future", "mask_key")
     program.watch(transform.__dict__, *names)
     if transform.as_inverse or transform.future or transform.mask_key is not None:
-        raise NotNative("it is one for replay buffers (as_inverse, future or mask_key)")
+        raise NotNative("its options are for replay buffers (as_inverse, future or mask_key)")
     check_resets(transform, program)
     for key, out_key in keys_of(transform, program):
         value = program.read(key)

@@ -107,7 +107,7 @@ def check_resets(transform: Any, program: Program) -> None:
 def needs_state(transform: Transform, program: Program, name: str) -> bool:
     """Whether a buffer in which a transform keeps what it has seen is still to be made."""
     if not program.env._on_cpu:
-        raise NotNative(f"what it keeps is on {program.env.device}")
+        raise NotNative(f"its buffers are on {program.env.device}")
     return isinstance(transform._buffers[name], UninitializedTensorMixin)
 
 

@@ -16,7 +16,7 @@ def time_max_pool(transform: TimeMaxPool, program: Program) -> None:
     program.watch(transform.__dict__, "buffer_size")
     check_resets(transform, program)
     if len(set(transform.in_keys)) < len(transform.in_keys):
-        raise NotNative("it keeps the values of an entry once, and takes them twice")
+        raise NotNative("an entry is twice in its in_keys")
     for key, out_key in keys_of(transform, program):
         value = program.read(key)
         if not value.at_resets or value.dtype is torch.bool:

@@ -1,0 +1,253 @@
+"""All figures about speed in README and in the docs, and their chart, from ``benchmarks/results``.
+
+.ci/speed_tables.py           writes them
+.ci/speed_tables.py --check   exits with 1 where a document or a chart differs; writes nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import sys
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from chart import SCHEMES, bars
+from generated import CHECKOUT, fill, table
+
+DOCUMENTS = ["README.md", "docs/index.md", "docs/benchmarks.md"]
+CHART = "docs/images/throughput"
+MAIN = ["HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "CartPole-v1"]
+SIDES = {"torchrl_pool": "torchrl_pool, not compiled", "TorchRL's ppo_mujoco": "TorchRL's `ppo_mujoco.py`"}
+PEERS = {
+    "envpool": "EnvPool",
+    "gymnasium": "loop over Gymnasium",
+    "torchrl": "ParallelEnv",
+    "ale": "AtariVectorEnv",
+}
+
+
+@functools.cache
+def document(name: str) -> dict[str, Any]:
+    return json.loads((CHECKOUT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+
+def results(name: str) -> Any:
+    return document(name)["results"]
+
+
+def throughput(num_envs: int) -> dict[str, dict[str, Any]]:
+    """By task."""
+    return {row["task"]: row for row in results("throughput") if row["num_envs"] == num_envs}
+
+
+def digits(value: float) -> str:
+    """Three significant digits."""
+    return f"{float(f'{value:.3g}'):,.0f}"
+
+
+def factor(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def share(row: dict[str, Any]) -> str:
+    value = row["pool_is_faster_by"]["raw"]
+    return f"{value:.3f}" if value < 0.02 else f"{value:.2f}"
+
+
+# What the documents say, by the name of its block.
+
+
+def sentence() -> str:
+    """What the first screen says below the chart."""
+    cheetah = throughput(64)["HalfCheetah-v5"]
+    faster = cheetah["pool_is_faster_by"]
+    processes = [row["pool_is_faster_by"]["torchrl"] for row in throughput(8).values()]
+    steps = digits(cheetah["steps_per_second"]["torchrl_pool"])
+    envpool, gymnasium = factor(faster["envpool"]), factor(faster["gymnasium"])
+    return (
+        f"HalfCheetah-v5, 64 envs, 2 threads: {steps} steps/s, {envpool} times EnvPool's rate and "
+        f"{gymnasium} times that of a loop over Gymnasium. "
+        f"With 8 envs, {min(processes):.0f} to {max(processes):.0f} times "
+        "as fast as `ParallelEnv`.\n"
+    )
+
+
+def machine(name: str) -> str:
+    told = document(name)
+    versions = told["versions"]
+    return (
+        f"{told['machine']['processor']}, {told['machine']['cpus']} processors, Python {versions['python']}, "
+        f"torch {versions['torch'].split('+')[0]}, TorchRL {versions['torchrl']}, {told['date'][:10]}"
+    )
+
+
+def throughput_table() -> str:
+    rows = []
+    for row in results("throughput"):
+        faster = row["pool_is_faster_by"]
+        steps = digits(row["steps_per_second"]["torchrl_pool"])
+        rows.append(
+            [
+                f"`{row['task']}`",
+                str(row["num_envs"]),
+                steps,
+                share(row),
+                *(factor(faster.get(p)) for p in PEERS),
+            ]
+        )
+    header = ["task", "envs:", "steps/s:", "of bare C++:", *(f"times {name}:" for name in PEERS.values())]
+    return f"Measured on: {machine('throughput')}.\n\n" + table(header, rows)
+
+
+def one_env() -> str:
+    """How one env compares with one Gymnasium env in a loop."""
+    rows = [
+        [
+            row["task"],
+            *(factor(row["pool_is_faster_by"].get(peer)) for peer in ("gymnasium", "torchrl", "envpool")),
+        ]
+        for row in results("one_env")
+    ]
+    return table(["one env", "times Gymnasium:", "times GymEnv:", "times EnvPool:"], rows)
+
+
+def latency() -> str:
+    names = {
+        "torchrl_pool": "PoolEnv",
+        "envpool": "EnvPool",
+        "gymnasium-async": "AsyncVectorEnv",
+        "torchrl": "ParallelEnv",
+    }
+    cells: dict[tuple[str, int], dict[str, str]] = {}
+    for row in results("latency"):
+        told = f"{row['p50'] * 1e6:,.0f} ({row['p99'] * 1e6:,.0f})"
+        cells.setdefault((row["task"], row["num_envs"]), {})[row["name"]] = told
+    rows = [[f"`{task}`", str(n), *(by.get(name, "") for name in names)] for (task, n), by in cells.items()]
+    return table(["task", "envs:", *(f"{name}:" for name in names.values())], rows)
+
+
+def iteration() -> str:
+    told = results("ppo_iteration")
+    parts = ["env step", "inference", "training", "other"]
+    rows = [
+        [side, *(f"{seconds[part]:.3f}" for part in parts), f"{sum(seconds.values()):.3f}"]
+        for side, seconds in told["seconds"].items()
+    ]
+    return table(["seconds", *(f"{part}:" for part in parts), "all:"], rows)
+
+
+def collecting() -> str:
+    """Frames per second, with a policy that costs nothing."""
+    sides = ["raw", "PoolEnv alone", "Collector", "PoolCollector"]
+    rows = []
+    for row in results("collecting"):
+        rates = [row["num_envs"] / row["seconds_per_step"][side]["median"] for side in sides]
+        rows.append([f"`{row['task']}`", *map(digits, rates)])
+    return table(["frames/s", "bare C++ envs:", *(f"{side}:" for side in sides[1:])], rows)
+
+
+def double_buffered() -> str:
+    rows = []
+    for row in results("double_buffered"):
+        seconds = {side: told["median"] for side, told in row["seconds_per_step"].items()}
+        buffered = seconds["PoolCollector, double-buffered"]
+        rows.append(
+            [
+                f"`{row['task']}`",
+                *(factor(seconds[side] / buffered) for side in ("Collector", "PoolCollector")),
+            ]
+        )
+    return table(["double-buffered PoolCollector", "times Collector:", "times PoolCollector:"], rows)
+
+
+def heavy_tail() -> str:
+    counts = ["sync", "async 32", "async 16", "async 8", "async 4"]
+    rows = [
+        [f"{row['shape']:g}", *(digits(row["steps_per_second"][count]) for count in counts)]
+        for row in results("heavy_tail")
+    ]
+    return table(["Pareto exponent:", *(f"{count}:" for count in counts)], rows)
+
+
+def training_iteration() -> str:
+    sides = results("ppo_training")["iterations"]
+    whole = {side["side"]: median(s["collecting"] + s["training"] for s in side["samples"]) for side in sides}
+    rows = []
+    for side in sides:
+        parts = [median(s[part] for s in side["samples"]) for part in ("collecting", "training")]
+        total = whole[side["side"]]
+        told = [
+            *(f"{part:.3f}" for part in parts),
+            f"{total:.3f}",
+            f"{total / whole['Stable-Baselines3']:.2f}",
+        ]
+        rows.append([SIDES.get(side["side"], side["side"]), *told])
+    header = ["seconds an iteration", "collecting:", "training:", "all:", "of Stable-Baselines3:"]
+    return f"Measured on: {machine('ppo_training')}.\n\n" + table(header, rows)
+
+
+def training_to_return() -> str:
+    rows = []
+    for side, curve in results("ppo_lander")["curves"].items():
+        last = curve[-1]
+        rate = last["frames"] / last["processor_seconds"]
+        told = [f"{last['frames']:,}", f"{last['return']:.0f}", f"{last['seconds']:,.0f} s"]
+        rows.append([side, *told, f"{last['processor_seconds']:,.0f} s", digits(rate)])
+    header = [
+        "",
+        "frames:",
+        "mean return:",
+        "wall time:",
+        "processor time:",
+        "frames per second of processor time:",
+    ]
+    return f"Measured on: {machine('ppo_lander')}, with many other jobs.\n\n" + table(header, rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "sentence": sentence,
+    "throughput": throughput_table,
+    "one_env": one_env,
+    "latency": latency,
+    "iteration": iteration,
+    "collecting": collecting,
+    "double_buffered": double_buffered,
+    "heavy_tail": heavy_tail,
+    "training_iteration": training_iteration,
+    "training_to_return": training_to_return,
+}
+
+
+def charts() -> dict[str, str]:
+    """SVG by path."""
+    rows = throughput(64)
+    names = ["torchrl_pool", "envpool", "gymnasium"]
+    groups = {task: [rows[task]["steps_per_second"][name] for name in names] for task in MAIN}
+    legend = ["PoolEnv", "EnvPool 1.2.5", "loop over Gymnasium"]
+    caption = "Steps per second of 64 envs on 2 threads; each task on its own scale"
+    return {f"{CHART}-{name}.svg": bars(groups, legend, caption, scheme) for name, scheme in SCHEMES.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where one differs")
+    check = parser.parse_args().check
+    written = {name: fill((CHECKOUT / name).read_text(), BLOCKS) for name in DOCUMENTS} | charts()
+    different = []
+    for name, text in written.items():
+        path = CHECKOUT / name
+        if not path.exists() or path.read_text() != text:
+            different.append(name)
+            if not check:
+                path.write_text(text)
+    print(*different, sep="\n", end="\n" if different else "")
+    return int(check and bool(different))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

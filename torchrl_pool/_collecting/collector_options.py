@@ -1,0 +1,56 @@
+"""What :class:`~torchrl_pool.PoolCollector` passes on to TorchRL's ``Collector``, with its types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypedDict
+
+import torch
+from tensordict import TensorDictBase
+from torchrl.collectors import WeightUpdaterBase
+from torchrl.data import ReplayBuffer
+from torchrl.envs import ExplorationType
+from torchrl.weight_update import WeightSyncScheme
+
+
+class CollectorOptions(TypedDict, total=False):
+    """Those of torchrl 0.14 which ``PoolCollector`` has no default or meaning of its own for."""
+
+    auto_register_policy_transforms: bool | None
+    backend: Literal["direct", "process", "ray", "rpc", "distributed", "submitit"] | None
+    backend_options: dict[str, Any] | None
+    compact_obs: bool
+    compile_policy: bool | dict[str, Any] | None
+    create_env_kwargs: dict[str, Any] | None
+    cudagraph_policy: bool | dict[str, Any] | None
+    device: torch.device | str | int | None
+    env_device: torch.device | str | int | None
+    exploration_type: ExplorationType
+    extend_buffer: bool
+    init_random_frames: int | None
+    interruptor: Any
+    max_frames_per_traj: int | None
+    no_cuda_sync: bool
+    num_collectors: int | None
+    policy_device: torch.device | str | int | None
+    policy_factory: Callable[[], Callable[[TensorDictBase], TensorDictBase]] | None
+    post_collect_hook: Callable[[TensorDictBase], None] | None
+    postproc: Callable[[TensorDictBase], TensorDictBase] | None
+    pre_collect_hook: Callable[[], None] | None
+    replay_buffer: ReplayBuffer | None
+    reset_at_each_iter: bool
+    reset_when_done: bool
+    set_truncated: bool
+    split_trajs: bool | None
+    storing_device: torch.device | str | int | None
+    sync: bool | None
+    track_traj_ids: bool
+    traj_format: Literal["padded", "cat"] | None
+    traj_pool: Any
+    trajs_per_batch: int | None
+    trajs_per_write: int | None
+    trust_policy: bool | None
+    weight_recv_schemes: Mapping[str, WeightSyncScheme] | None
+    weight_sync_schemes: Mapping[str, WeightSyncScheme] | None
+    weight_updater: WeightUpdaterBase | Callable[[], WeightUpdaterBase] | None
+    worker_idx: int | None
