@@ -42,6 +42,11 @@ def make_env(
     family = family_of(settings.task)
     info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]
     options: dict[str, Any] = {}
+    if settings.episodic_life and family != "atari":
+        raise ValueError(
+            f"--episodic-life: expected a game of Atari's as --task, got {settings.task!r}; "
+            "presets of Atari's set it, too"
+        )
     if family == "atari":
         options["repeat_action_probability"] = settings.sticky_actions
         options["full_action_space"] = settings.all_actions

@@ -185,7 +185,7 @@ class Program:
         # What changes the last digits is as it was, unless told otherwise.
         if options.compile == "auto" and "compile" in state:
             options.compile = "yes" if state["compile"] else "no"
-        if not options.torch_threads and state.get("threads", math.inf) <= len(os.sched_getaffinity(0)):
+        if not options.torch_threads and state.get("threads", math.inf) <= _processors():
             options.torch_threads = state["threads"]
         return self.config(**saved).resumed_with(given)
 
@@ -229,6 +229,11 @@ class Program:
             training.close()
             raise
         return training
+
+
+def _processors() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _file_name(config: Any) -> str:
