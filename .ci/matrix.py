@@ -24,7 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 # What TorchRL, tensordict and the tests need, in any release.
 COMMON = [
     *("packaging", "cloudpickle", "orjson", "pyvers", "hoptorch", "importlib_metadata", "pyyaml"),
-    *("gymnasium==1.4.0", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis"),
+    *("gymnasium[mujoco]==1.4.0", "ale-py", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis"),
 ]
 # Those that touch TorchRL and tensordict most.
 TESTS = [
@@ -62,7 +62,7 @@ class Set:
 
 SETS = {
     "tested": Set("torch==2.13.0 numpy==2.4.6", "torchrl==0.14.1 tensordict==0.14.3"),
-    "oldest": Set("torch==2.9.1 numpy==2.0.2", "torchrl==0.14.0 tensordict==0.14.0"),
+    "oldest": Set("torch==2.9.1 numpy==2.0.2", "torchrl==0.14.1 tensordict==0.14.3"),
     "tensordict-0.15": Set("torch==2.13.0 numpy", "torchrl==0.14.1 tensordict==0.15.3"),
     "nightly": Set("torch==2.13.0 numpy", "torchrl-nightly tensordict-nightly"),
     "python-3.12": Set("torch numpy", "torchrl==0.14.1 tensordict==0.14.3", "python3.12"),

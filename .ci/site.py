@@ -1,4 +1,4 @@
-"""Beside MkDocs: a place for pages that the navigation does not name, and roles of docstrings as links."""
+"""MkDocs hooks: a place for pages that the navigation does not name, and roles of docstrings as links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLE = re.compile(r":(?:class|func|meth|data|attr|exc|mod):<code>(~?)([^<]+)</co
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Puts the pages that stand nowhere in the navigation where it has a star."""
+    """Puts the pages that the navigation does not name where it has a star."""
     named = set(_names(config.nav))
     others = sorted(file.src_uri for file in files.documentation_pages() if file.src_uri not in named)
     _spread(config.nav, others)
@@ -21,7 +21,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Roles such as ``:class:`~torchrl_pool.PoolEnv``` become links where the site tells of it."""
+    """Roles such as ``:class:`~torchrl_pool.PoolEnv``` become links if the site describes the name."""
     return ROLE.sub(_link, content)
 
 

@@ -4,7 +4,7 @@
     .venv/bin/python .ci/task_tables.py --check   exits with 1 where a page differs; writes nothing
     .venv/bin/python .ci/task_tables.py mujoco    one page alone
 
-What no model tells, such as the meaning of CartPole's four numbers, stands in ``elements.toml``.
+What no model tells, such as the sines of InvertedDoublePendulum, stands in ``elements.toml``.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def numbered(names: list[str], start: int = 0) -> str:
 
 
 def elements_table(family: str) -> str:
-    """As ``elements.toml`` names them, or the plugin; tasks with the same ones together."""
+    """As the plugin names them; tasks with the same ones together."""
     tasks: dict[tuple[str, str], list[str]] = defaultdict(list)
     for info in infos(family):
         entries = described(info.id)
@@ -126,10 +126,11 @@ def words(info: TaskInfo, entry: dict[str, Any]) -> str:
     observed, choices = entry["name"] == "observation", entry["categories"] or []
     if observed and len(choices) == 1:
         return f"{entry['help']}: 0 to {choices[0] - 1}"
-    count = choices[0] if len(choices) == 1 else math.prod(entry["shape"])
-    by_hand = [named for start, named in ELEMENTS.get(info.family, {}).items() if info.id.startswith(start)]
-    names = by_hand[0][entry["name"]] if by_hand else re.split(r", (?![^(]*\))", entry["help"])
-    assert len(names) == count, info.id
+    names = re.split(r", (?![^(]*\))", entry["help"])
+    if len(choices) > 1:
+        names = [f"{name}: 0 to {n - 1}" for name, n in zip(names, choices, strict=True)]
+    else:
+        assert len(names) == (choices[0] if choices else math.prod(entry["shape"])), info.id
     if observed or choices:
         return numbered(names)
     pairs = zip(entry["low"], entry["high"], strict=True)
@@ -163,10 +164,10 @@ def mujoco_rows(task: str) -> Iterator[tuple[str, ...]]:
     reference = gymnasium.make(task).unwrapped
     structure: dict[str, int] = getattr(reference, "observation_structure", None) or {}
     size = reference.observation_space.shape[0]
-    hand = next((entry for prefix, entry in ELEMENTS["mujoco"].items() if task.startswith(prefix)), None)
+    hand = next((names for prefix, names in ELEMENTS.items() if task.startswith(prefix)), None)
     if hand:
-        assert len(hand["observation"]) == size, task
-        yield span(0, size), numbered(hand["observation"])
+        assert len(hand) == size, task
+        yield span(0, size), numbered(hand)
     else:
         skipped, used = structure.get("skipped_qpos", 0), 0
         for part in ("qpos", "qvel", "cinert", "cvel", "qfrc_actuator", "cfrc_ext"):

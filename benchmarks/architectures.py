@@ -18,7 +18,7 @@ from torchrl_pool._bench.document import machine_line, save
 from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 from torchrl_pool.examples import impala, ppo
-from torchrl_pool.examples.training_run import plot_lags
+from torchrl_pool.examples.results import plot_lags
 
 ARCHITECTURES = "synchronous", "cleanba", "asynchronous"
 PROGRAMS = {"ppo": ppo.PROGRAM, "impala": impala.PROGRAM}

@@ -23,11 +23,10 @@ from typing import Any
 
 import torch
 
-from torchrl_pool.examples.envs import family_of
-from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
-from torchrl_pool.examples.ppo_settings import Config
+from torchrl_pool.examples.options import family_of
+from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
 from torchrl_pool.examples.program import COMPILE_FROM
-from torchrl_pool.examples.training_run import WINDOW
+from torchrl_pool.examples.results import WINDOW
 
 Point = tuple[int, float]  # frames, and the mean return of the last episodes
 
@@ -107,7 +106,7 @@ def sb3_grid() -> tuple[Callable[..., Any], type]:
     from minigrid.wrappers import DictObservationSpaceWrapper
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
-    from torchrl_pool.examples.grids import GridFeatures
+    from torchrl_pool.examples.networks import GridFeatures
 
     class Numbers(gymnasium.ObservationWrapper):  # type: ignore[type-arg]
         """In 16 bits: of bytes Stable-Baselines3 makes a picture, and of words choices, one-hot."""

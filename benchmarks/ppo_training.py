@@ -36,8 +36,7 @@ Sample = dict[str, float]  # seconds of collecting and of training
 def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
-    from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
-    from torchrl_pool.examples.ppo_settings import Config
+    from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
 
     torch.set_num_threads(threads)
     config: Config = PROGRAM.config_of(

@@ -1,7 +1,7 @@
 """Steps per second by number of envs and threads, sync and async, against for-loops, processes and peers.
 
-The rows of EnvPool's figure 3 (Weng et al. 2022), on this machine and for every family. ``--plot`` draws the
-README's chart.
+The rows of EnvPool's figure 3 (Weng et al. 2022), on this machine and for every family. README and docs show
+the saved results, by ``.ci/speed_tables.py``.
 """
 
 from __future__ import annotations

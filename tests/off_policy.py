@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from torchrl_pool.examples.training_run import save_checkpoint
+from torchrl_pool.examples.results import save_checkpoint
 
 
 def parsed(program, *arguments):

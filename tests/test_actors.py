@@ -2,7 +2,7 @@
 
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
@@ -141,7 +141,7 @@ def test_asynchronous_actors_take_the_newest_weights_there_are(program, begin, m
         training.iterate()
         wait()
     assert sum(training.actors.lags.values()) == training.frames
-    assert set(training.actors.lags) <= {0, 1, 2, 3}
+    assert set(training.actors.lags) <= {0, 1, 2}
     state = training.state_dict()  # while they rest, and then they go on
     training.iterate()
     other = begin(program, "--architecture", "asynchronous", "--actors", "2")
@@ -184,7 +184,7 @@ def test_what_the_learner_sets_while_an_actor_begins_is_not_left_behind(begin):
     before = interaction_type()
     training = begin(ppo, "--architecture", "cleanba")
     training.iterate()
-    training.actors._begun[0].result()
+    wait([part for parts in training.actors._begun for part in parts])
     learner, actor = set_exploration_type(ExplorationType.DETERMINISTIC), exploring(ExplorationType.RANDOM)
     with ThreadPoolExecutor(1) as thread:
         learner.__enter__()

@@ -4,6 +4,7 @@ import csv
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,12 +12,13 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
+from tensordict import TensorDict
 from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
-from torchrl_pool.examples.ahead import Ahead
-from torchrl_pool.examples.appo import PROGRAM, APPOTraining
-from torchrl_pool.examples.appo_settings import PRESETS, Config
-from torchrl_pool.examples.training_run import save_checkpoint
+from torchrl_pool.examples.actors import Threaded
+from torchrl_pool.examples.appo import PROGRAM, APPOTraining, Config
+from torchrl_pool.examples.options import preset_values
+from torchrl_pool.examples.results import save_checkpoint
 from torchrl_pool.training import estimate_advantages, estimate_vtrace
 
 SMALL = {
@@ -47,76 +49,97 @@ def finish(training):
 # ---- the thread
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 3])
-def test_nothing_is_begun_further_ahead_than_asked(ahead):
-    made, finished = [], []
+class CountingActor:
+    """Makes batches that hold their number and the version of the weights that they were made with."""
 
-    def make():
-        made.append(len(finished))
-        return len(made) - 1
+    def __init__(self, seconds=0.0):
+        self.seconds, self.made, self.is_making = seconds, 0, threading.Event()
 
-    items = Ahead(make, ahead)
+    def collect(self, version, weights):
+        self.is_making.set()
+        time.sleep(self.seconds)
+        self.is_making.clear()
+        self.made += 1
+        return TensorDict(
+            {"number": torch.full((1, 1), self.made - 1), "version": torch.full((1, 1), version)}, [1, 1]
+        )
+
+
+@pytest.fixture
+def begin():
+    begun = []
+
+    def begin(actor, max_lag, **options):
+        actor.collector = SimpleNamespace(shutdown=lambda: None)
+        begun.append(Threaded([actor], torch.nn.Linear(1, 1), max_lag, **options))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.close()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("max_lag", [0, 1, 3])
+def test_nothing_is_begun_further_ahead_than_asked(max_lag, exact, begin):
+    actor = CountingActor()
+    actors = begin(actor, max_lag, exact=exact)
     for k in range(10):
-        assert next(items) == k
+        batch = actors.next(k)
+        assert batch["number"].item() == k
+        assert 0 <= k - batch["version"].item() <= max_lag
+        if exact:
+            assert batch["version"].item() == max(0, k - max_lag)
         deadline = time.monotonic() + 60
-        while len(made) < k + ahead + 1 and time.monotonic() < deadline:
+        while actor.made < k + max_lag + 1 and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.002)
-        assert len(made) == k + ahead + 1
-        assert all(k - at_begin <= ahead for k, at_begin in enumerate(made))
-        finished.append(k)
-        items.finish()
-    items.close()
+        assert actor.made == k + max_lag + 1
 
 
-def test_at_rest_nothing_is_made():
-    is_making = threading.Event()
-
-    def make():
-        is_making.set()
-        time.sleep(0.01)
-        is_making.clear()
-
-    items = Ahead(make, 2)
-    for _ in range(5):
-        next(items)
-        items.rest()
-        items.finish()
+def test_at_rest_nothing_is_made(begin):
+    actor = CountingActor(seconds=0.01)
+    actors = begin(actor, 2)
+    for k in range(5):
+        actors.next(k)
+        actors.rest()
         for _ in range(3):
-            assert not is_making.is_set()
+            assert not actor.is_making.is_set()
             time.sleep(0.002)
-    items.close()
 
 
-def test_an_error_in_the_thread_is_raised_where_its_item_is_awaited():
-    def make():
-        raise RuntimeError("broken")
-
-    items = Ahead(make, 1)
+def test_an_error_in_the_thread_is_raised_where_its_batch_is_awaited(begin):
+    actor = CountingActor()
+    actor.collect = lambda version, weights: 1 / 0
+    actors = begin(actor, 1)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="broken"):
-            next(items)
-    items.close()
+        with pytest.raises(ZeroDivisionError):
+            actors.next(0)
 
 
 # ---- the lag
+
+
+def all_done(actors):
+    return all(part.done() for parts in actors._begun for part in parts)
 
 
 @pytest.mark.parametrize("slow", ["the learner", "the collector"])
 @pytest.mark.parametrize("max_lag", [0, 1, 3])
 def test_no_step_is_older_than_max_lag(make, max_lag, slow):
     training = make(max_lag=max_lag, refreshes=4, total_frames=128 * 12)
-    learn, collect = training._learn, training.actors._collect
+    learn, actor = training._learn, training.actors.actors[0]
+    collect = actor.collect
 
     def wait():
         deadline = time.monotonic() + 60
-        while len(training.actors._ahead._ready) < max_lag and time.monotonic() < deadline:
+        while not all_done(training.actors) and time.monotonic() < deadline:
             time.sleep(0.001)
 
     if slow == "the learner":
         training._learn = lambda batch: (wait(), learn(batch))[1]
     else:
-        training.actors._ahead._make = lambda: (time.sleep(0.02), collect())[1]
+        actor.collect = lambda *due: (time.sleep(0.02), collect(*due))[1]
     finish(training)
     largest = [row["largest_lag"] for row in training.curve.rows]
     assert max(largest) <= max_lag
@@ -148,9 +171,8 @@ def test_stamps_name_the_weights_that_acted(make):
         prepare(batch)
 
     training.actors.publish, training._prepare = note_published, check
-    note_published(0)
     finish(training)
-    assert len(published) == 9
+    assert list(published) == list(range(8))
 
 
 # ---- what it learns
@@ -197,7 +219,7 @@ def test_a_training_with_lag_can_go_on(make):
     state = first.state_dict()
     second = make(max_lag=2)
     second.load_state_dict(state)
-    assert torch.equal(second.actors.published[1], first.actors.published[1])
+    assert torch.equal(second.actors.weights(), first.actors.weights())
     finish(first)  # the one that was saved goes on, too
     finish(second)
     assert max(row["largest_lag"] for row in second.curve.rows) <= 2
@@ -248,7 +270,7 @@ def test_v_trace_is_torchrls(make):
 )
 def test_presets_make_trainings(preset, task, make):
     small = {"num_envs": 2, "frames_per_batch": 16, "minibatch_size": 8, "epochs": 1, "total_frames": 32}
-    training = make(**{**PRESETS[preset][1], **small, "task": task})
+    training = make(**{**preset_values(Config, PROGRAM.presets[preset]), **small, "task": task})
     assert training.actors.actors[0].collector.writes_once
     finish(training)
 

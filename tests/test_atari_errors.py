@@ -50,7 +50,7 @@ def test_rom_that_vanishes_fails_the_env_and_not_the_process(roms, capfd):
     (roms / "pong.bin").unlink()
     env.reset()  # needs no ROM: only a seeded reset inserts the cartridge again
     with pytest.raises(
-        RuntimeError, match=r"env 0 .* failed in a reset: the emulator gave up: ROM file .* not found"
+        RuntimeError, match=r"env 0 .* failed in a reset: the emulator failed: ROM file .* not found"
     ):
         env.reset(seed=0)
     shutil.copy(ROMS / "pong.bin", roms)

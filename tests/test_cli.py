@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import ale_py
+import gymnasium
 import pytest
 from own_tasks import OWN_TASKS
 
@@ -86,6 +88,27 @@ def test_info_shows_the_bounds_and_meaning_of_each_number(capsys):
     assert "1      push right" in shown
     assert main(["info", "LunarLander-v3"]) == 0
     assert "[-2.5, 2.5] x 2 [-10, 10] x 2" in capsys.readouterr().out
+
+
+def elements(task, name, capsys):
+    """What ``info`` says of the elements of an entry, or of its choices."""
+    assert main(["info", task]) == 0
+    _, _, rows = capsys.readouterr().out.partition(f" of '{name}'\nindex  meaning\n")
+    return [line.split(maxsplit=1)[1] for line in rows.partition("\n\n")[0].splitlines()]
+
+
+@pytest.mark.parametrize("task", ["ALE/Pong-v5", "ALE/Seaquest-v5"])
+def test_info_names_the_actions_of_games_as_ale_does(task, capsys):
+    gymnasium.register_envs(ale_py)
+    assert elements(task, "action", capsys) == gymnasium.make(task).unwrapped.get_action_meanings()
+
+
+@pytest.mark.parametrize("task", ["HalfCheetah-v5", "Ant-v5"])
+def test_info_names_the_actuators_of_models(task, capsys):
+    model = gymnasium.make(task).unwrapped.model
+    joints = [model.joint(int(joint)).name for joint in model.actuator_trnid[:, 0]]
+    names = [model.actuator(i).name or joint for i, joint in enumerate(joints)]
+    assert elements(task, "action", capsys) == [f"control of {name}" for name in names]
 
 
 def test_info_shows_the_time_limit_of_mujoco_pools(capsys):

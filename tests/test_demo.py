@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from environments import CHECKOUT, linked_environment, run
@@ -34,7 +35,8 @@ def test_cartpole_is_solved_with_what_the_package_asks_for_alone(tmp_path):
     assert f"Learning curve: {tmp_path / 'curve.csv'}\n" in out  # and no picture: matplotlib is not there
     assert "Solved: " in out
     assert f"{points[-1]['mean_return']:.1f}  ####" in out
-    assert out.splitlines()[-1] == f"The program that has just run: {demo.__file__}"
+    program = Path(out.splitlines()[-1].removeprefix("The program that has just run: "))
+    assert program.parts[-3:] == Path(demo.__file__).parts[-3:]
 
 
 def test_equal_seeds_give_the_same_curve():

@@ -16,8 +16,7 @@ pytest.importorskip("tqdm")
 from off_policy import assert_equal_trainings, curve_in, parsed, trained
 
 from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
-from torchrl_pool.examples.dqn_settings import PRESETS
-from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.off_policy import Replay
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 from torchrl_pool.training._distributional_dqn_update import projected
 
@@ -223,7 +222,7 @@ def test_random_actions_become_fewer(tmp_path):
     training = DQNTraining(parsed(PROGRAM, *SMALL, "--epsilon-frames", "960"), tmp_path)
     for _ in range(4):
         training.iterate()
-    epsilon = training.actors._policy[-1].eps.item()
+    epsilon = training.actors.policy[-1].eps.item()
     assert epsilon == pytest.approx(1 - 0.95 * 480 / 960, abs=1e-3)
     training.close()
 
@@ -238,7 +237,7 @@ def test_it_learns_to_balance_a_pole(tmp_path):
     assert returns[-1] >= 60
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PROGRAM.presets)
 def test_presets_make_trainings(preset, tmp_path):
     task = "ALE/Pong-v5" if preset.endswith("atari") else "Acrobot-v1"
     arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "4"]
@@ -256,7 +255,7 @@ def test_presets_make_trainings(preset, tmp_path):
     training = DQNTraining(parsed(PROGRAM, *arguments), tmp_path)
     training.iterate()
     assert training.update.count > 0
-    assert training.actors._collector.writes_once
+    assert training.actors.collector.writes_once
     if task == "ALE/Pong-v5":
         assert training.replay.rows["observation"].dtype is torch.uint8
     training.close()
@@ -299,7 +298,7 @@ def test_a_buffer_goes_on_from_steps_that_are_no_transition_yet():
     whole, saved, resumed = replay(), replay(), replay()
     saved.extend(batch(0))
     assert not len(saved)
-    resumed.load_state_dict(saved.state_dict(with_rows=True))
+    resumed.load_state_dict(saved.state_dict())
     for number in range(5):
         whole.extend(batch(number))
         if number:

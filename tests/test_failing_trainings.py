@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac
-from torchrl_pool.examples.training_run import Curve, load_checkpoint, save_checkpoint, weights_in
+from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint, weights_in
 
 PPO = ["--quiet", "--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1"]
 PPO += ["--total-frames", "64", "--hidden", "8"]
@@ -102,7 +102,6 @@ def test_a_curve_is_whole_as_soon_as_it_can_be_written(tmp_path):
         if frames == 4:
             (tmp_path / "curve.csv").rmdir()
         curve.add({"frames": frames})
-    curve.close()
     with (tmp_path / "curve.csv").open() as file:
         assert [row["frames"] for row in csv.DictReader(file)] == ["0", "1", "2", "3", "4"]
 

@@ -275,7 +275,7 @@ sys.addaudithook(watch)
 os.mkdir(folder := sys.argv[1] + ".d" + str(os.getpid()))
 os.chdir(folder)  # what lies in the working directory is nobody's choice
 os.mkdir("_plugins")
-for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
+for path in ("_plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     Path(path).write_bytes(Path(sys.argv[1]).read_bytes())
 TASKS = ["CartPole-v1", "Taxi-v4", "LunarLander-v3", "MiniGrid-DoorKey-5x5-v0", "Hopper-v5", "ALE/Pong-v5"]
 for task in TASKS:
@@ -287,7 +287,7 @@ assert all(Path(path).parent == own / "_plugins" or path in named for path in lo
 mapped = Path("/proc/self/maps").read_text()
 assert folder not in mapped
 assert not touched, touched
-for path in ("plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
+for path in ("_plugins/torchrl_pool_x.so", "torchrl_pool_x.so"):
     os.remove(path)
 os.rmdir("_plugins")
 os.rmdir(folder)

@@ -10,7 +10,7 @@ pytest.importorskip("tqdm")
 
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples import dqn, impala, ppo, sac
-from torchrl_pool.examples.grids import WORDS, GridFeatures
+from torchrl_pool.examples.networks import WORDS, GridFeatures
 
 SHORT = ["--total-frames", "64", "--num-envs", "4", "--evaluate", "1", "--quiet"]
 

@@ -11,7 +11,6 @@ pytest.importorskip("tqdm")
 
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples.impala import PROGRAM
-from torchrl_pool.examples.impala_settings import PRESETS
 from torchrl_pool.examples.networks import actor_and_critic, impala_resnet, nature_cnn
 
 
@@ -42,7 +41,7 @@ def test_networks_fit_the_side_of_pictures(network, size, side):
     assert network(3, side)(torch.zeros(2, 3, side, side, dtype=torch.uint8)).shape == (2, size)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PROGRAM.presets)
 def test_a_preset_runs_with_its_networks(preset, tmp_path):
     arguments = ["--preset", preset, "--total-frames", "1", "--num-envs", "8", "--steps", "2"]
     training = PROGRAM.training(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)

@@ -9,13 +9,13 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-from torchrl_pool.examples.appo import PROGRAM, APPOTraining, train
-from torchrl_pool.examples.appo_settings import PRESETS, Config
-from torchrl_pool.examples.envs import normaliser_of
+from torchrl_pool.examples.appo import PROGRAM, APPOTraining, Config, train
+from torchrl_pool.examples.envs import normalizer_of
+from torchrl_pool.examples.options import preset_values
 from torchrl_pool.examples.population import MUTATED, Exchange, Population, hyperparameters_of
 
 SMALL = {
-    **PRESETS["classic"][1],
+    **preset_values(Config, PROGRAM.presets["classic"]),
     "num_envs": 4,
     "frames_per_batch": 128,
     "minibatch_size": 64,
@@ -74,13 +74,13 @@ def test_a_member_becomes_another_one(make):
     one, other = population.members[:2]
     one.become(other)
     assert torch.equal(*[member.update.state_dict()["parameters"] for member in (one, other)])
-    assert torch.equal(one.actors.published[1], other.actors.published[1])
+    assert torch.equal(one.actors.published[1], other.actors.weights())
     assert one.scaling._var == other.scaling._var
     assert not torch.equal(one.scaling._returns, other.scaling._returns)
-    mine, theirs = (normaliser_of(member.env).loc["observation"] for member in (one, other))
+    mine, theirs = (normalizer_of(member.env).loc["observation"] for member in (one, other))
     assert torch.equal(mine, theirs)
     one.iterate()  # ... and goes its own way
-    assert not torch.equal(one.actors.published[1], other.actors.published[1])
+    assert not torch.equal(one.actors.weights(), other.actors.weights())
 
 
 def test_hyperparameters_take_effect(make):

@@ -16,10 +16,9 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, task_info
-from torchrl_pool.examples.envs import normaliser_of
-from torchrl_pool.examples.ppo import PROGRAM, PPOTraining
-from torchrl_pool.examples.ppo_settings import PRESETS, Config
-from torchrl_pool.examples.training_run import (
+from torchrl_pool.examples.envs import normalizer_of
+from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
+from torchrl_pool.examples.results import (
     StopRequest,
     evaluate,
     load_checkpoint,
@@ -200,7 +199,7 @@ def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
 def test_a_video_shows_an_episode(task, tmp_path):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     path, is_whole = record_video(env, training.actor, tmp_path / "video", max_frames=6)
     assert not is_whole
     assert path.suffix in (".gif", ".mp4")
@@ -216,7 +215,7 @@ def test_a_video_shows_an_episode(task, tmp_path):
 def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(num_envs, films=True)
+    env = training.evaluation_env(num_envs, render=True)
     films, steps = [], []
     monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: films.append(pictures))
     _, is_whole = record_video(env, lambda root: steps.append(training.actor(root)) or steps[-1], tmp_path)
@@ -234,7 +233,7 @@ def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch
 def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     saved = []
     monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: saved.append(options))
     record_video(env, training.actor, tmp_path / "video", max_frames=2)
@@ -248,7 +247,7 @@ def test_an_mp4_has_the_size_of_its_pictures(task, shape, tmp_path, caplog):
     pytest.importorskip("imageio_ffmpeg")
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     path, _ = record_video(env, training.actor, tmp_path / "video", max_frames=3)
     assert path.suffix == ".mp4"
     assert imageio.mimread(path)[0].shape[:2] == shape
@@ -266,7 +265,7 @@ def test_pictures_of_odd_sizes_are_padded():
     assert padded_to_even(padded).shape == padded.shape
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PROGRAM.presets)
 def test_presets_make_trainings(preset, tmp_path):
     tasks = {"mujoco": "HalfCheetah-v5", "atari": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"}
     tasks |= {"racing": "CarRacing-v3", "grid": "BabyAI-GoToLocal-v0"}
@@ -274,7 +273,7 @@ def test_presets_make_trainings(preset, tmp_path):
     arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "16"]
     arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "16"]
     training = PPOTraining(PROGRAM.config_of(PROGRAM.parser().parse_args(arguments)), tmp_path)
-    assert training.actors._collector.writes_once
+    assert training.actors.collector.writes_once
     training.iterate()
     assert training.is_over
     training.close()
@@ -309,18 +308,18 @@ def test_other_spaces(task, tmp_path):
     training.close()
 
 
-def test_a_frozen_normaliser_learns_nothing_in_evaluation(tmp_path):
+def test_a_frozen_normalizer_learns_nothing_in_evaluation(tmp_path):
     config = Config("InvertedPendulum-v5", frames_per_batch=64, num_envs=4, normalize_observations=True)
     training = PPOTraining(config, tmp_path)
     training.iterate()
-    normaliser = normaliser_of(training.env)
-    before = normaliser.loc["observation"].clone()
+    normalizer = normalizer_of(training.env)
+    before = normalizer.loc["observation"].clone()
     env = training.evaluation_env(3)
     returns, unended = evaluate(env, training.actor)
     assert len(returns) == 3
     assert unended == 0
-    assert torch.equal(normaliser.loc["observation"], before)
-    assert torch.equal(normaliser_of(env).loc["observation"], before)
+    assert torch.equal(normalizer.loc["observation"], before)
+    assert torch.equal(normalizer_of(env).loc["observation"], before)
     env.close()
     training.close()
 
@@ -330,7 +329,8 @@ def test_the_default_preset_is_the_tasks():
         return PROGRAM.config_of(PROGRAM.parser().parse_args([*arguments]))
 
     assert of().task == "CartPole-v1"
-    assert of("--task", "Ant-v5") == Config(**{"task": "Ant-v5", **PRESETS["cleanrl-mujoco"][1]})
+    assert of("--task", "Ant-v5") == of("--task", "Ant-v5", "--preset", "envpool-mujoco")
+    assert of("--task", "Ant-v5").num_envs == 64
     assert of("--task", "ALE/Pong-v5").sign_rewards
     assert task_info(of("--preset", "envpool-pong").task).family == "atari"
     assert of("--preset", "sb3-mujoco", "--gamma", "0.5", "--no-normalize-rewards").gamma == 0.5
@@ -343,7 +343,7 @@ def test_help_names_every_setting_and_preset(capsys):
     shown = capsys.readouterr().out
     for name in [*Config.__dataclass_fields__, "preset", "seeds", "resume", "timings", "video"]:
         assert f"--{name.replace('_', '-')}" in shown
-    assert all(f"  {name}" in shown for name in PRESETS)
+    assert all(f"  {name}" in shown for name in PROGRAM.presets)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,10 @@ def test_wrong_options(arguments, message, capsys):
 def test_what_is_no_checkpoint(tmp_path, capsys):
     hello = tmp_path / "hello.pt"
     hello.write_bytes(b"hello\n")
-    for path, message in ((hello, "which torch.load cannot read"), (tmp_path, "got a folder")):
+    for path, message in (
+        (hello, "which torch.load cannot read"),
+        (tmp_path, f"there is no {tmp_path / 'checkpoint.pt'}"),
+    ):
         with pytest.raises(SystemExit) as exit_info:
             PROGRAM.main(["--resume", str(path)])
         assert exit_info.value.code == 2

@@ -1,21 +1,19 @@
 """The command lines of the training programs: what cannot be is refused at once, and leaves nothing."""
 
+import importlib.util
 import json
 import os
 import signal
-import sys
-import types
 from contextlib import closing
-from importlib.machinery import ModuleSpec
 
 import pytest
 import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play, training
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play
 from torchrl_pool.examples.envs import make_env, pool_of
-from torchrl_pool.examples.training_run import Clock, Curve, load_checkpoint, save_checkpoint
+from torchrl_pool.examples.results import Clock, Curve, load_checkpoint, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
 PPO = [*SMALL, "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1", "--total-frames", "32"]
@@ -41,7 +39,7 @@ def refusal(program, arguments, capsys):
     ("program", "arguments", "message"),
     [
         (ppo, ["--evaluate", "-1"], "--evaluate: expected at least 0, got -1"),
-        (ppo, ["--torch-threads", "-1"], "--torch-threads: expected at least 0, got -1"),
+        (ppo, ["--torch-threads", "-1"], "--torch-threads: expected at least 0 and at most 1024, got -1"),
         (ppo, ["--hidden", "abc"], "--hidden: expected numbers of units such as 64,64, got 'abc'"),
         (ppo, ["--hidden", ""], "--hidden: expected numbers of units"),
         (impala, ["--hidden", "64,0"], "--hidden: expected numbers of units"),
@@ -78,7 +76,20 @@ def refusal(program, arguments, capsys):
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
         (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
         (ppo, ["--checkpoint-seconds", "nan"], "--checkpoint-seconds: expected a number, got nan"),
-        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at most 1024, got 100000"),
+        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at least 0 and at most 1024, got"),
+        (
+            ppo,
+            ["--minibatch-size", "1000000"],
+            "--minibatch-size: expected at most the 2048 steps",
+        ),
+        (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1 (did you mean --learning-rate?)"),
+        (ppo, ["--num-env=3", "--learnin-rate=1"], "(did you mean --learning-rate?)"),
+        (
+            ppo,
+            ["--preset", "cleanrl-atari"],
+            "--episodic-life: expected a game of Atari's as --task, got 'CartPole-v1'",
+        ),
+        (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
         (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
         (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seed: expected none with --seeds"),
     ],
@@ -125,6 +136,9 @@ def test_no_command_removes_the_checkpoint_that_it_goes_on_from(tmp_path, capsys
     link = tmp_path / "latest.pt"
     link.symlink_to(path)
     more = ["--quiet", "--evaluate", "0", "--output", str(runs), "--resume", str(link)]
+    more[-1] = str(path.parent)
+    assert ppo.PROGRAM.main([*more, "--total-frames", "48"]) == 0
+    more[-1] = str(link)
     for frames, overwrite in ("64", ["--overwrite"]), ("96", []):
         assert ppo.PROGRAM.main([*more, "--total-frames", frames, *overwrite]) == 0
         assert load_checkpoint(path)["iteration"] == int(frames) // 16
@@ -138,7 +152,7 @@ def test_what_cannot_begin_overwrites_nothing(tmp_path, capsys, monkeypatch):
     arguments = [*PPO, "--output", str(tmp_path)]
     assert ppo.PROGRAM.main(arguments) == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    monkeypatch.setattr(program, "check_films", failing_with(ValueError("no film")))
+    monkeypatch.setattr(program, "check_video", failing_with(ValueError("no film")))
     assert "no film" in refusal(ppo.PROGRAM, [*arguments, "--overwrite", "--video"], capsys)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
@@ -181,7 +195,7 @@ def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path,
         save_checkpoint(path, state)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(training, "save_checkpoint", save)
+    monkeypatch.setattr(program, "save_checkpoint", save)
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
 
@@ -321,43 +335,28 @@ def test_steps_are_timed_where_the_learner_waits_for_them(options, tmp_path):
     assert ("env_step" in json.loads(path.read_text())) == (not options)
 
 
-def test_tensorboard_shows_each_point_once(tmp_path, monkeypatch):
-    """As a stand-in for its writer hears: what goes on purges what follows, what is new all of the old."""
-    begun = []
+def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
+    heard = []
 
-    class Writer:
-        def __init__(self, folder, purge_step):
-            begun.append(purge_step)
-            (tmp_path / f"events.out.tfevents.{len(begun)}").touch()
+    class Logger:
+        def log_scalar(self, name, value, step):
+            heard.append((name, step))
 
-        def add_scalar(self, name, value, step):
-            pass
+    made = []
+    monkeypatch.setattr(program, "get_logger", lambda kind, **names: made.append(kind) or Logger())
+    assert ppo.PROGRAM.main([*PPO, "--logger", "wandb", "--output", str(tmp_path)]) == 0
+    assert made == ["wandb"]
+    assert [step for name, step in heard if name == "return"] == [16, 32]
+    assert {"loss_critic", "learning_rate", "steps_per_second"} <= {name for name, _ in heard}
 
-        def close(self):
-            pass
 
-    tensorboard, writers = types.ModuleType("tensorboard"), types.ModuleType("torch.utils.tensorboard")
-    tensorboard.__spec__ = ModuleSpec("tensorboard", None)
-    writers.SummaryWriter = Writer
-    monkeypatch.setitem(sys.modules, "tensorboard", tensorboard)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", writers)
-
-    def run(state=None):
-        curve = Curve(tmp_path)
-        if state:
-            curve.load_state_dict(state)
-        rows = len(curve.rows)
-        for row in range(rows, rows + 2):
-            curve.add({"frames": 10 * (row + 1)})
-        curve.close()
-        return curve.state_dict()
-
-    run(run())
-    assert begun == [None, 30]
-    assert len(list(tmp_path.glob("events.*"))) == 2
-    run()
-    assert begun == [None, 30, None]
-    assert [path.name for path in tmp_path.glob("events.*")] == ["events.out.tfevents.3"]
+@pytest.mark.parametrize("missing", ["trackio", "wandb", "mlflow", "tensorboard"])
+def test_a_logger_that_is_not_installed(missing, tmp_path, capsys):
+    if importlib.util.find_spec(missing):
+        pytest.skip(f"{missing} is installed")
+    said = refusal(ppo.PROGRAM, [*PPO, "--logger", missing, "--output", str(tmp_path)], capsys)
+    assert f"--logger {missing}: " in said
+    assert "Traceback" not in said
 
 
 def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):

@@ -134,3 +134,14 @@ def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
     assert done.returncode != 0
     assert missing in done.stderr.splitlines()[-1]
     assert "pip install torchrl_pool[examples]" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("program", ["quickstart", "gallery", "ppo"])
+def test_a_program_says_in_a_sentence_what_is_missing(program: str) -> None:
+    done = run_program(
+        "import runpy, sys; sys.modules['matplotlib'] = None; "
+        f"runpy.run_module('torchrl_pool.examples.{program}', run_name='__main__', alter_sys=True)"
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "the examples need matplotlib, which is not installed: pip install" in done.stderr

@@ -15,10 +15,9 @@ pytest.importorskip("tqdm")
 import torchrl_pool
 from torchrl_pool import PoolCollector, PoolEnv
 from torchrl_pool.examples import appo, ppo
-from torchrl_pool.examples.networks import actor_and_critic
+from torchrl_pool.examples.networks import Memory, actor_and_critic
 from torchrl_pool.examples.ppo import PROGRAM
-from torchrl_pool.examples.recurrent import Memory
-from torchrl_pool.examples.training_run import evaluate, save_checkpoint
+from torchrl_pool.examples.results import evaluate, save_checkpoint
 from torchrl_pool.training import PPOUpdate, estimate_advantages, estimate_vtrace, minibatches
 from torchrl_pool.training._vtrace import _log_ratios
 

@@ -15,9 +15,8 @@ pytest.importorskip("tqdm")
 
 from off_policy import assert_equal_trainings, curve_in, parsed, slow, trained
 
-from torchrl_pool.examples.replay import Priorities, Replay
+from torchrl_pool.examples.off_policy import Priorities, Replay
 from torchrl_pool.examples.sac import PROGRAM, SACTraining
-from torchrl_pool.examples.sac_settings import PRESETS
 from torchrl_pool.training import SACUpdate
 
 ROWS, FEATURES, ACTIONS = 96, 5, 3
@@ -263,7 +262,7 @@ def test_it_learns_to_balance_a_pole(tmp_path):
     assert returns[-1] >= 12
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", PROGRAM.presets)
 def test_presets_make_trainings(preset, tmp_path):
     arguments = [
         "--preset",

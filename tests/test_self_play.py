@@ -10,7 +10,8 @@ pytest.importorskip("tqdm")
 
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples import self_play
-from torchrl_pool.examples.self_play import PRESETS, Config, Runner, SelfPlayTraining
+from torchrl_pool.examples.options import preset_values
+from torchrl_pool.examples.self_play import PROGRAM, Config, Runner, SelfPlayTraining
 from torchrl_pool.testing import check_plugin
 
 SMALL = {"num_envs": 4, "frames_per_batch": 128, "minibatch_size": 64, "epochs": 1, "total_frames": 1024}
@@ -73,7 +74,7 @@ def test_who_runs_wins_and_two_runners_are_even():
 
 
 def test_it_improves_against_an_opponent_that_it_never_trained_against(make):
-    training = make(**{**PRESETS["race"][1], "total_frames": 60_000})
+    training = make(**{**preset_values(Config, PROGRAM.presets["race"]), "total_frames": 60_000})
     finish(training)
     tests = [row["against_fixed"] for row in training.curve.rows]
     assert tests[0] < -3
@@ -115,6 +116,6 @@ def test_steps_of_training_are_timed_and_tests_are_neither_collecting_nor_traini
 
 def test_the_program_trains_and_evaluates(tmp_path, capsys):
     arguments = ["--quiet", "--output", str(tmp_path), "--total-frames", "8192", "--evaluate", "4"]
-    assert self_play.main(arguments) == 0
+    assert PROGRAM.main(arguments) == 0
     assert "Evaluation, 4 episodes" in capsys.readouterr().out
     assert (tmp_path / "self_play-CoinRace-v0-0" / "curve.png").exists()

@@ -8,6 +8,7 @@ import tomllib
 
 import pytest
 from environments import CHECKOUT
+from test_docstrings import MODULES
 
 import torchrl_pool
 
@@ -65,35 +66,52 @@ def test_on_a_registry_readme_links_to_the_repository():
         assert not link.startswith(files) or (CHECKOUT / link.removeprefix(files).partition("#")[0]).exists()
 
 
-def test_the_site_builds_and_is_whole(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built."""
     pytest.importorskip("mkdocs", reason="the extra [docs] is not installed")
     # Not --quiet: warnings that are not written are no errors of --strict either.
-    build = (sys.executable, "-m", "mkdocs", "build", "-f", CHECKOUT / ".mkdocs.yml", "-d", tmp_path)
+    folder = tmp_path_factory.mktemp("site")
+    build = (sys.executable, "-m", "mkdocs", "build", "-f", CHECKOUT / ".mkdocs.yml", "-d", folder)
     done = subprocess.run(build, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout  # strict: a warning is an error
+    return folder
+
+
+def test_the_site_is_whole(site):
     for page in PAGES:
         path = page.relative_to(CHECKOUT / "docs").with_suffix("")
         folder = path.parent if path.name == "index" else path
-        assert (tmp_path / folder / "index.html").exists()
-    for page in tmp_path.rglob("*.html"):
+        assert (site / folder / "index.html").exists()
+    for page in site.rglob("*.html"):
         text = page.read_text()
         assert not [tag for tag in LOADED.findall(text) if ELSEWHERE.search(tag)], f"{page}: other hosts"
         assert not re.findall(r":(?:class|func|meth|data):<", text), f"{page}: markup of docstrings"
 
 
-@pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])
+def test_the_reference_shows_main_methods_and_no_internals(site):
+    shown = {
+        page: re.findall(
+            r'<h\d id="torchrl_pool\.([\w.]+)"', (site / "reference" / page / "index.html").read_text()
+        )
+        for page in ("envs", "mujoco", "collecting", "training", "vector_envs", "tasks", "testing")
+    }
+    assert {"PoolEnv.reset", "PoolEnv.step_and_maybe_reset", "PoolEnv.async_step_recv"} <= {*shown["envs"]}
+    assert {"training.PPOUpdate.__call__", "training.SACUpdate.__call__"} <= {*shown["training"]}
+    names = [part for page in shown.values() for name in page for part in name.split(".")]
+    assert [name for name in names if name.startswith("_") and name != "__call__"] == []
+    envs = (site / "reference" / "envs" / "index.html").read_text()
+    assert "<code>rollout(max_steps" in envs
+    assert "Bases:" not in envs
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_the_reference_names_what_is_public(module):
     told = re.findall(r"^::: (\S+)$", "".join(page.read_text() for page in PAGES), re.MULTILINE)
     public = importlib.import_module(module)
     assert {f"{module}.{name}" for name in public.__all__} <= set(told)
     index = (CHECKOUT / "docs" / "reference" / "index.md").read_text()
     assert {name for name in public.__all__ if f"`{name}`" not in index} == set()
-
-
-@pytest.mark.parametrize("module", ["torchrl_pool", "torchrl_pool.training", "torchrl_pool.testing"])
-def test_what_is_public_has_an_example(module):
-    public = importlib.import_module(module)
-    assert not [name for name in public.__all__ if ">>> " not in (getattr(public, name).__doc__ or "")]
 
 
 def test_the_version_is_the_same_everywhere():

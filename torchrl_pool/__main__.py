@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
     0; 1: a plugin does not build, a package is missing, or the demo has not reached its goal; 2: a bad name,
-    or a file that cannot be read or written; 130: Ctrl-C in the demo; 141: nobody reads the output.
+    or a file that cannot be read or written; 130: Ctrl-C in the demo; 141: the output was closed.
     """
     parser = argparse.ArgumentParser(
         prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
@@ -245,7 +245,7 @@ def _option_dict(option: OptionInfo) -> dict[str, Any]:
 
 
 def _finite(x: Any) -> Any:
-    """The value, or all within it, as JSON has them, which knows no infinities: None stands for no bound."""
+    """The value with None for infinite numbers, which JSON does not have."""
     if isinstance(x, Mapping):
         return {key: _finite(value) for key, value in x.items()}
     if isinstance(x, list | tuple):

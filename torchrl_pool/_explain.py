@@ -53,7 +53,7 @@ def explain(what: EnvBase | PoolCollector) -> Explanation:
             without a :class:`~torchrl.envs.TransformedEnv` around it, fused or not.
 
     Returns:
-        An object to print, whose ``transforms`` and ``modules`` are tuples ``(class, where, why)``.
+        An object to print; its ``transforms`` and ``modules`` are tuples of ``(class, where, why)``.
 
     Raises:
         TypeError: the env is neither a pool nor a TransformedEnv around one.

@@ -29,34 +29,35 @@ __all__ = ["PoolVectorEnv", "register_tasks"]
 
 
 class PoolVectorEnv(VectorEnv[Any, Any, Any]):
-    """``num_envs`` simulators in one C++ executor, as a vector env of Gymnasium.
+    """Gymnasium's vector environment: ``num_envs`` simulators in one C++ executor.
 
     Gives what ``gymnasium.make_vec(task, num_envs, vectorization_mode="sync")`` gives, bit for bit, from the
     same seeds and in the same autoreset mode. Arrays that a call returns belong to the caller.
 
-    Differences: choices that there are not, and numbers that are not finite, are refused with a
-    :class:`ValueError`; the infos of a task's reset have all keys that those of a step have, with zeros where
-    the env has nothing to tell.
+    Differences: actions that are no choice, or not finite, raise :class:`ValueError`; the infos of a native
+    task's reset have the same keys as those of a step, with zeros where there is no value.
 
     Args:
-        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
-            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
-        num_envs: number of simulators.
+        task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
+        num_envs: number of envs.
 
     Keyword Args:
-        autoreset_mode: what becomes of an env whose episode has ended: ``AutoresetMode.NEXT_STEP``,
+        autoreset_mode: when an env is reset whose episode has ended: ``AutoresetMode.NEXT_STEP``,
             ``SAME_STEP`` or ``DISABLED``, or their values.
-        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
-        observation_mode: ``"same"``: envs of Python have one observation space; ``"different"``: its bounds
+        render_mode: ``"rgb_array"`` or ``None``; for a callable, what it made its envs with.
+        observation_mode: ``"same"``: Python envs have one observation space; ``"different"``: its bounds
             may differ; or the batched space and that of one env, as in ``SyncVectorEnv``.
-        info_keys: what the infos hold: names of the envs' own (``/`` separates nested levels), or of those
-            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
-            none, which is the quickest where envs of Python have some in each step.
+        info_keys: the keys of the infos: the envs' own (``/`` separates nested levels), or those that every
+            env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``: none,
+            which is fastest for Python envs with infos in each step.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
 
     Raises:
+        TypeError: an option that the task does not have, ``seed``, or an argument for tensors alone.
+        ValueError: an unknown task, or a value that is not allowed.
+        RuntimeError: the envs' spaces differ.
         EnvFailure: envs have failed. The others have done their work; a reset with
             ``options={"reset_mask": …}`` revives those that failed.
 
@@ -82,7 +83,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         **options: Any,
     ) -> None:
         if "seed" in options:
-            raise TypeError("seed: given to reset(), as everywhere in Gymnasium")
+            raise TypeError(
+                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium"
+            )
         self._arguments = {
             "autoreset_mode": autoreset_mode,
             "render_mode": render_mode,
@@ -149,7 +152,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew from its arguments.
+        """Copies are made from the arguments.
 
         Raises:
             TypeError: its envs have begun.
@@ -165,7 +168,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         """Begins episodes.
 
         Args:
-            seed: env i gets ``seed + i``, or the i-th of a sequence; ``None``: its random stream goes on.
+            seed: env i gets ``seed + i``, or the i-th of a sequence; ``None``: its random stream continues.
             options: what the envs' resets take. ``"reset_mask"``, an array of ``num_envs`` bools, limits the
                 reset to these envs; the others' observations are the latest ones.
         """
@@ -192,6 +195,13 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         """Steps the envs; what happens where episodes end is the autoreset mode's choice.
 
         In ``SAME_STEP`` the infos hold ``"final_obs"`` and ``"final_info"`` of the episodes that have ended.
+
+        Args:
+            actions: ``[num_envs, …]`` as the ``action_space`` has it.
+
+        Returns:
+            Observations ``[num_envs, …]``, rewards (float64 ``[num_envs]``), terminations and truncations
+            (bool ``[num_envs]``), and infos.
 
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
@@ -230,20 +240,20 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def reset_async(
         self, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Says what :meth:`reset_wait` shall do; the envs do it there, and nothing in between."""
+        """Stores the arguments of a reset, which :meth:`reset_wait` makes. Otherwise as :meth:`reset`."""
         self._say("reset", partial(self.reset, seed=seed, options=options))
 
     def reset_wait(self) -> tuple[Any, dict[str, Any]]:
-        """Does what :meth:`reset_async` has said."""
+        """Makes the reset of :meth:`reset_async`. Otherwise as :meth:`reset`."""
         observations, infos = self._do("reset")
         return observations, infos
 
     def step_async(self, actions: Any) -> None:
-        """Says what :meth:`step_wait` shall do; the envs do it there, and nothing in between."""
+        """Stores the actions of a step, which :meth:`step_wait` makes. Otherwise as :meth:`step`."""
         self._say("step", partial(self.step, actions))
 
     def step_wait(self) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Does what :meth:`step_async` has said."""
+        """Makes the step of :meth:`step_async`. Otherwise as :meth:`step`."""
         observations, rewards, terminations, truncations, infos = self._do("step")
         return observations, rewards, terminations, truncations, infos
 
@@ -262,21 +272,21 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """The seed that each env was given last; -1: none, it began with one of the system's.
 
-        Envs of Python say it themselves.
+        Python envs are asked.
         """
         return self.get_attr("np_random_seed") if is_python(self._task) else tuple(self._seeded)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """Copies of the generators of envs of Python.
+        """Copies of the random generators of Python envs.
 
         Raises:
-            AttributeError: the envs are a task's, whose generators are the simulators' own.
+            AttributeError: native envs, whose generators are the simulators' own.
         """
         return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
-        """What each env shows: a picture where ``render_mode`` is ``"rgb_array"``."""
+        """A picture of each env (uint8 ``[H, W, 3]``), where ``render_mode`` is ``"rgb_array"``."""
         self._check_open()
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: no render_mode was given, such as 'rgb_array'")
@@ -286,23 +296,41 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each env, or gets an attribute that cannot be called.
 
-        Envs of tasks have their options as attributes, and the method ``render``.
+        Native envs have their options as attributes, and the method ``render``.
+
+        Args:
+            name: the method or attribute.
+            *args: what the method is given; the same for all envs.
+            **kwargs: what it is given by name.
         """
         self._check_idle()
         return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each env: of tasks' envs an option."""
+        """An attribute of each env; of native envs, an option.
+
+        Args:
+            name: the attribute.
+        """
         self._check_idle()
         return tuple(self._pool.get_attr(name, range(self.num_envs)))
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of envs of Python: for each its own if ``values`` is a list or a tuple."""
+        """Sets an attribute of Python envs.
+
+        Args:
+            name: the attribute.
+            values: a list or tuple with a value for each env; anything else: for all of them.
+        """
         self._check_idle()
         self._pool.set_attr(name, values, range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the threads and the simulators."""
+        """Ends the threads and the simulators.
+
+        Args:
+            **kwargs: Gymnasium's, which have no effect.
+        """
         self._pool.close()
 
     # ---- what the parts of a call need -----------------------------------------------------------------
@@ -347,7 +375,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
         """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
 
-        What an env has not told is zero, too: columns do not say what was there.
+        What an env has not given is zero, too: columns do not say what was there.
         """
         infos: dict[str, Any] = {}
         everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
@@ -365,7 +393,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return infos
 
     def _with_told(self, infos: dict[str, Any], told: Infos) -> dict[str, Any]:
-        """The same, and what envs of Python have told, with masks that say which."""
+        """The same, and what Python envs have given, with masks that say which."""
         for i, info in sorted(told.items()):
             infos = self._add_info(infos, info, i)
         return infos
@@ -405,6 +433,12 @@ def register_tasks() -> None:
 
     Done when this module is imported; to be called again for plugins that are loaded later. A task whose id
     Gymnasium refuses is left out with a warning.
+
+    Examples:
+        >>> import gymnasium, torchrl_pool.gymnasium
+        >>> torchrl_pool.gymnasium.register_tasks()
+        >>> "torchrl_pool/CartPole-v1" in gymnasium.registry
+        True
     """
     for task in list_tasks():
         name = f"torchrl_pool/{task.split('/')[-1]}"

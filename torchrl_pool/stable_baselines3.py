@@ -26,27 +26,31 @@ __all__ = ["PoolVecEnv"]
 
 
 class PoolVecEnv(VecEnv):
-    """``num_envs`` simulators in one C++ executor, as a VecEnv of Stable-Baselines3.
+    """Stable-Baselines3's ``VecEnv``: ``num_envs`` simulators in one C++ executor.
 
     Gives what ``DummyVecEnv([lambda: gymnasium.make(task)] * num_envs)`` gives, bit for bit, from the same
-    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. What a ``Monitor`` or
-    ``RecordEpisodeStatistics`` around an env of Python tells of an episode that has ended is passed on
-    whatever infos are wanted.
+    seeds. ``VecMonitor(PoolVecEnv(…))`` adds what a ``Monitor`` around each env would. The ``"episode"``
+    infos of a ``Monitor`` or ``RecordEpisodeStatistics`` around a Python env are always passed on.
 
     Args:
-        task: the id of a task, a list with one per env, or what makes envs of Python, which must be
-            Gymnasium's: all that :class:`~torchrl_pool.PoolEnv` takes.
-        num_envs: number of simulators.
+        task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
+        num_envs: number of envs.
 
     Keyword Args:
-        render_mode: ``"rgb_array"`` or ``None``; of envs that a callable makes it is theirs.
+        render_mode: ``"rgb_array"`` or ``None``, which is the same for native tasks: recorders such as
+            ``VecVideoRecorder`` work without it. For a callable, what it made its envs with.
         info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
-            ``"terminal_observation"``: names of the envs' own (``/`` separates nested levels), or of those
-            that every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
-            none, which is the quickest.
+            ``"terminal_observation"``: the envs' own keys (``/`` separates nested levels), or those that
+            every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
+            none, which is fastest.
         **options: the options of the task, and those of :class:`~torchrl_pool.PoolEnv` but for ``device``,
             ``pin_memory``, ``seed``, ``run_type_checks`` and ``categorical_action_encoding``. ``obs_dtype``
             is the dtype of floating-point observations, of float32 and float64.
+
+    Raises:
+        TypeError: an option that the task does not have, ``seed``, or an argument for tensors alone.
+        ValueError: an unknown task, or a value that is not allowed.
+        EnvFailure: by a call: envs have failed. A reset revives them.
 
     Examples:
         >>> from torchrl_pool.stable_baselines3 import PoolVecEnv
@@ -68,11 +72,13 @@ class PoolVecEnv(VecEnv):
         **options: Any,
     ) -> None:
         if "seed" in options:
-            raise TypeError("seed: given to seed(), as everywhere in Stable-Baselines3")
+            raise TypeError(
+                "seed: not an argument of the constructor: pass it to seed(), as in Stable-Baselines3"
+            )
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task
         if render_mode is None and not is_python(task):
-            render_mode = "rgb_array"  # which costs nothing until somebody asks for a picture
+            render_mode = "rgb_array"  # costs nothing until a picture is asked for
         self._pool = ArrayPool(
             task, num_envs, info_keys=info_keys, passed_infos=["episode"], render_mode=render_mode, **options
         )
@@ -89,7 +95,7 @@ class PoolVecEnv(VecEnv):
         """Nothing: what a VecEnv sets knows the render modes alone."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew from its arguments.
+        """Copies are made from the arguments.
 
         Raises:
             TypeError: its envs have begun.
@@ -97,7 +103,11 @@ class PoolVecEnv(VecEnv):
         return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
 
     def reset(self) -> Any:
-        """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`."""
+        """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`.
+
+        Returns:
+            Observations ``[num_envs, …]``.
+        """
         columns = self._pool.reset(self._seeds, [options or None for options in self._options])
         self._reset_seeds()
         self._reset_options()
@@ -105,10 +115,20 @@ class PoolVecEnv(VecEnv):
         return self._pool.observations(columns)
 
     def step_async(self, actions: Array) -> None:
+        """Stores the actions of a step, which :meth:`step_wait` makes.
+
+        Args:
+            actions: ``[num_envs, …]`` as the ``action_space`` has it.
+        """
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Steps the envs, and begins new episodes where the old ones have ended."""
+        """Steps the envs, and resets those whose episode has ended.
+
+        Returns:
+            Observations ``[num_envs, …]``, rewards (float32 ``[num_envs]``), dones (bool ``[num_envs]``), and
+            an info dict for each env, with ``"terminal_observation"`` where its episode has ended.
+        """
         pool = self._pool
         columns, root, failure = pool.step_and_reset(self._actions)
         if failure is not None:
@@ -127,7 +147,7 @@ class PoolVecEnv(VecEnv):
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
     def _infos(self, columns: Columns, told: Infos) -> list[dict[str, Any]]:
-        """A dict for each env: what columns hold, and what envs of Python have told."""
+        """A dict for each env: what columns hold, and what Python envs have given."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, column in self._pool.infos.items():
             *above, last = name.split("/")
@@ -140,14 +160,19 @@ class PoolVecEnv(VecEnv):
         return infos
 
     def close(self) -> None:
+        """Ends the threads and the simulators."""
         self._pool.close()
 
     def get_images(self) -> list[Any]:
-        """A picture of each env: uint8 ``[H, W, 3]``, or what the ``render`` of an env of Python gives."""
+        """A picture of each env: uint8 ``[H, W, 3]``, or what ``render`` of a Python env returns."""
         return self._pool.pictures()
 
     def has_attr(self, attr_name: str) -> bool:
-        """Whether all envs have such an attribute or method, which stays where it is."""
+        """Whether all envs have an attribute or method.
+
+        Args:
+            attr_name: its name.
+        """
         return self._pool.has_attr(attr_name, range(self.num_envs))
 
     def _get_indices(self, indices: VecEnvIndices) -> list[int]:
@@ -155,21 +180,44 @@ class PoolVecEnv(VecEnv):
         return [range(self.num_envs)[i] for i in super()._get_indices(indices)]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute of each env: of tasks' envs an option."""
+        """An attribute of each env; of native envs, an option.
+
+        Args:
+            attr_name: its name.
+            indices: the envs; ``None``: all.
+        """
         return self._pool.get_attr(attr_name, self._get_indices(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Sets an attribute of envs of Python to this value."""
+        """Sets an attribute of Python envs.
+
+        Args:
+            attr_name: its name.
+            value: for all of these envs.
+            indices: the envs; ``None``: all.
+        """
         chosen = self._get_indices(indices)
         self._pool.set_attr(attr_name, [value] * len(chosen), chosen)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of each env: of tasks' envs ``render``."""
+        """Calls a method of each env; of native envs, ``render``.
+
+        Args:
+            method_name: its name.
+            *method_args: what it is given; the same for all envs.
+            indices: the envs; ``None``: all.
+            **method_kwargs: what it is given by name.
+        """
         chosen = self._get_indices(indices)
         return self._pool.call(method_name, chosen, *method_args, **method_kwargs)
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: VecEnvIndices = None) -> list[bool]:
-        """Whether envs have such a wrapper; a task's have none: ``VecMonitor`` goes around the pool."""
+        """Whether each env has a wrapper. Native envs have none: ``VecMonitor`` goes around the pool.
+
+        Args:
+            wrapper_class: the wrapper.
+            indices: the envs; ``None``: all.
+        """
         return self._pool.is_wrapped(wrapper_class, self._get_indices(indices))

@@ -102,7 +102,7 @@ class PoolHandle {
 
 core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
   if (auto* workers = pool->workers()) return *workers;
-  throw core::PoolError("the envs of this pool are in no worker processes");
+  throw core::PoolError("expected a pool with worker processes, got one without");
 }
 
 using Entropy = std::vector<std::vector<std::uint32_t>>;

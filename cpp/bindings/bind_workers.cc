@@ -138,7 +138,7 @@ class Port {
   // Does what is asked for, until there is nothing more or, if it `waits`, something in the channel.
   void Serve(const Parts& parts, bool waits) {
     if (is_at_work_) {
-      throw core::PoolError("an env within a call cannot have its pool reset or step envs of its process");
+      throw core::PoolError("an env cannot reset or step envs of its own process while it is in a call");
     }
     const AtWork at_work(is_at_work_);
     const auto start = std::chrono::steady_clock::now();

@@ -101,8 +101,9 @@ void Pool::Select(Job& job, EnvRange envs) {
 
 void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   if (const auto env = executor_->FindHung(envs)) {
-    throw PoolError("env " + std::to_string(*env) +
-                    " hangs: it can be reset once it has come back; until then leave it out by a mask");
+    throw PoolError(
+        "env " + std::to_string(*env) +
+        " hangs: it can be reset once its call has returned; until then leave it out with a mask");
   }
 }
 

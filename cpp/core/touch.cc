@@ -57,7 +57,7 @@ void Pool::WaitForTouches(std::unique_lock<std::mutex>& lock, std::span<const st
                           InterruptCheck interrupted) {
   while (const Touch* touch = FindTouch(envs)) {
     if (touch->thread_ == std::this_thread::get_id()) {
-      throw PoolError("an env within a call cannot have itself stepped, reset or looked at by its pool");
+      throw PoolError("an env cannot be stepped, reset or read by its pool while it is in a call");
     }
     const auto waited = left_.wait_for(lock, kInterruptPeriod);
     lock.unlock();

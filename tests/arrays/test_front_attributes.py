@@ -84,7 +84,7 @@ def test_what_envs_show_is_theirs(mode, num_workers, close):
 
 
 def test_another_render_mode_than_the_envs_is_refused():
-    with pytest.raises(ValueError, match="expected that of the envs, 'ansi', got 'rgb_array'"):
+    with pytest.raises(ValueError, match="expected 'ansi', which the envs were made with, got 'rgb_array'"):
         PoolVectorEnv(partial(Shown, "ansi"), 1, num_workers=0, render_mode="rgb_array")
     with contextlib.closing(
         PoolVectorEnv("gymnasium:CartPole-v1", 1, num_workers=0, render_mode="rgb_array")

@@ -116,7 +116,7 @@ def test_attributes_and_methods(make):
     assert env.has_attr("g")
     assert not env.has_attr("gravity")
     assert env.env_is_wrapped(Monitor, indices=0) == [False]
-    with pytest.raises(AttributeError, match="run in C"):
+    with pytest.raises(AttributeError, match="cannot be set; pass its options"):
         env.set_attr("g", 1.0)
     env.reset()
     assert env.env_method("render", indices=1)[0].shape == (500, 500, 3)

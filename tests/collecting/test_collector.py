@@ -490,5 +490,5 @@ def test_env_is_made_by_a_callable(listed):
 
 
 def test_several_callables_are_refused():
-    with pytest.raises(ValueError, match="create_env_fn: expected one, got 2"):
+    with pytest.raises(ValueError, match="create_env_fn: expected one env or callable, got 2"):
         PoolCollector([lambda: PoolEnv("CartPole-v1", N)] * 2, None, frames_per_batch=FRAMES)

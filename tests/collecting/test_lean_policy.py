@@ -150,12 +150,12 @@ WHOLE = {
         "hooks",
     ),
     "selected keys, which are a hook": (selecting, "hooks"),
-    "a class of the user's": (lambda: TensorDictSequential(Counting()), "class is not known"),
+    "a class of the user's": (lambda: TensorDictSequential(Counting()), "form of its class is known"),
     "a subclass with its own forward": (
         lambda: LouderModule(network(), ["observation"], ["action"]),
-        "class is not known",
+        "form of its class is known",
     ),
-    "a forward that was replaced": (replaced, "a way of its own"),
+    "a forward that was replaced": (replaced, "forward or __call__ is overridden"),
     "a generator that is an entry": (with_generator_entry, "generator"),
     "several samples": (
         lambda: ProbabilisticTensorDictModule(
@@ -313,7 +313,7 @@ def test_explain_tells_how_the_policy_is_called(capsys):
     collector = PoolCollector(env, whole, frames_per_batch=FRAMES, double_buffered="auto")
     rows, groups = explained(collector, capsys)
     assert rows[0].endswith("a tensordict  another one needs it")
-    assert "a way of its own" in rows[2]
+    assert "forward or __call__ is overridden" in rows[2]
     assert groups.endswith("being measured")
     env.close()
 

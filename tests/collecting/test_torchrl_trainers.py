@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from policies import categorical_actor
+from collecting import categorical_actor
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torchrl.checkpoint import Checkpoint, GlobalRNGState
 from torchrl.envs import Compose, RewardSum, TransformedEnv, VecNormV2

@@ -80,8 +80,8 @@ TEST(AnEnvInFlightIsNotLookedAt) {
   Client client(3, {.num_threads = 2});
   client.CheckedReset();
   const Pool::Touch touch(client.pool(), {0, 1}, Pool::Touch::By::kCaller, test::NeverInterrupted);
-  CHECK_THROWS(PoolError, "an env within a call", client.Step(SomeActions(3, 0)));
-  CHECK_THROWS(PoolError, "an env within a call", client.pool().Save(1));
+  CHECK_THROWS(PoolError, "while it is in a call", client.Step(SomeActions(3, 0)));
+  CHECK_THROWS(PoolError, "while it is in a call", client.pool().Save(1));
   client.CheckedStep(Op::kStep, SomeActions(3, 1), &kLast);
 }
 

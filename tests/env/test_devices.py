@@ -51,7 +51,7 @@ def test_input_on_no_device_is_moved():
 def test_cuda_where_there_is_none(device, name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused = pytest.raises(
-        ValueError, match=f"expected one that torch finds here, got '{name}' without CUDA"
+        ValueError, match=f"expected one that torch can use, got '{name}', but CUDA is not available"
     )
     with refused:
         cartpole(device=device)

@@ -86,7 +86,11 @@ def test_bad_task_or_count(arguments, error, message):
         ({"info_keys": ("lives",)}, ValueError, "no info key 'lives'; it has: step_count, is_init"),
         ({"info_keys": "is_init"}, TypeError, "expected a sequence of strings"),
         ({"env_options": [{}]}, ValueError, "expected one mapping per env (3), got 1"),
-        ({"thread_affinity": [4096]}, ValueError, "thread_affinity: expected processors of"),
+        (
+            {"thread_affinity": [4096]},
+            ValueError,
+            "thread_affinity: expected CPUs that this process may use, of",
+        ),
         ({"seed": -1}, ValueError, "seed: expected at least 0, got -1"),
         ({"seed": 1.5}, TypeError, "seed: expected an int, got 1.5"),
         ({"seed": torch.ones(2).long()}, TypeError, "seed: expected an int, got tensor([1, 1])"),

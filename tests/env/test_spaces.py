@@ -181,7 +181,7 @@ def test_integers_that_do_not_fit_are_refused():
         envs.reset(seed=0)
         actions = envs.action_space.sample()
         actions["gear"]["lights"] = actions["gear"]["lights"].astype(np.int64) + 256
-        with pytest.raises(ValueError, match=r"'gear/lights': expected numbers that int8 holds, got 25[67]"):
+        with pytest.raises(ValueError, match=r"'gear/lights': expected numbers that fit int8, got 25[67]"):
             envs.step(actions)
 
 

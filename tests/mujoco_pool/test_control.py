@@ -283,7 +283,7 @@ WRONG = [
         "kp: expected one number, or one for each of the model's 2 actuators, got 3",
     ),
     ({"gains": {"kp": torch.ones(2)}}, r"expected shape \[3\] or \[3, actuators\]"),
-    ({"gains": {"target": 1}}, "'target' means something else"),
+    ({"gains": {"target": 1}}, "'target' is a name of its own in expressions"),
     ({"target_scale": 1.0, "control": PD}, "target_scale: only"),
 ]
 

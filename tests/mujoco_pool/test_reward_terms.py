@@ -104,14 +104,18 @@ TAKEN = ["reward", "done", "qpos", "step_count", "action", "next", "pixels", "_s
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_names_that_are_taken(name):
-    with pytest.raises(ValueError, match=f"cannot be called '{name}'"):
+    with pytest.raises(
+        ValueError, match=f"'{name}' is the name of another entry: rename the term of the reward"
+    ):
         make(info_keys=(name,))
 
 
 def test_observations_and_terms_have_names_of_their_own():
-    with pytest.raises(ValueError, match="a term of the reward cannot be called 'speed'"):
+    with pytest.raises(
+        ValueError, match="'speed' is the name of another entry: rename the term of the reward"
+    ):
         make(observation=lambda state: {"speed": state["qvel"][:, 0]})
-    with pytest.raises(ValueError, match="an observation cannot be called '_reset'"):
+    with pytest.raises(ValueError, match="'_reset' is a reserved name: rename the observation"):
         make(observation=lambda state: {"_reset": state["qvel"]})
 
 

@@ -223,7 +223,9 @@ def test_what_is_no_tensor_is_left_out_within_the_env(make_pool):
 
 
 def test_batches_of_envs_are_refused_with_what_to_give(make_pool):
-    with pytest.raises(EnvFailure, match=r"batch_size \(2,\): give what makes one of its envs, and num_envs"):
+    with pytest.raises(
+        EnvFailure, match=r"batch_size \(2,\): pass a callable that makes one of its envs, and num_envs"
+    ):
         make_pool(lambda: SerialEnv(2, Own), 2)
 
 

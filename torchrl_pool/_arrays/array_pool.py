@@ -40,9 +40,9 @@ class ArrayPool:
         task, num_envs: as in :class:`~torchrl_pool.PoolEnv`. Envs of Python must be Gymnasium's.
 
     Keyword Args:
-        info_keys: which infos are wanted; ``None``: all that the task, or the envs of Python, have. Those of
-            envs of Python come as they are, by :meth:`take_infos`.
-        passed_infos: infos of envs of Python that are wanted in any case.
+        info_keys: which infos are wanted; ``None``: all that the task, or the Python envs, have. Those of
+            Python envs come as they are, by :meth:`take_infos`.
+        passed_infos: infos of Python envs that are wanted in any case.
         exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they
             are made with; of those that a callable makes what it gives them, or ``None``.
@@ -55,10 +55,10 @@ class ArrayPool:
         render_mode: of the first env.
         is_fresh: whether no env has been reset or changed since it was made.
         reward, exact_reward, terminated, truncated, done: which column each of them is; ``exact_reward`` is
-            the reward's where nobody has asked for it, and where rewards are not rounded.
+            the reward's where it was not asked for, and where rewards are not rounded.
 
     Raises:
-        TypeError: an option that arrays have no use for; envs of Python that have no spaces; envs that do not
+        TypeError: an option that arrays have no use for; Python envs that have no spaces; envs that do not
             give one reward each.
     """
 
@@ -110,7 +110,7 @@ class ArrayPool:
                 info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
                 **options,
             )
-        except ValueError as error:  # of envs of Python it is known once they are made
+        except ValueError as error:  # of Python envs it is known once they are made
             if exact_reward and f"no info key {_EXACT_REWARD!r}" in str(error):
                 raise TypeError(f"{task!r}: expected one reward for each env") from None
             raise
@@ -165,7 +165,7 @@ class ArrayPool:
         return {**own, "render_modes": ["rgb_array"]}
 
     def _own_render_mode(self, given: str | None) -> str | None:
-        """Of the first env of Python.
+        """Of the first Python env.
 
         Raises:
             ValueError: another one was given.
@@ -174,7 +174,8 @@ class ArrayPool:
         own: str | None = self.env.get_attr("render_mode", 0)[0] if has_one else None
         if given not in (None, own):
             raise ValueError(
-                f"render_mode: expected that of the envs, {own!r}, got {given!r}: give it to what makes them"
+                f"render_mode: expected {own!r}, which the envs were made with, got {given!r}: pass it to "
+                "the callable that makes them"
             )
         return own
 
@@ -294,7 +295,7 @@ class ArrayPool:
         return columns, None, None
 
     def _begin(self) -> None:
-        """Forgets what nobody has asked for of a call before, which has failed or was interrupted."""
+        """Forgets what was not read of a call before, which has failed or was interrupted."""
         self.is_fresh = False
         if not self._passes_infos:
             return
@@ -303,7 +304,7 @@ class ArrayPool:
         self._has_unread_infos = True
 
     def take_infos(self) -> tuple[Infos, Infos]:
-        """What envs of Python have told in the last call, once: in its steps, and in its resets."""
+        """What Python envs have given in the last call, once: in its steps, and in its resets."""
         steps: Infos = {}
         resets: Infos = {}
         if self._passes_infos:
@@ -360,20 +361,21 @@ class ArrayPool:
         task = self._task_of(index)
         options = {option.name: option.default for option in registry.task_info(task).options}
         if name not in options:
-            raise AttributeError(f"an env of {task!r} runs in C++ and has but its options, not {name!r}")
+            has = ", ".join(options) or "none"
+            raise AttributeError(f"{name!r}: expected an option of the native task {task!r} ({has})")
         own = self._options.get("env_options")
         return (own[index] if own is not None else {}).get(name, self._options.get(name, options[name]))
 
     def set_attr(self, name: str, values: Any, indices: Sequence[int]) -> None:
-        """Sets an attribute of these envs of Python: each its own if ``values`` is a list or a tuple.
+        """Sets an attribute of these Python envs: each its own if ``values`` is a list or a tuple.
 
         Raises:
             AttributeError: the envs are a task's.
         """
         if not self._is_python:
             raise AttributeError(
-                f"{name!r}: envs of {self.env.task!r} run in C++; what they are made with is chosen at the "
-                "beginning, by options of the task and env_options"
+                f"{name!r}: attributes of the native task {self.env.task!r} cannot be set; pass its "
+                "options, or env_options, at construction"
             )
         self.is_fresh = False
         with _attribute_errors():
@@ -421,29 +423,29 @@ class ArrayPool:
         if array.shape != shape:
             raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
         if array.dtype != spec.dtype:
-            # An env of Python may do as it likes with whole numbers that are floats: it gets its space's.
+            # Python envs may take whole numbers as floats: they get their space's dtype.
             takes_floats = array.dtype.kind in "biuf" and is_python(self.env.task)
             if not takes_floats and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
                 raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
-            with np.errstate(invalid="ignore"):  # NaN is no integer, which is told below
+            with np.errstate(invalid="ignore"):  # NaN is no integer, which is an error below
                 given, array = array, array.astype(spec.dtype)
             # Floats are rounded to floats; what is no such integer would become another action.
             if array.dtype.kind != "f" and not np.array_equal(array, given):
                 raise ValueError(
-                    f"{spec.name!r}: expected numbers that {spec.dtype} holds, got {given[given != array][0]}"
+                    f"{spec.name!r}: expected numbers that fit {spec.dtype}, got {given[given != array][0]}"
                 )
         return np.ascontiguousarray(array)
 
 
 class _Envs(PoolEnv):
-    """Envs whose entries nobody sees, so that keys of spaces may be any; with infos beside them."""
+    """Envs with entries that are internal, so that spaces may have any keys; with infos."""
 
     def __init__(self, *args: Any, passed_infos: tuple[str, ...] | None, **kwargs: Any) -> None:
         self._wishes = {"passed_infos": passed_infos, "apart": True}
         super().__init__(*args, **kwargs)
 
     def take_infos(self) -> Told:
-        """What envs of Python have told since the last time."""
+        """What Python envs have given since the last time."""
         assert isinstance(self._source, PythonSource)
         return self._source.workers.take_infos()
 
@@ -465,7 +467,7 @@ def _address(array: Array) -> int:
 
 
 def _are_ids(task: Any) -> bool:
-    """Whether Gymnasium makes all of these envs of Python."""
+    """Whether Gymnasium makes all of these Python envs."""
     return isinstance(task, str) or (not callable(task) and all(isinstance(one, str) for one in task))
 
 

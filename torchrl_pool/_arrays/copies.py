@@ -1,4 +1,4 @@
-"""Copies of what stands before a pool, and its pickled form: before its envs begin, made anew."""
+"""Copying and pickling the vector envs: from their arguments, until their first reset."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def remake(
     """
     if not pool.is_fresh:
         raise TypeError(
-            f"{front!r} cannot be pickled or copied once its envs have been reset or changed: they live "
-            "where they run. Do so before the first reset"
+            f"{front!r} cannot be pickled or copied after its envs were reset or changed, for simulators "
+            "cannot be copied: do so before the first reset"
         )
     own = {name: value for name, value in vars(front).items() if value is not pool}
     return make, arguments, own

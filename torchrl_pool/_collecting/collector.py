@@ -56,31 +56,33 @@ from torchrl_pool._transforms.fused_pool import FusedPool
 class PoolCollector(StoringCollector):
     """TorchRL's :class:`~torchrl.collectors.Collector` for a :class:`~torchrl_pool.PoolEnv`.
 
-    Yields what ``Collector(env, policy, ...)`` yields from the same seeds, key by key. But nothing is stacked
-    or cloned at the end of a batch: at each step the pool's threads write observations, rewards and flags
-    into the ``[N, T]`` batch that will be yielded, and copy there what the policy has written. Each batch is
-    fresh memory and belongs to the consumer.
+    Yields what ``Collector(env, policy, ...)`` yields from the same seeds, key by key. Nothing is stacked or
+    cloned at the end of a batch: at each step the pool's threads write into the ``[N, T]`` batch that will be
+    yielded. Each batch is new memory, which belongs to the consumer; its dimensions are named
+    ``(None, "time")``, and it has these entries:
 
-    Where TorchRL runs some of the env's transforms (see :func:`~torchrl_pool.explain`), what they add or
-    change is copied into the batch at each step, and the rest is written in place as ever. Transforms that
-    write what is no tensor, policies that write a mask ``"_step"``, and a replay buffer that is filled step
-    by step (``extend_buffer=False``), are collected as ``Collector`` does it, and so is every other env:
-    :attr:`writes_once` tells which it is. StepCounter, RewardSum and InitTracker need no transform, see
-    ``info_keys`` of :class:`~torchrl_pool.PoolEnv`. What InitTracker, TensorDictPrimer and the tracker of
-    policy versions add is written in place, too. Where TorchRL runs no transform, ``run_type_checks`` are
-    made once for each batch.
+    | entry | shape and dtype | what it holds |
+    |---|---|---|
+    | the env's observations | ``[N, T, …]`` | what the policy saw |
+    | ``"action"``, and what else the policy writes | ``[N, T, …]`` | its outputs at each step |
+    | ``"done"``, ``"terminated"``, ``"truncated"`` | bool ``[N, T, 1]`` | flags before the step: false |
+    | ``("next", …)`` | ``[N, T, …]`` | what the step returned: see :class:`~torchrl_pool.PoolEnv` |
+    | ``("collector", "traj_ids")`` | int64 ``[N, T]`` | number of the trajectory |
+    | ``"policy_version"``, in the root and in next | int64 ``[N, T]`` | with ``track_policy_version`` |
 
-    A policy of TensorDictModules is taken apart: its networks are called with tensors, and actions are drawn
-    and scored without a tensordict or a distribution in between, with the same results bit for bit. Policies
-    of other modules are called as in ``Collector``; :func:`~torchrl_pool.explain` tells which. The
-    modules are looked at once for each batch.
+    Transforms with a native form run in the executor (:func:`~torchrl_pool.explain` lists them); what others
+    add or change is copied into the batch at each step. :attr:`writes_once` is false where batches are
+    collected as ``Collector`` does it: with an env of another class, a transform that writes non-tensor data,
+    a policy that writes a mask ``"_step"``, or a replay buffer with ``extend_buffer=False``.
 
-    As in ``Collector``, nothing is differentiated but what the policy itself computes with gradients enabled:
-    through such entries, they flow from a batch to what the policy wrote.
+    The networks of a policy of TensorDictModules are called with tensors, and actions are sampled and scored
+    without a tensordict or a distribution, with the same results bit for bit; other modules are called as in
+    ``Collector``. A change of the policy's modules takes effect with the next batch.
 
-    Where an :class:`~torchrl_pool.EnvFailure` or Ctrl-C cuts a batch short, its steps are lost. One may go on
-    iterating then: the next batch begins with a reset of all envs. Other exceptions shut the collector down,
-    as they do with ``Collector``.
+    As in ``Collector``, gradients are recorded only where the policy itself enables them.
+
+    After an :class:`~torchrl_pool.EnvFailure` or Ctrl-C within a batch, its steps are lost and iteration may
+    continue: the next batch begins with a reset of all envs. Other exceptions shut the collector down.
 
     Args:
         create_env_fn: the env, a callable that makes it, or a list with one such callable.
@@ -89,35 +91,32 @@ class PoolCollector(StoringCollector):
     Keyword Args:
         frames_per_batch: steps of all envs together in a batch, N · T.
         total_frames: steps to collect in all; -1: no end.
-        double_buffered: steps the envs in two groups (or that many): while the policy chooses the actions of
+        double_buffered: steps the envs in two groups (or that many): while the policy computes the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
-            per group and step, with batch size ``[N / groups]``, so it may draw other numbers than
-            for all envs together; given the same actions the data is the same (but that a policy's own
-            entries, of which no spec knows, begin anew also where all envs do so at once). Modules that
-            hold the env's ``action_spec`` (exploration, safe actors) hold the group's rows of it during a
-            call. It pays where the policy takes about as long as the simulators, and does not want their
-            processors.
-            ``"auto"`` collects the first six batches in one group and in two, in turn, and stays with what
-            was faster.
+            for each group and step, with batch size ``[N / groups]``, so it may sample other actions than for
+            all envs together. It pays where the policy takes about as long as the simulators, on other
+            processors. ``"auto"`` measures six batches with one and with two groups, and keeps the faster.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
-            ``update_policy_weights_`` counts up.
+            ``update_policy_weights_`` increases.
         policy_threads: torch's threads (``torch.set_num_threads``) while a batch is collected. Default: one
-            for a small network, since threads that have nothing to do spin where the simulators run; torch's
-            own number for convolutions, and from about 130 million multiplications a call on. Nothing is set
-            where batches are collected in the background.
-        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device:
-            there each step goes, in a stream of its own, while the next one is made.
-        use_buffers: ``False``: the policy is not called at construction, as in ``Collector``, where it may
-            draw. No batch is ever written again, whatever ``use_buffers`` and ``return_same_td`` are.
-        **kwargs: those of ``Collector``. ``auto_register_policy_transforms``, whether steps get ``is_init``
-            and the states that a recurrent policy carries on, has a default of its own: where a module of
-            the policy reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``)
-            or makes a primer, and only there.
+            for a small network, because idle threads spin on the processors of the simulators; torch's own
+            number for convolutions, and from about 130 million multiplications a call on. Not set where
+            batches are collected in a background thread.
+        return_same_td: has no effect: each batch is a tensordict of its own.
+        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
+            to which each step is copied, in a stream of its own, while the next one is computed.
+        use_buffers: ``False``: the policy is not called at construction, as in ``Collector``. Batches are
+            never overwritten, whatever it is.
+        **kwargs: the other arguments of ``Collector``. ``auto_register_policy_transforms``, whether the env
+            gets ``is_init`` and the states of a recurrent policy, has another default: where a module of the
+            policy reads ``is_init`` (``LSTMModule``, ``GRUModule``, ``OrnsteinUhlenbeckProcessModule``) or
+            makes a primer, and only there.
 
     Raises:
-        ValueError: ``double_buffered`` with transforms that TorchRL runs, which are for all envs together, or
-            with an env of which rollouts cannot be written once, or with more groups than envs.
+        TypeError: an argument that neither this class nor ``Collector`` has.
+        ValueError: more than one env; ``double_buffered`` with transforms that TorchRL runs, where
+            :attr:`writes_once` is false, or with more groups than envs.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -363,7 +362,9 @@ class PoolCollector(StoringCollector):
                 f"got {self.env!r}"
             )
         if buffering.number > 1 and indivisible:
-            raise ValueError(f"double_buffered: expected envs that can be stepped apart, {indivisible}")
+            raise ValueError(
+                f"double_buffered: expected transforms that can run on groups of envs; {indivisible}"
+            )
         if buffering.number > self.n_env:
             raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {buffering.number}")
 
@@ -391,7 +392,7 @@ class PoolCollector(StoringCollector):
             raise
 
     def iterator(self) -> Iterator[TensorDictBase | None]:
-        """Yields batches until ``total_frames`` are there, or ``None`` where they went to a replay buffer."""
+        """Yields batches ``[N, T]`` until ``total_frames`` are collected; ``None`` with a replay buffer."""
         if not self.writes_once or self.replay_buffer is not None:
             yield from super().iterator()
             return
@@ -425,7 +426,9 @@ class PoolCollector(StoringCollector):
 
     @torch.no_grad()
     def rollout(self) -> TensorDictBase | None:
-        """Collects one batch: see :meth:`torchrl.collectors.Collector.rollout`.
+        """Collects one batch ``[N, T]``; ``None`` where it went to a replay buffer.
+
+        Otherwise as :meth:`torchrl.collectors.Collector.rollout`.
 
         Raises:
             EnvFailure: envs have failed; the steps of this batch are lost.

@@ -14,12 +14,15 @@ from torchrl_pool._mujoco import MujocoPool
 
 
 def collector_state(collector: StoringCollector) -> dict[str, Any]:
-    """What a :class:`~torchrl_pool.PoolCollector` goes on from, between two batches.
+    """The state of a :class:`~torchrl_pool.PoolCollector` between two batches, for a checkpoint.
 
     These are the simulators with their random streams, the generator that a MujocoPool's ``reset`` is given,
     the root that the next step begins with, the transforms' statistics, the counts of frames and
     trajectories, and the version of the policy's weights. The weights and torch's generators belong to
     whoever made them.
+
+    Args:
+        collector: a :class:`~torchrl_pool.PoolCollector`.
 
     Returns:
         A dict that ``torch.load(…, weights_only=True)`` reads.
@@ -41,8 +44,8 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
     env = collector.env
     if collector.trajs_per_batch is not None:
         raise ValueError(
-            "collector: expected none with trajs_per_batch, whose trajectories that have not ended yet are "
-            "kept where nobody can read them"
+            "collector: expected one without trajs_per_batch, with which Collector keeps unfinished "
+            "trajectories that cannot be read"
         )
     return {
         "simulators": list(pool.get_state()),
@@ -59,10 +62,14 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
 
 
 def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> None:
-    """Lets a collector of the same task, transforms and ``num_envs`` go on from another's state.
+    """Restores the state of a collector of the same task, transforms and ``num_envs``.
 
     Its batches are those that the other one would have collected, bit for bit, from the same policy and the
     same state of torch's generator.
+
+    Args:
+        collector: a :class:`~torchrl_pool.PoolCollector`.
+        state: what :func:`collector_state` returned.
 
     Raises:
         ValueError: the state is that of other simulators.

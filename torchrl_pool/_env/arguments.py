@@ -75,7 +75,9 @@ def check_affinity(thread_affinity: Sequence[int] | None) -> list[int]:
     allowed = os.sched_getaffinity(0)
     for cpu in cpus:
         if cpu not in allowed:
-            raise ValueError(f"thread_affinity: expected processors of {sorted(allowed)}, got {cpu!r}")
+            raise ValueError(
+                f"thread_affinity: expected CPUs that this process may use, of {sorted(allowed)}, got {cpu!r}"
+            )
     return cpus
 
 
@@ -87,7 +89,9 @@ def check_device(device: torch.device | str | int | None) -> None:
     if device.type != "cuda":
         return
     if not torch.cuda.is_available():
-        raise ValueError(f"device: expected one that torch finds here, got {str(device)!r} without CUDA")
+        raise ValueError(
+            f"device: expected one that torch can use, got {str(device)!r}, but CUDA is not available"
+        )
     count = torch.cuda.device_count()
     if device.index is not None and device.index >= count:
         raise ValueError(f"device: expected one of {count} CUDA devices, got {str(device)!r}")

@@ -63,11 +63,15 @@ class AsyncEnv(ExecutorEnv):
 
     @property
     def exchange_keys(self) -> tuple[Key, ...]:
-        """Entries that pass through shared memory between processes: none, since there are no processes."""
+        """Entries that pass between processes through shared memory: none."""
         return ()
 
     def stats(self, *, reset: bool = False) -> dict[str, float]:
-        """Statistics of the exchange between processes: none."""
+        """Statistics of the exchange between processes, of which there are none.
+
+        Args:
+            reset: has no effect.
+        """
         return {}
 
     def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
@@ -76,7 +80,14 @@ class AsyncEnv(ExecutorEnv):
     # ---- step
 
     def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
-        """Starts a step of these envs, with the actions of ``tensordict``, of shape ``[k]``."""
+        """Starts a step of these envs.
+
+        Args:
+            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
+                ``env_index`` is not given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         send(self, STEP, tensordict, env_index)
 
     def async_step_recv(
@@ -87,17 +98,32 @@ class AsyncEnv(ExecutorEnv):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> TensorDictBase:
-        """What ``step`` returns, for at least ``min_get`` and at most ``max_get`` envs: ``[k]``.
+        """What ``step`` returns for those envs that are ready: ``[k]``.
 
-        Without ``timeout`` (seconds) it returns as soon as ``min_get`` are there; with one, it goes on
-        waiting for more until then.
+        Args:
+            min_get: the least number of envs to wait for. Default: 1.
+            env_index: the one env to wait for, which was sent by itself; ``None``: whichever are ready.
+            max_get: the largest number of envs to return; ``None``: all that are ready.
+            timeout: seconds to wait for. With it, the call waits until then for more than ``min_get``;
+                without, it returns as soon as ``min_get`` are ready.
+
+        Returns:
+            The rows that were sent, ``[k]``, sorted by env, with ``"next"`` and ``"env_index"`` (int64
+            ``[k]``); without a batch dimension for a single ``env_index``.
         """
         return receive(self, STEP, min_get, env_index, max_get, timeout)[0]
 
     # ---- step_and_maybe_reset
 
     def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
-        """Starts a step of these envs, and a new episode where it ends one."""
+        """Starts a step of these envs, with an auto-reset where it ends an episode.
+
+        Args:
+            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
+                ``env_index`` is not given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         send(self, STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
@@ -108,9 +134,9 @@ class AsyncEnv(ExecutorEnv):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> tuple[TensorDictBase, TensorDictBase]:
-        """What ``step_and_maybe_reset`` returns, for some of the envs: two tensordicts ``[k]``.
+        """What ``step_and_maybe_reset`` returns for those envs that are ready: two tensordicts ``[k]``.
 
-        As :meth:`async_step_recv`. The second one, with an action in it, is what may be sent next.
+        As :meth:`async_step_recv`. The second one is the root of the next step: add an action and send it.
         """
         data, next_root = receive(self, STEP_AND_RESET, min_get, env_index, max_get, timeout)
         assert next_root is not None
@@ -119,7 +145,14 @@ class AsyncEnv(ExecutorEnv):
     # ---- reset
 
     def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
-        """Starts a new episode in these envs; without both arguments, in all."""
+        """Starts a new episode in these envs; without arguments, in all.
+
+        Args:
+            tensordict: ``[k]``, or ``None``; ``"env_index"`` in it names the envs where ``env_index`` is not
+                given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
         send(self, RESET, tensordict, env_index)
@@ -132,7 +165,7 @@ class AsyncEnv(ExecutorEnv):
         max_get: int | None = None,
         timeout: float | None = None,
     ) -> TensorDictBase:
-        """What ``reset`` returns, for some of the envs: ``[k]``. As :meth:`async_step_recv`."""
+        """What ``reset`` returns for those envs that are ready: ``[k]``. As :meth:`async_step_recv`."""
         return receive(self, RESET, min_get, env_index, max_get, timeout)[0]
 
     # ---- random actions
@@ -146,6 +179,9 @@ class AsyncEnv(ExecutorEnv):
         Args:
             tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
                 ``None``: a new one of shape ``[num_envs]``.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
             KeyError: fewer rows than envs, and no ``"env_index"``.
@@ -162,7 +198,7 @@ class AsyncEnv(ExecutorEnv):
     # ---- the simulators as they are between two calls
 
     def start(self) -> None:
-        """Creates the simulators now, as the first reset does where nobody has."""
+        """Creates the simulators now instead of at the first reset."""
         self._start()
 
     def __getitem__(self, env_index: Any) -> Any:
@@ -172,13 +208,14 @@ class AsyncEnv(ExecutorEnv):
         )
 
     def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
-        """The states of simulators, random streams and episode counters included: one ``bytes`` per env.
+        """The states of envs, one ``bytes`` each: simulator, random stream and episode counters.
 
         A restored env continues bit for bit, in another pool of the same task too.
 
         Raises:
             NotImplementedError: the task cannot save its state.
             RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
         """
         pool = self._running()
         return [pool.save(i) for i in self._indices(env_index)]
@@ -191,7 +228,8 @@ class AsyncEnv(ExecutorEnv):
             env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
-            ValueError: the bytes are no state of this task, or their number is wrong.
+            TypeError: a state is not ``bytes``.
+            ValueError: a state of another task, or corrupt, or a wrong number of states.
         """
         pool = self._start()
         indices = self._indices(env_index)
@@ -204,10 +242,10 @@ class AsyncEnv(ExecutorEnv):
             pool.load(i, one)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What TorchRL's envs of Python hold beside their simulators: statistics of transforms within them.
+        """The state dicts of TorchRL envs in workers, such as the statistics of their transforms.
 
-        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Other envs have none of their
-        own, and their states are :meth:`get_state`'s.
+        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Simulators are not in it: see
+        :meth:`get_state`.
         """
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
         if self._has_state_dicts and kwargs.get("destination") is None:
@@ -239,7 +277,10 @@ class AsyncEnv(ExecutorEnv):
         return isinstance(self._source, PythonSource) and self._source.is_torchrl
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
-        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``.
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``. No ``render_mode`` is needed.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
         Raises:
             NotImplementedError: the task cannot be rendered.
@@ -258,10 +299,9 @@ class AsyncEnv(ExecutorEnv):
         return frames
 
     def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
-        """Calls a method of envs of Python, wherever they run: one result for each env.
+        """Calls a method of Python envs, wherever they run: one result for each env.
 
-        Of what an env is wrapped in, TorchRL's wrappers and Gymnasium's, the outermost that has the method is
-        asked.
+        The outermost wrapper that has the method is called, of TorchRL or Gymnasium.
 
         Args:
             name: the method.
@@ -271,7 +311,7 @@ class AsyncEnv(ExecutorEnv):
 
         Raises:
             EnvFailure: it raised, or there is no such method; with the traceback of its process.
-            TypeError: the envs are not of Python.
+            TypeError: the envs are native ones.
 
         Examples:
             >>> from torchrl_pool import PoolEnv
@@ -282,18 +322,18 @@ class AsyncEnv(ExecutorEnv):
         return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
 
     def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
-        """An attribute of envs of Python: one value for each env. Otherwise as :meth:`call`."""
+        """An attribute of Python envs: one value for each env. Otherwise as :meth:`call`."""
         return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
 
     def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
-        """Whether envs of Python have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        """Whether Python envs have an attribute, which is not fetched. Otherwise as :meth:`call`."""
         return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
 
     def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
-        """Sets an attribute of envs of Python, where it is. Otherwise as :meth:`call`.
+        """Sets an attribute of Python envs, in the wrapper that has it. Otherwise as :meth:`call`.
 
-        One that there is not yet is set where Gymnasium's ``set_wrapper_attr`` sets it, in its outermost
-        wrapper; of what has none of Gymnasium's, in the outermost of all.
+        A new attribute is set in the outermost wrapper of Gymnasium, as by ``set_wrapper_attr``, or in the
+        outermost of all if there is none.
 
         Args:
             name: the attribute.

@@ -15,12 +15,15 @@ class EnvFailure(RuntimeError):
     All other envs of the call have finished their work. The failed ones refuse to be stepped until they have
     been reset, with a ``"_reset"`` mask or with the whole pool.
 
+    Args:
+        message: for the first env; the rest are the attributes.
+
     Attributes:
         env_index: the failed envs, ascending.
         messages: what each of them reported.
         steps: the step of its episode that each of them failed in, from 1 on; 0: a reset, -1: its creation.
-        hung: those that did not come back within the pool's ``step_timeout``. They can be reset once they
-            have; until then a ``"_step"`` or ``"_reset"`` mask leaves them out.
+        hung: those whose call did not return within the pool's ``step_timeout``. They can be reset once it
+            has; until then exclude them with a ``"_step"`` or ``"_reset"`` mask.
         tensordict: what the call would have returned for all envs (the ``"next"`` entries of a step, the root
             entries of a reset), with zeros in the rows of the failed ones; ``None`` if nothing was computed.
 

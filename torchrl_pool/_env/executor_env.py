@@ -124,6 +124,7 @@ class ExecutorEnv(EnvBase):
             self.state_spec = states if self.device is None else states.to(self.device)
 
     def to(self, device: torch.device | str | int) -> Self:
+        """Moves outputs to another device: as :meth:`torchrl.envs.EnvBase.to`."""
         check_device(device)
         env: Self = super().to(device)
         self._use_device()
@@ -292,9 +293,16 @@ class ExecutorEnv(EnvBase):
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
 
-        Env 0 gets ``seed`` and each further one the next of TorchRL's chain; with ``static_seed`` all get the
-        same. As in ``GymEnv``, each env is also reset once with its seed, so that the next ``reset()`` makes
-        the second draw of its stream. ``None`` changes nothing.
+        Env 0 gets ``seed``, and each further one the next seed of TorchRL's sequence. As in ``GymEnv``,
+        each env is also reset once with its seed, so that the next ``reset()`` makes the second draw of its
+        stream.
+
+        Args:
+            seed: the first env's; ``None`` changes nothing.
+            static_seed: whether all envs get the same seed.
+
+        Returns:
+            The seed that follows the last env's, as TorchRL's ``set_seed`` does; ``None`` for ``None``.
         """
         if seed is None:
             return None

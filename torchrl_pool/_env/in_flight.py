@@ -107,7 +107,8 @@ def receive(
         raise env_failure(error, None) from None
     if not in_time:
         raise TimeoutError(
-            f"fewer than {least} results were there after {timeout} s; what is ready waits for the next call"
+            f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
+            "that are ready stay for the next call"
         )
     number = env._on_device({"env_index": results.number})["env_index"]
     data, next_root = _assemble(env, op, _rows_sent(results.sent), results.values, results.first, number)

@@ -89,5 +89,6 @@ class MultiThreadedEnv(PoolEnv):
         return super()._running()
 
     def close(self, *, raise_if_closed: bool = False) -> None:
+        """As :meth:`PoolEnv.close`."""
         self._is_new = False
         super().close(raise_if_closed=raise_if_closed)

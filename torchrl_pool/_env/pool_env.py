@@ -45,84 +45,96 @@ _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in a
 
 
 class PoolEnv(AsyncEnv):
-    """``num_envs`` simulators in one C++ executor, as one batched TorchRL environment.
+    """A vectorized TorchRL environment: ``num_envs`` simulators in one C++ executor.
 
-    Gives the trajectories that ``SerialEnv(num_envs, lambda: GymEnv(task))`` gives (for Atari, with
-    Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``), bit for bit, in rollouts, under
-    transforms and in collectors; or those of ``SerialEnv(num_envs, task)`` where the task is a function that
-    makes an env of Python, which then lives in a worker process. Tensors that a call returns belong to the
-    caller: the pool never writes to them again.
+    Gives the trajectories of ``SerialEnv(num_envs, lambda: GymEnv(task))``, bit for bit (for Atari, of
+    ``GymEnv`` with Gymnasium's ``AtariPreprocessing`` and ``FrameStackObservation``). Where ``task`` is a
+    callable that returns a Python env, its envs run in worker processes and give the trajectories of
+    ``SerialEnv(num_envs, task)``. Tensors that a call returns belong to the caller: the pool never writes to
+    them again.
 
-    Simulators and threads are created at the first reset, so that an env can be built for its specs alone, be
-    pickled, and be sent to another process until then.
+    Simulators and threads are created at the first reset. Until then a pool costs nothing but its specs, and
+    can be pickled and sent to another process.
+
+    The entries of its tensordicts, whose batch size is ``[N]``, for N = ``num_envs``:
+
+    | entry | shape and dtype | in |
+    |---|---|---|
+    | ``"observation"``, or the task's names | ``[N, …]``, the task's dtype, or ``obs_dtype`` | root, next |
+    | names in ``info_keys`` | ``[N, …]``, the task's dtype | root, next |
+    | ``"pixels"``, with ``from_pixels`` | uint8 ``[N, H, W, 3]`` | root, next |
+    | ``"done"``, ``"terminated"``, ``"truncated"`` | bool ``[N, 1]`` | root, next |
+    | ``"reward"`` | float32 ``[N, 1]`` | next |
+    | ``"action"``, which ``step`` reads | ``[N, …]``; discrete ones: one-hot int64 ``[N, n]`` | root |
+
+    The root is what ``reset`` returns and ``step`` reads; ``"next"`` is what ``step`` adds. Python envs may
+    have entries of other names and shapes, nested ones among them: see ``env.specs``.
 
     Args:
-        task: the id of a task (see :func:`~torchrl_pool.list_tasks`), or a list with one id per env, whose
-            entries must agree in name, shape and dtype. dm_control's pairs, such as ``("cheetah", "run")``,
-            stand for ids. Or a callable that makes an env of Gymnasium, TorchRL
-            or PettingZoo, or a list with one per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``.
-            Then the first env is made at once, to see its specs; of a list the first of each callable in it,
-            for bounds may differ.
-        num_envs: number of simulators; the batch size is ``[num_envs]``.
+        task: the id of a native task (see :func:`~torchrl_pool.list_tasks`), a pair of dm_control's names,
+            such as ``("cheetah", "run")``, or a list with one id per env, with entries that agree in name,
+            shape and dtype. Or a callable that returns a Python env (of Gymnasium, TorchRL or PettingZoo), or
+            a list with one callable per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``. The first
+            env of each callable is then made at once, to read its specs.
+        num_envs: number of envs, N.
 
     Keyword Args:
-        num_threads: threads that step simulators, the calling one included. Default: the processors that this
-            process may use (affinity mask, cgroup quota), and not more than ``num_envs``.
-        num_workers: processes in which envs of Python live, each with as many envs as the others or one more.
-            Default: the processors that this process may use, and not more than ``num_envs``. 0: none; the
-            envs live in this process, where a debugger can look at them; elsewhere than on Linux, always.
-        caller_steps: whether this process takes a share of envs of Python too, the last of them, and steps it
-            while it waits for the workers'. Where a step takes microseconds that is the quickest, with one
-            worker less than there are processors (then the default of ``num_workers``). The share is not
-            larger than the others'. What those envs do to their process they do to this one: one that ends
-            it ends all, and none can be given up.
+        num_threads: threads that step native envs, the calling one included. Default: the processors that
+            this process may use (affinity mask, cgroup quota), at most ``num_envs``.
+        num_workers: worker processes that run Python envs, in equal shares. Default: the processors that this
+            process may use, at most ``num_envs``. 0: the envs run in this process, where a debugger reaches
+            them; the only choice where there is no Linux.
+        caller_steps: whether this process steps a share of the Python envs itself while it waits for the
+            workers. That is fastest where a step takes microseconds, with one worker less than there are
+            processors (then the default). A crash of one of these envs ends this process, and
+            ``step_timeout`` and ``respawn`` are not supported.
         device: where outputs go. A CUDA device gets them through pinned memory, in its current stream and
             without blocking; actions may be there too, and a step waits for them alone. ``None``: CPU
             tensors in tensordicts without a device.
         pin_memory: whether CPU outputs are pinned. Default: only when the device is a CUDA device.
-        seed: as ``set_seed(seed)`` right after construction. Default: seeds from the system.
-        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's.
-            What a function makes keeps a limit of its own besides.
+        seed: as ``set_seed(seed)`` right after construction. Default: seeds from the operating system.
+        max_episode_steps: steps after which an episode is truncated; ``None``: never. Default: the task's. A
+            limit within a Python env stays in force.
         categorical_action_encoding: discrete actions as int64 numbers ``[N]`` instead of one-hot
             ``[N, n]``, as in :class:`~torchrl.envs.GymEnv`.
         obs_dtype: ``torch.float32`` or ``torch.float64``, or the name of one, for all floating-point
             observations. Default: the task's own.
-        info_keys: further observation entries to write: the task's own (see ``python -m torchrl_pool info``),
-            or what a Gymnasium env's info dicts hold (``/`` separates nested levels; to see what lies there
-            the first env takes a step as it is made, or more), and for every task ``step_count``
-            (int64 ``[N, 1]``), ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool
-            ``[N, 1]``), which equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each
-            env has one float32 reward, ``exact_reward`` (float64 ``[N, 1]``) is that before it is rounded.
+        info_keys: info entries to add to the observations: the task's own (see ``torchrl-pool info TASK``),
+            or keys of a Gymnasium env's info dicts (``/`` separates nested levels; their specs are read from
+            a step or more of the first env), and for every env ``step_count`` (int64 ``[N, 1]``),
+            ``episode_reward`` (``[N, 1]``, of the reward's dtype) and ``is_init`` (bool ``[N, 1]``), which
+            equal what TorchRL's StepCounter, RewardSum and InitTracker write. Where each env has one float32
+            reward, ``exact_reward`` (float64 ``[N, 1]``) is its value before rounding.
         from_pixels: adds a picture of each env to the observations, ``"pixels"`` (uint8 ``[N, H, W, 3]``), as
             in :class:`~torchrl.envs.GymEnv`.
         pixels_only: with ``from_pixels``, leaves out the task's own observations.
-        thread_affinity: processors to pin the pool's own threads to, in turn. The calling thread stays as it
-            is.
-        env_options: one mapping per env that overrides ``task_options`` for it.
-        step_timeout: seconds that one env may take for a step, a reset or its creation; looked at about every
-            20 ms. One that takes longer fails with :class:`EnvFailure`, and another thread takes the place of
-            the one that hangs in it. The others go on, under masks and in async calls; the env may be reset
-            should it ever come back. If it never does, its thread stays, with what the thread may use: after
-            ``close()`` too. With a timeout the calling thread runs no env itself and envs are handed out one
-            by one, which costs microseconds per step. A worker with an env of Python that takes longer is
-            ended, and all of its envs have failed; a reset starts it anew. ``None``: wait for ever.
-        respawn: what becomes of envs of Python whose worker has ended, for whatever reason. ``False``: they
-            fail with :class:`EnvFailure`, and the next reset makes them anew. ``True``: they are made anew at
-            once; the step that they were lost in is truncated, with zeros for its outputs, and an entry
-            ``"respawned"`` (bool ``[N, 1]``) tells these rows.
+        thread_affinity: processors to pin the pool's own threads to, in turn; the calling thread is not
+            pinned.
+        env_options: for each env a mapping of task options that override ``task_options``.
+        step_timeout: seconds that an env may take for a step, a reset or its creation, checked about every 20
+            ms. One that takes longer fails with :class:`EnvFailure`. Another thread replaces that of a native
+            env, whose own thread stays until the call returns, after ``close()`` too; the env may be reset
+            then. A worker process is ended, with all its envs, and restarted at their next reset. With a
+            timeout the calling thread steps no env itself, which costs microseconds per step. ``None``: no
+            limit.
+        respawn: what happens to Python envs whose worker process has ended. ``False``: they fail with
+            :class:`EnvFailure`, and the next reset makes them again. ``True``: they are made again at once;
+            the step in which they were lost is truncated, with zeros as outputs and an entry ``"respawned"``
+            (bool ``[N, 1]``) that is true.
         refuse_nan: whether an env that writes NaN to an observation or a reward fails with
-            :class:`EnvFailure`. Default: what the simulator gives is passed on as it is.
-        check_actions: what an action must be for any env to move. ``"finite"``: choices that there are, and
-            numbers that are finite. Those of a Box reach the env as they are, also outside of its bounds, as
-            in Gymnasium's envs, each of which clips them or does not. ``"strict"``: within their bounds, too.
+            :class:`EnvFailure`. Default: NaN is passed on.
+        check_actions: what is checked of actions before any env moves. ``"finite"``: that choices exist and
+            numbers are finite; continuous actions outside of their bounds reach the env, as in Gymnasium.
+            ``"strict"``: that they are within their bounds, too.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
         allow_done_after_reset: see :class:`~torchrl.envs.EnvBase`.
-        **task_options: the task's own options, under the names of its reference implementation.
+        **task_options: the task's own options, under the names of its reference implementation (see
+            ``torchrl-pool info TASK``).
 
     Raises:
         TypeError: an option that the task does not have, or a value of another type.
         ValueError: an unknown task, a value that is not allowed, tasks that do not fit together.
-        EnvFailure: the first env of Python cannot be made, or has spaces that tensors cannot hold.
+        EnvFailure: the first Python env cannot be made, or has spaces that tensors cannot hold.
 
     Examples:
         >>> from torchrl_pool import PoolEnv
@@ -368,11 +380,20 @@ class PoolEnv(AsyncEnv):
         return self._tensordict(tensors)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """Steps all envs and starts new episodes where the old ones ended, in one visit of each env.
+        """Steps all envs, with an auto-reset of those whose episode ends, in one visit of each env.
 
-        Returns what :meth:`~torchrl.envs.EnvBase.step_and_maybe_reset` returns: the input with its ``"next"``
-        entry, which holds the true last observation of an episode that ended, and the root for the next step,
-        which holds the first observation of the new one. Where no episode ended the two share tensors.
+        Args:
+            tensordict: ``[N]``, the root with an action.
+
+        Returns:
+            The input with its ``"next"`` entry, which holds the last observation of an episode that ended,
+            and the root of the next step, which holds the first observation of the new one: ``[N]`` each.
+            Where no episode ended the two share tensors.
+
+        Raises:
+            RuntimeError: before the first reset, or with a locked tensordict.
+            KeyError, TypeError, ValueError: an action that is missing, or not as ``action_spec`` has it.
+            EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
         if torch.compiler.is_compiling():
             return graph_step_and_reset(self, self._graph_view, tensordict)

@@ -27,6 +27,7 @@ class SingleEnv(EnvBase):
         env_index: the env's number in it.
 
     Raises:
+        TypeError: ``env_index`` is not the number of one env.
         IndexError: the pool has no such env.
 
     Examples:
@@ -97,7 +98,10 @@ class SingleEnv(EnvBase):
 
 
 def single_envs(pool: PoolEnv) -> list[Callable[[], SingleEnv]]:
-    """For each env of the pool a callable that gives it as an env of its own.
+    """For each env of a pool a callable that returns it as a :class:`SingleEnv`.
+
+    Args:
+        pool: the pool, whose envs all of them step.
 
     Examples:
         >>> from torchrl_pool import PoolEnv, single_envs

@@ -64,7 +64,9 @@ def check_memory(key: Key, value: torch.Tensor) -> None:
     except RuntimeError:  # as those of vmap and grad say
         has_memory = False
     if not has_memory:
-        raise ValueError(f"{key!r}: expected a tensor with memory, got one without")
+        raise ValueError(
+            f"{key!r}: expected a tensor with memory of its own, got a fake, freed or functorch tensor"
+        )
 
 
 def unsafe_tensordict(

@@ -20,7 +20,7 @@ def control_lines(control: str | Mapping[str, str] | Sequence[str]) -> list[str]
         control = [f"{_quoted(actuator.strip())} = {expression}" for actuator, expression in control.items()]
     if not isinstance(control, Sequence) or not all(isinstance(line, str) for line in control):
         raise TypeError(
-            f"control: expected an expression, or a mapping from actuators to such, got {control!r}"
+            f"control: expected an expression, or a mapping from actuators to expressions, got {control!r}"
         )
     return list(control)
 

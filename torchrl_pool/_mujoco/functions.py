@@ -113,7 +113,9 @@ def reward_and_terms(
 def check_free(terms: Sequence[str], taken: Container[str]) -> None:
     """Raises ValueError: something else is called as a term of the reward is to be."""
     if both := [name for name in terms if name in taken]:
-        raise ValueError(f"info_keys: a term of the reward cannot be called {both[0]!r}")
+        raise ValueError(
+            f"info_keys: {both[0]!r} is the name of another entry: rename the term of the reward"
+        )
 
 
 def flag_column(value: Any, num_rows: int) -> torch.Tensor:
@@ -147,7 +149,7 @@ def observed(value: Any, num_rows: int) -> dict[str, torch.Tensor]:
         raise TypeError(f"observe: expected a tensor or a mapping of tensors, got {type(value).__name__}")
     checked = dict(entries.items())
     if taken := [name for name in checked if name in RESERVED]:
-        raise ValueError(f"observe: an observation cannot be called {taken[0]!r}")
+        raise ValueError(f"observe: {taken[0]!r} is a reserved name: rename the observation")
     _check_rows("observe", checked, num_rows)
     return checked
 

@@ -70,4 +70,6 @@ class TaskHooks:
         for name, hook in self._HOOKS.items():
             own = getattr(type(self), hook) is not getattr(TaskHooks, hook, None)
             if own and getattr(functions, name) is not None:
-                raise TypeError(f"{name}: {type(self).__name__} has a {hook} of its own, which stands for it")
+                raise TypeError(
+                    f"{name}: expected no function, because {type(self).__name__} overrides {hook}, got one"
+                )

@@ -50,7 +50,7 @@ def model_option(xml: str | os.PathLike[str]) -> str:
     if is_text(xml):
         return _unmarked(str(xml))
     if not str(xml).strip():
-        raise ValueError("xml: expected the path of a model or its text, got nothing")
+        raise ValueError("xml: expected the path of a model or its text, got an empty string")
     path = Path(xml).expanduser()
     if path.name != str(path) or path.exists():
         return str(path.absolute())
@@ -93,7 +93,10 @@ def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
     if not assets:
         return model_option(xml)
     if not is_text(xml):
-        raise TypeError("assets: for a model that is given as text; a file finds its own beside it")
+        raise TypeError(
+            "assets: expected with a model that is given as XML text, got them with a file, which finds its "
+            "assets in its own folder"
+        )
     if not isinstance(assets, Mapping):
         raise TypeError(f"assets: expected a mapping from names to contents, got {assets!r}")
     for name, content in assets.items():

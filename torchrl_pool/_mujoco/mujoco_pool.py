@@ -47,9 +47,10 @@ from torchrl_pool._plugins.options import suggesting
 
 
 class MujocoPool(TaskHooks, SingleSimulations):
-    """``num_envs`` simulations of a MuJoCo model in one C++ executor, with a task that is written in torch.
+    """Vectorized simulations of a MuJoCo model, with a task that is written in torch.
 
-    The physics steps in threads; then the task's functions run once for all envs::
+    The physics of all envs runs in the threads of one C++ executor; then the task's functions run once for
+    the whole batch of N = ``num_envs``::
 
         reward(state, action, next_state)  ->  [N] or [N, 1], floating-point; or {"reward": …, "a term": …}
         terminated(state, next_state)      ->  [N] or [N, 1], bool
@@ -58,8 +59,12 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     ``state`` and ``next_state`` are tensordicts ``[N]`` with the arrays of ``mjData`` that ``observation``
     and ``fields`` name, before and after the step, in MuJoCo's own dtypes; and ``"step_count"``. An array is
-    named as it is in ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), or with the things that it is
-    wanted of (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
+    named as it is in ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), also for some bodies, joints or
+    sensors alone (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
+
+    The entries, of batch size ``[N]``: ``"qpos"``, ``"qvel"`` or what ``observation`` names (``[N, …]``, of
+    ``dtype``); terms in ``info_keys`` (``[N]``, of ``dtype``); ``"reward"`` (``[N, 1]``, of ``dtype``); the
+    flags ``"done"``, ``"terminated"`` and ``"truncated"`` (bool ``[N, 1]``). Actions are float32 ``[N, nu]``.
 
     Args:
         xml: the path of a model, its XML text, or the name of one of Gymnasium's models (``"ant.xml"``).
@@ -73,16 +78,16 @@ class MujocoPool(TaskHooks, SingleSimulations):
         reward: see above. Default: none (0).
         terminated: see above. Default: only ``max_episode_steps`` ends an episode.
         reset: see above. Default: episodes begin at ``keyframe``.
-        task: an object whose methods ``reward``, ``terminated``, ``reset`` and ``observe`` stand for those
+        task: an object with methods ``reward``, ``terminated``, ``reset`` and ``observe``, for those
             functions that are not given.
         keyframe: where episodes begin, by number or name. Default: the model's initial state.
-        randomize: what is drawn at each reset, in this order, from each env's own random stream:
+        randomize: domain randomization, drawn at each reset, in this order, from each env's random stream:
             ``"qpos += uniform(-0.1, 0.1)"``, ``"body_mass:torso *= normal(1, 0.1)"``,
             ``"geom_friction = log_uniform(0.5, 2)"``. A line that names an array of ``mjModel`` gives each
             env a model of its own, and starts from the compiled model's numbers each time.
         model_fields: arrays of ``mjModel`` by name with each env's values ``[N, …]``; or the names alone, for
             a ``reset`` that returns them.
-        control: what controls are in each simulation step, as an expression for all actuators
+        control: the controls in each simulation step, as an expression for all actuators
             (``"kp * (target - position) - kd * velocity"``), or one for each by its name. Default: the
             action.
         gains: numbers by name for these expressions: a float; a list, one for each actuator; or each env's
@@ -90,7 +95,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             ``randomize`` and ``model_fields`` may name.
         dtype: of rewards and of floating-point observations, ``torch.float32`` or ``torch.float64``, or the
             name of one.
-        max_episode_steps: steps after which an episode is truncated; ``None``: never.
+        max_episode_steps: steps after which an episode is truncated, by default 1000; ``None``: never.
         assets: files that the XML text names: their contents, by name (with the model's ``meshdir``).
         seed: as ``set_seed(seed)`` right after construction.
         device: where outputs go, and where the functions find their inputs.
@@ -104,9 +109,12 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     Raises:
         FileNotFoundError: there is no such model.
-        ValueError: the model does not compile, or has no such array or thing, with the nearest that it has.
-        EnvFailure: from a call: a simulation diverged, or its reward is not a finite number. The others go
-            on; a reset revives it.
+        TypeError: an argument of another type, or one of :class:`~torchrl_pool.PoolEnv` that has no meaning
+            here.
+        ValueError: the model does not compile, or has no array, body, joint, … of a name; the message
+            suggests the nearest ones.
+        EnvFailure: by a call: a simulation diverged, or its reward is not finite. The others continue; a
+            reset revives it.
 
     Examples:
         >>> from torchrl_pool import MujocoPool
@@ -148,7 +156,9 @@ class MujocoPool(TaskHooks, SingleSimulations):
     ) -> None:
         own_dtype = check_float_dtype("dtype", dtype) or torch.float32
         if refused := [name for name in ("obs_dtype", "xml_file") if name in options]:
-            raise TypeError(f"{', '.join(refused)}: not for {type(self).__name__}; see dtype, fields and xml")
+            raise TypeError(
+                f"{', '.join(refused)}: not an argument of {type(self).__name__}; use dtype and xml"
+            )
         observe = observation if callable(observation) else None
         functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
         self._check_hooks(functions)
@@ -237,7 +247,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     # ---- steps
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As ``EnvBase.step_and_maybe_reset``, without its checks of what is known here."""
+        """As :meth:`PoolEnv.step_and_maybe_reset`."""
         if tensordict.device != self.device:
             tensordict = tensordict.to(self.device)
         entries = getattr(tensordict, "_tensordict", None)
@@ -404,7 +414,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             if self._model_values or values:
                 if kwargs.get("options") is not None:
                     raise TypeError(
-                        "options: this env's resets are given values by its functions or model_fields"
+                        "options: expected none, because reset or model_fields give this env's resets values"
                     )
                 start = {name: value[rows] for name, value in self._model_values.items()}
                 kwargs["options"] = reset_options(start, values, rows.tolist(), self.num_envs)
@@ -456,6 +466,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     # ---- life
 
     def to(self, device: torch.device | str | int) -> MujocoPool:
+        """Moves outputs and the functions' inputs: as :meth:`torchrl.envs.EnvBase.to`."""
         self._physics.to(device)
         if self._state is not None:
             self._state = self._state.to(device)

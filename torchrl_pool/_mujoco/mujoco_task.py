@@ -42,9 +42,9 @@ class MujocoTask(MujocoPool):
     Its state holds ``FIELDS``: what they read of ``mjData``, in double precision.
 
     Keyword Args:
-        xml_path: the model: a path, a URL or XML text. Default: the class's ``XML_PATH`` (beside the file of
-            the class, or one of TorchRL's), then its ``XML_URL``.
-        patch_xml: whether ``_patch_xml`` changes it. Without, a model finds its meshes beside it.
+        xml_path: the model: a path, a URL or XML text. Default: the class's ``XML_PATH`` (in the folder of
+            its file, or one of TorchRL's), then its ``XML_URL``.
+        patch_xml: whether ``_patch_xml`` changes it. Without, meshes are read from the model's folder.
         num_envs: number of simulations.
         frame_skip: simulation steps per step. Default: the class's ``FRAME_SKIP``.
         reset_noise_scale: how far from the initial state an episode begins at most, drawn for each number,
@@ -53,6 +53,7 @@ class MujocoTask(MujocoPool):
         render_width: width of pictures, in pixels.
         render_height: height of pictures, in pixels.
         camera_id: the model's camera that takes them; -1: the free one. Default: 0 where it has one.
+        pixels_only: as in :class:`~torchrl_pool.PoolEnv`; with ``from_pixels`` only.
         **options: those of :class:`MujocoPool`. Of TorchRL's class ``render_every``, ``compile_step``,
             ``compile_kwargs``, ``num_workers`` and ``parallel`` are taken at their defaults only.
 

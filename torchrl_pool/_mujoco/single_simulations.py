@@ -236,7 +236,7 @@ class SingleSimulations(EnvBase):
         return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:
-        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``."""
+        """As :meth:`PoolEnv.render`: uint8 ``[k, H, W, 3]``."""
         return self._physics.render(env_index)
 
 

@@ -38,7 +38,7 @@ def split_state(state: Any, like: TensorDictBase) -> tuple[bytes, TensorDictBase
         raw = torch.frombuffer(bytearray(state[place : place + size]), dtype=torch.uint8) if size else None
         if raw is not None:
             if tensor.dtype is torch.bool and int(raw.max()) > 1:
-                raise ValueError("the saved state holds what cannot be")
+                raise ValueError("corrupt saved state: a value is out of its range")
             row.set(key, raw.view(tensor.dtype).reshape(tensor.shape).to(tensor.device))
         place += size
     return state[_LENGTH.size : _LENGTH.size + length], row

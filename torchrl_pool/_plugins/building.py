@@ -53,7 +53,7 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool =
         flags: further flags for the compiler, after the package's own, such as ``("-O1", "-g")`` or
             ``("-I/opt/engine/include", "-lengine")``.
         checked: whether to look for mistakes of the author: each use of a ``Row`` is compared with the specs
-            (type and index), and a null pointer that is used, such as that of an info that nobody asked for,
+            (type and index), and a null pointer that is used, such as that of an info that was not asked for,
             is trapped. Either becomes an :class:`~torchrl_pool.EnvFailure` that says which. Slower, and for
             tests.
 
@@ -124,7 +124,7 @@ def _compile_alone(command: Sequence[str], files: Sequence[Path], folder: Path) 
 
 
 def note_build(library: Path, files: Sequence[Path], tasks: Sequence[str]) -> None:
-    """Remembers beside the library what it holds, for other processes: see :func:`built_from`."""
+    """Writes next to the library what it holds, for other processes: see :func:`built_from`."""
     note = library.with_suffix(".json")
     with tempfile.NamedTemporaryFile("w", dir=note.parent, suffix=".unfinished", delete=False) as unfinished:
         json.dump({"sources": [str(file) for file in files], "tasks": list(tasks)}, unfinished)

@@ -25,7 +25,7 @@ from types import ModuleType
 from torchrl_pool import _core
 from torchrl_pool._plugins.library_file import check_is_whole
 
-# Beside the extension, not beside this file: an editable install keeps the two apart.
+# Next to the extension, not to this file: an editable install keeps the two apart.
 _INSTALLED = Path(_core.__file__).parent
 
 ENTRY_POINTS = "torchrl_pool.plugins"
@@ -85,7 +85,7 @@ def load_plugin(path: str | os.PathLike[str]) -> list[str]:
 
 
 def register(path: str | os.PathLike[str], built_from: tuple[str, ...] | None = None) -> list[str]:
-    """The ids of a plugin's tasks; where its sources are told, an earlier build of them gives way."""
+    """The ids of a plugin's tasks; an earlier build of the same sources is replaced."""
     name = str(Path(path).resolve())
     if name not in _plugins:
         check_is_whole(Path(name))
@@ -150,7 +150,7 @@ def _discover() -> None:
 
 
 def _library_of(named: object) -> Path:
-    """The path that an entry point's object stands for."""
+    """The path that an entry point's object gives."""
     if isinstance(named, ModuleType):
         named = getattr(named, "plugin_path", named)
     path = named() if callable(named) else named

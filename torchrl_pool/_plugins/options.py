@@ -63,6 +63,9 @@ class OptionInfo:
     def check(self, value: Any) -> Any:
         """``value`` in the option's own type.
 
+        Args:
+            value: what a user gave.
+
         Raises:
             TypeError: the value has another type (an int does for a float, a tuple for a list).
             ValueError: the value is none of the choices or out of range.
@@ -98,13 +101,13 @@ class OptionInfo:
 
 
 class UnknownOption(TypeError):
-    """A keyword that nobody takes, with the nearest of those that somebody does.
+    """A keyword that does not exist, with a suggestion of the nearest one that does.
 
     Args:
         name: the keyword.
-        what: what is said of it.
-        instead: what is said then.
-        known: those that there are.
+        what: the message up to the suggestion.
+        instead: the message after it.
+        known: the keywords that exist.
     """
 
     def __init__(self, name: str, what: str, instead: str, known: Sequence[str] = ()) -> None:
@@ -118,7 +121,7 @@ class UnknownOption(TypeError):
 
 
 def suggesting(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """The same function, whose arguments are suggested, too, where an option that it passes on is unknown."""
+    """Decorates a function that passes options on: a misspelt one may be an argument of its own."""
 
     @functools.wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -165,7 +168,7 @@ def _convert(type: str, value: Any) -> Any:
         return _convert_map(value)
     if type.endswith("_list"):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            value = [value]  # a number stands for a list of one
+            value = [value]  # a number is a list of one
         elements = [_convert(type.removesuffix("_list"), element) for element in value]
         return None if None in elements else elements
     if type == "bool":

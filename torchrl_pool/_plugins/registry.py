@@ -54,6 +54,9 @@ class TaskInfo:
 def list_tasks(family: str | None = None) -> list[str]:
     """The ids of all tasks, or of one family's, sorted.
 
+    Args:
+        family: such as ``"mujoco"``; ``None``: all families.
+
     Raises:
         ValueError: there is no such family.
 
@@ -69,7 +72,10 @@ def list_tasks(family: str | None = None) -> list[str]:
 
 
 def task_info(task: str) -> TaskInfo:
-    """What is known of a task.
+    """Specs, options and limits of a task.
+
+    Args:
+        task: its id.
 
     Raises:
         ValueError: there is no such task.
@@ -88,9 +94,9 @@ def task_info(task: str) -> TaskInfo:
 
 
 def versions() -> dict[str, str]:
-    """The releases whose numbers the tasks give, by family, and this package's own.
+    """The reference implementation and release of each family, and this package's own release.
 
-    They are compiled in or lie in the package: what else is installed makes no difference.
+    References are compiled in or part of the package: other releases that are installed make no difference.
 
     Examples:
         >>> from torchrl_pool import versions

@@ -1,4 +1,4 @@
-"""What somebody may have meant who asked for a task that is not registered."""
+"""Suggestions for the ids of tasks that are not registered."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Chain:
         """Raises RuntimeError: what a transform keeps is not where the executor reads and writes it."""
         if not _core.is_unchanged(self._places):
             raise RuntimeError(
-                "what a transform keeps was moved while a batch was collected, as by share_memory_(): do it "
+                "a transform's buffer was moved while a batch was collected, as by share_memory_(): do so "
                 "between batches"
             )
 

@@ -67,7 +67,7 @@ class Value:
             NotNative: they have no such numbers.
         """
         if self.dtype not in NUMBERS:
-            raise NotNative(f"it works on numbers of {self.dtype}")
+            raise NotNative(f"it has no native form for {self.dtype}")
         return NUMBERS[self.dtype]
 
 
@@ -206,13 +206,13 @@ class ChainBuilder:
     def write(self, key: Key, value: Value) -> None:
         """Makes a value an entry of ``"next"`` and of the root."""
         if key in self.flags:
-            raise NotNative(f"it writes {key!r}")
+            raise NotNative(f"it overwrites the flag {key!r}")
         for one in self.carried:
             if one.key == key and (one.shape[1:], one.dtype) != (value.shape, value.dtype):
-                raise NotNative(f"it gives {key!r}, which the next step goes on with, another shape or dtype")
+                raise NotNative(f"it changes the shape or dtype of {key!r}, which the next step reads")
         earlier = self.entries.get(key)
         if earlier is not None and earlier.at_resets and not value.at_resets:
-            raise NotNative(f"it gives {key!r}, which roots have, what steps alone have")
+            raise NotNative(f"it computes {key!r}, which resets give too, from entries that only steps give")
         self.entries[key] = value
 
     def remove(self, key: Key) -> None:
@@ -220,7 +220,7 @@ class ChainBuilder:
         if key in self.flags:
             raise NotNative(f"it removes the flag {key!r}")
         if any(one.key == key for one in self.carried):
-            raise NotNative(f"it removes {key!r}, which the next step goes on with")
+            raise NotNative(f"it removes {key!r}, which the next step reads")
         self.refuse_group(key)
         self.entries.pop(key, None)
 
@@ -261,9 +261,9 @@ class ChainBuilder:
         if learns:
             if any(value.phase > 0 and value.at_resets for value in reads):
                 # A reset of some envs changes what the others' latest values are, normalised, too.
-                raise NotNative("it normalises what was normalised before")
+                raise NotNative("its input was normalized by another transform")
             if any(value.at_resets and not value.shows_others for value in reads):
-                raise NotNative("it takes in what is not known of envs that go on while others begin")
+                raise NotNative("at partial resets it needs values of the envs that were not reset")
             phase += 1
             for value in reads:
                 value.is_learned_from = True
@@ -307,7 +307,7 @@ class ChainBuilder:
     def address_of(self, tensor: torch.Tensor) -> int:
         """Where a tensor of the user's lies, for as long as the chain holds."""
         if tensor.requires_grad:
-            raise NotNative("a gradient of what it keeps is asked for")
+            raise NotNative("its parameters require gradients")
         place = TensorAddress(tensor, self.writes)
         self.watched.append(watched_name(place, ""))
         self.kept_alive.append(tensor)

@@ -57,7 +57,7 @@ class FusedEnv(TransformedEnv):
         return fusion
 
     def native(self) -> NativePart:
-        """The pool with the transforms that run natively, be it none."""
+        """The pool with the transforms that run natively."""
         fusion = self.__dict__["_fusion"]
         if fusion is None or not _core.is_unchanged(fusion.watched):
             self.fusion()
@@ -68,10 +68,12 @@ class FusedEnv(TransformedEnv):
         return str(super().__repr__()).replace("TransformedEnv", type(self).__name__, 1)
 
     def empty_cache(self) -> None:
+        """As :meth:`torchrl.envs.TransformedEnv.empty_cache`."""
         self.__dict__.update(_fusion=None)
         super().empty_cache()
 
     def to(self, *args: Any, **kwargs: Any) -> FusedEnv:
+        """As :meth:`torchrl.envs.TransformedEnv.to`."""
         env: FusedEnv = super().to(*args, **kwargs)
         self.__dict__.update(_fusion=None)
         return env
@@ -83,7 +85,7 @@ class FusedEnv(TransformedEnv):
     # ---- steps
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As ``EnvBase.step_and_maybe_reset``; in one visit of each env where all is native."""
+        """As :meth:`PoolEnv.step_and_maybe_reset`; one visit of each env where all transforms are native."""
         if torch.compiler.is_compiling():
             return self._outside("step_and_maybe_reset", tensordict)  # type: ignore[no-any-return]
         native = self.native()
@@ -214,12 +216,11 @@ def _rebuild(base_env: PoolEnv, transform: Transform) -> FusedEnv:
 
 
 def fuse(env: EnvBase) -> EnvBase:
-    """Runs an env's transforms where its envs run.
+    """Runs an env's transforms in the C++ executor, where they have a native form.
 
     Args:
-        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv`, or around a
-            :class:`~torchrl_pool.MujocoPool`, whose rewards torch computes after a step; or a pool without
-            transforms.
+        env: a :class:`~torchrl.envs.TransformedEnv` around a :class:`~torchrl_pool.PoolEnv` or a
+            :class:`~torchrl_pool.MujocoPool`; or a pool without transforms.
 
     Returns:
         A :class:`FusedEnv` that takes its place: with the same transform objects, which stay the owners of

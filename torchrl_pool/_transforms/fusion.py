@@ -73,7 +73,7 @@ def _builders(base: PoolEnv, transforms: list[Transform]) -> tuple[list[ChainBui
             if describe is None:
                 raise NotNative(f"no native form of {type(transform).__name__} is known")
             if own := _METHODS & transform.__dict__.keys():
-                raise NotNative(f"its {min(own)!r} is another one than its class's")
+                raise NotNative(f"its method {min(own)!r} was replaced")
             describe(transform, builder)
         except NotNative as error:
             builders[-1].watched = builder.watched  # what made it so may change

@@ -113,13 +113,14 @@ def adapt(
         if env.batch_size:
             raise TypeError(
                 f"expected an env without batch dimensions, got {type(env).__name__} "
-                f"with batch_size {tuple(env.batch_size)}: give what makes one of its envs, and num_envs"
+                f"with batch_size {tuple(env.batch_size)}: pass a callable that makes one of its envs, and "
+                "num_envs"
             )
         from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
         from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
         return (GymEnvAdapter if GymEnvAdapter.takes(env) else TorchRLAdapter)(env)
-    many = " of many envs; give what makes one" if hasattr(env, "num_envs") else ""
+    many = " of many envs; pass a callable that makes one" if hasattr(env, "num_envs") else ""
     raise TypeError(
         "expected a gymnasium.Env, a torchrl.envs.EnvBase, a pettingzoo.ParallelEnv or a pettingzoo.AECEnv, "
         f"got {type(env).__module__}.{type(env).__qualname__}{many}"

@@ -301,7 +301,8 @@ def _start_template(factories: Pickled, unpickle: bool) -> tuple[socket.socket, 
         answer, _ = _answer(line, UNPICKLING_SECONDS, "while it unpickled the factories")
         if answer.traceback:
             kind = ImportError if answer.kind == "ImportError" else RuntimeError
-            raise kind(f"What makes the envs cannot be loaded in a process of its own.\n\n{answer.traceback}")
+            what = "The callable that makes the envs cannot be loaded in a worker process."
+            raise kind(f"{what}\n\n{answer.traceback}")
         undo.pop_all()
         os.close(me)
         return line, pidfd, answer.kind

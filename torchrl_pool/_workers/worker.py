@@ -193,7 +193,7 @@ class Worker:
             other = self._env_of.get(id(within))
             if other is not None and _is_of(self._adapters.get(other), within):
                 raise ValueError(
-                    f"expected a new env from each call of what makes them, got the one that is env {other}"
+                    f"expected a new env from each call of the callable, got the one that is env {other}"
                 )
             if self._wishes.max_episode_steps and is_from("gymnasium", "Env", made):
                 from torchrl_pool._workers.watchers import limit_within
@@ -217,7 +217,7 @@ class Worker:
     def _check(self, adapter: Adapter) -> None:
         """It has the entries that the pool's first env has, but for their bounds."""
         if reason := mismatch(adapter.entries, self._entries):
-            raise ValueError(f"the envs of a pool have the same entries; {reason}")
+            raise ValueError(f"expected the same entries from all envs of a pool; {reason}")
 
     # ---- what the executor asks for --------------------------------------------------------------------
 

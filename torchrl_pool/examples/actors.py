@@ -1,20 +1,30 @@
-"""Actors: pools that collect with a copy of the policy, beside the learner, each in a thread of its own."""
+"""Actors: pools that collect with a copy of the policy, each in a thread, while the learner learns."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import TensorDictModule
 from torch import nn
+from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
+from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector
+from torchrl_pool.examples.envs import make_env
+from torchrl_pool.examples.options import Settings, option
+from torchrl_pool.examples.results import plot_lags
+from torchrl_pool.examples.training import Training
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
+
+Weights = tuple[int, torch.Tensor]
+"""A version, the number of batches that were learned from, and the policy's weights of it."""
 
 
 class Actor:
@@ -23,7 +33,7 @@ class Actor:
     Args:
         collector: of batches ``[N, T]``, with ``track_policy_version=True``.
         policy: what it acts with.
-        generator: what the policy draws with, and nobody else; None: it draws with torch's own.
+        generator: what the policy draws with, which nothing else uses; None: torch's own.
     """
 
     def __init__(
@@ -58,9 +68,8 @@ class Actor:
 class _Explorers:
     """The actors that may be collecting, of all trainings in a process.
 
-    One exploration type holds for all threads. TorchRL sets it in the learner's thread too, here and there,
-    and sets it back to what it found: while anybody explores, that must not be what an actor has set for the
-    time of a batch, nor the other way round.
+    One exploration type holds for all threads. TorchRL also sets it in the learner's thread now and then, and
+    back to what it found: while any actor explores, that must not be what an actor has set for a batch.
     """
 
     def __init__(self) -> None:
@@ -82,43 +91,30 @@ _explorers = _Explorers()
 
 
 class Actors:
-    """Several actors and when they collect; base of the three architectures.
-
-    Batch n is what update n learns from; ``weights`` have version n after it.
+    """What gives batches to a learner, one after the other: base of the ways to do so.
 
     Args:
-        actors: their batches follow one another along the envs, in this order.
         policy: what learns.
     """
 
-    def __init__(self, actors: list[Actor], policy: nn.Module) -> None:
-        self.actors = actors
+    def __init__(self, policy: nn.Module) -> None:
         self._parameters = list(policy.parameters())
         self.lags: Counter[int] = Counter()
         """How many steps were chosen by weights of how many updates before."""
-        self.last_lag = 0.0
+        self.last_lag, self.largest_lag = 0.0, 0
         """The last batch's mean, and its largest."""
-        self.largest_lag = 0
 
     def weights(self) -> torch.Tensor:
-        """A copy of the policy's weights, which nobody writes again."""
+        """A copy of the policy's weights."""
         return torch.cat([one.detach().reshape(-1) for one in self._parameters])
 
     def next(self, version: int) -> TensorDictBase:
-        """The next batch ``[all envs, T]``.
-
-        Args:
-            version: of the weights as they are now: the number of batches that they have learned from.
-        """
+        """The next batch ``[all envs, T]``, for a learner with weights of that version."""
         batch = self._next(version)
-        stamps = batch.get(("next", "policy_version"), None)
-        if stamps is None:  # the weights as they are now have chosen all
-            self.lags[0] += batch.numel()
-            return batch
-        lag = version - stamps
-        values, counts = lag.unique(return_counts=True)
-        self.lags.update(dict(zip(values.int().tolist(), counts.tolist(), strict=True)))
-        self.last_lag, self.largest_lag = lag.float().mean().item(), int(lag.max())
+        if ("next", "policy_version") in batch.keys(True):
+            lag = version - batch.get(("next", "policy_version"))
+            self.lags.update(lag.flatten().tolist())
+            self.last_lag, self.largest_lag = lag.double().mean().item(), int(lag.max())
         return batch
 
     def _next(self, version: int) -> TensorDictBase:
@@ -126,167 +122,209 @@ class Actors:
 
     def rest(self) -> None:
         """Waits until no actor collects; the next call of :meth:`next` lets them go on."""
-        _explorers.remove(self)
-
-    def _explore(self) -> None:
-        _explorers.add(self)
 
     def close(self) -> None:
         """Ends threads and simulators."""
-        self.rest()
-        for actor in self.actors:
-            actor.collector.shutdown()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"actors": [actor.state_dict() for actor in self.actors]}
+        return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for actor, saved in zip(self.actors, state["actors"], strict=True):
-            actor.load_state_dict(saved)
+        pass
 
 
 class Synchronous(Actors):
-    """One collector, which waits while the learner learns."""
+    """One collector, which acts with the very policy that learns, and waits while that learns."""
 
     def __init__(self, collector: PoolCollector, policy: nn.Module) -> None:
-        super().__init__([], policy)
-        self._policy, self._collector, self._batches = policy, collector, iter(collector)
+        super().__init__(policy)
+        self.policy, self.collector, self._batches = policy, collector, iter(collector)
 
     def _next(self, version: int) -> TensorDictBase:
         batch: TensorDictBase = next(self._batches)
         return batch
 
     def close(self) -> None:
-        self._collector.shutdown()
+        self.collector.shutdown()
 
     def state_dict(self) -> dict[str, Any]:
         """With the policy's exploration, which no update knows of."""
-        policy = dict(self._policy.state_dict())
-        return {"collector": collector_state(self._collector), "policy": policy}
+        return {"collector": collector_state(self.collector), "policy": dict(self.policy.state_dict())}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        load_collector_state(self._collector, state["collector"])
-        self._policy.load_state_dict(state["policy"])
+        load_collector_state(self.collector, state["collector"])
+        self.policy.load_state_dict(state["policy"])
 
 
-class Cleanba(Actors):
-    """Batch n + 1 is collected while update n is made, with the weights from before it (Huang et al. 2023).
+class Threaded(Actors):
+    """Actors that collect while the learner learns, each in a thread, at most ``max_lag`` batches ahead.
 
-    So all but the first batch are one update old, whatever the speed of either side: queues of size one,
-    where the actors do not wait for weights before their second batch, come to the same.
+    Batch n is begun when batch ``n - max_lag`` is taken. So no step is chosen by weights that are more
+    updates old, and none is thrown away. Actors take the newest weights there are, and how old these are
+    depends on the speed of both sides. With ``exact``, batch n is collected with the weights that batch
+    ``n - max_lag`` is learned with: the same seed gives the same weights. With ``max_lag=1`` that is Cleanba
+    (Huang et al. 2023).
+
+    Args:
+        actors: their batches follow one another along the envs, in this order.
+        policy: what learns.
+        max_lag: in batches; 0: actors and learner take turns, without threads.
+        exact: whether weights are exactly that old.
+        refreshes: rollouts in a batch, each begun with the newest weights.
     """
 
-    def __init__(self, actors: list[Actor], policy: nn.Module) -> None:
-        super().__init__(actors, policy)
-        self._threads = ThreadPoolExecutor(len(actors), "actor")
-        self._begun: list[Future[TensorDictBase]] = []
+    def __init__(
+        self, actors: list[Actor], policy: nn.Module, max_lag: int, *, exact: bool = False, refreshes: int = 1
+    ) -> None:
+        super().__init__(policy)
+        self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
+        self._threads = [ThreadPoolExecutor(1, "actor") for _ in actors]
+        self._begun: deque[list[Future[TensorDictBase]]] = deque()  # batches, of each actor its part
+        self._taken = 0
+        self._history: dict[int, Weights] = {}  # by the batch that is learned with them
+        self.publish(0)
+
+    def publish(self, version: int) -> None:
+        """Lets the next rollout be made with today's weights."""
+        self.published = version, self.weights()
 
     def _next(self, version: int) -> TensorDictBase:
-        self._explore()
-        if not self._begun:
-            self._begin(version)
-        batch = _all_of([one.result() for one in self._begun])
-        self._begin(version)
-        return batch
+        _explorers.add(self)
+        self.publish(version)
+        self._history[self._taken] = self.published
+        self._history.pop(self._taken - self._max_lag - 1, None)
+        while len(self._begun) < self._max_lag + 1:
+            self._begin(self._taken + len(self._begun))
+        parts = [part.result() for part in self._begun[0]]
+        self._begun.popleft()
+        self._taken += 1
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _begin(self, version: int) -> None:
-        weights = self.weights()
-        self._begun = [self._threads.submit(actor.collect, version, weights) for actor in self.actors]
+    def _begin(self, batch: int) -> None:
+        parts = []
+        for actor, thread in zip(self.actors, self._threads, strict=True):
+            if self._max_lag:
+                parts.append(thread.submit(self._collect, actor, batch))
+            else:
+                parts.append(_done(self._collect(actor, batch)))
+        self._begun.append(parts)
 
-    def rest(self) -> None:
-        wait(self._begun)
-        super().rest()
-
-    def close(self) -> None:
-        self._threads.shutdown()
-        super().close()
-
-    def state_dict(self) -> dict[str, Any]:
-        """What is being collected belongs to it, so it waits for that."""
-        begun = [(list(batch.shape), batch.to_dict()) for batch in (one.result() for one in self._begun)]
-        return {**super().state_dict(), "begun": begun}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._begun = []
-        for shape, batch in state["begun"]:
-            future: Future[TensorDictBase] = Future()
-            future.set_result(TensorDict.from_dict(batch, batch_size=shape))
-            self._begun.append(future)
-
-
-class Asynchronous(Actors):
-    """Actors that never wait for weights: each batch is begun with the newest there are.
-
-    A batch waits in a queue of one for the learner, and the actor, with its next one, for the queue. So
-    stamps are one to three updates old, and how old depends on the speed of both sides.
-    """
-
-    def __init__(self, actors: list[Actor], policy: nn.Module) -> None:
-        super().__init__(actors, policy)
-        self._newest: tuple[int, torch.Tensor] | None = None
-        self._queues: list[queue.Queue[TensorDictBase | BaseException]] = [queue.Queue(1) for _ in actors]
-        self._may_collect, self._ends = threading.Event(), False
-        self._turns = [threading.Lock() for _ in actors]
-        self._threads: list[threading.Thread] = []
-
-    def _next(self, version: int) -> TensorDictBase:
-        self._explore()
-        self._newest = version, self.weights()
-        self._may_collect.set()
-        if not self._threads:
-            for i in range(len(self.actors)):
-                thread = threading.Thread(target=self._run, args=(i,), name=f"actor-{i}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-        batches = []
-        for one in self._queues:
-            batch = one.get()
-            if isinstance(batch, BaseException):
-                raise batch
-            batches.append(batch)
-        return _all_of(batches)
+    def _collect(self, actor: Actor, batch: int) -> TensorDictBase:
+        rollouts = []
+        for _ in range(self._refreshes):
+            due = self._history[max(0, batch - self._max_lag)] if self._exact else self.published
+            rollouts.append(actor.collect(*due))
+        return rollouts[0] if len(rollouts) == 1 else torch.cat(rollouts, 1)
 
     def rest(self) -> None:
-        self._may_collect.clear()
-        for turn in self._turns:
-            with turn:  # it is free where the actor does not collect
-                pass
-        super().rest()
+        wait([part for parts in self._begun for part in parts])
+        _explorers.remove(self)
 
     def close(self) -> None:
-        self._ends = True
-        self._may_collect.set()
-        while any(thread.is_alive() for thread in self._threads):
-            for one in self._queues:
-                if not one.empty():
-                    one.get()
-            for thread in self._threads:
-                thread.join(0.01)
-        super().close()
-
-    def _run(self, i: int) -> None:
-        while True:
-            self._may_collect.wait()
-            with self._turns[i]:
-                if self._ends:
-                    return
-                if not self._may_collect.is_set():
-                    continue
-                assert self._newest is not None
-                try:
-                    batch: TensorDictBase | BaseException = self.actors[i].collect(*self._newest)
-                except BaseException as error:
-                    batch = error
-            self._queues[i].put(batch)
-            if isinstance(batch, BaseException):
-                return
+        for thread in self._threads:
+            thread.shutdown(cancel_futures=True)
+        _explorers.remove(self)
+        for actor in self.actors:
+            actor.collector.shutdown()
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps that have been collected and not learned from are left out."""
+        """With what has been collected and not learned from."""
         self.rest()
-        return super().state_dict()
+        begun = [[part.result() for part in parts] for parts in self._begun]
+        return {
+            "actors": [actor.state_dict() for actor in self.actors],
+            "begun": [[(list(part.shape), part.to_dict()) for part in parts] for parts in begun],
+            "taken": self._taken,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for actor, saved in zip(self.actors, state["actors"], strict=True):
+            actor.load_state_dict(saved)
+        for parts in state["begun"]:
+            batches = [TensorDict.from_dict(part, batch_size=shape) for shape, part in parts]
+            self._begun.append([_done(batch) for batch in batches])
+        self._taken = state["taken"]
 
 
-def _all_of(batches: list[TensorDictBase]) -> TensorDictBase:
-    return batches[0] if len(batches) == 1 else torch.cat(batches)
+def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
+    future: Future[TensorDictBase] = Future()
+    future.set_result(batch)
+    return future
+
+
+# ---- trainings with actors
+
+
+@dataclass(frozen=True)
+class ActorSettings(Settings):
+    """Settings of programs whose actors may collect while the learner learns."""
+
+    architecture: str = option(
+        "synchronous",
+        "actors wait for the learner, are one update behind (Cleanba), or up to two",
+        choices=("synchronous", "cleanba", "asynchronous"),
+        kept=True,
+    )
+    actors: int = option(1, "threads that collect, each with its share of the envs", least=1, kept=True)
+
+    takes_grids_and_roads = True
+
+    def check(self) -> None:
+        super().check()
+        if self.num_envs % self.actors:
+            raise ValueError(f"--num-envs: expected a multiple of {self.actors} actors, got {self.num_envs}")
+        if self.actors > 1 and self.architecture == "synchronous":
+            raise ValueError("--actors: expected 1 with --architecture synchronous")
+        if self.actors > 1 and self.normalize_observations:
+            raise ValueError("--actors: expected 1 with --normalize-observations, which is one pool's")
+
+
+A = TypeVar("A", bound=ActorSettings)
+
+
+class ActorTraining(Training[A], Generic[A]):
+    """A training whose batches come from actors; algorithms define :meth:`make_networks`."""
+
+    actors: Actors
+
+    def make_networks(
+        self, env: EnvBase, generator: torch.Generator | None = None
+    ) -> tuple[ProbabilisticActor, TensorDictModule]:
+        """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
+        raise NotImplementedError
+
+    @property
+    def acts_itself(self) -> bool:
+        """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
+        return self.config.architecture == "synchronous"
+
+    def make_env(self, number: int = 0) -> EnvBase:
+        """The env of an actor, seeded as if all were in one pool."""
+        size = self.config.num_envs // self.config.actors
+        return make_env(self.config, size, self.config.seed + number * size)
+
+    def make_actors(self, policy: ProbabilisticActor, steps: int) -> Actors:
+        """What collects ``steps`` of each env in a batch for a policy in training; the first has ``env``."""
+        frames = self.env.batch_size[0] * steps
+        if self.acts_itself:
+            self.time_steps()
+            collector = PoolCollector(self.env, policy, frames_per_batch=frames, total_frames=-1)
+            return Synchronous(collector, policy)
+        actors = [self.make_actor(number, frames) for number in range(self.config.actors)]
+        is_cleanba = self.config.architecture == "cleanba"
+        return Threaded(actors, policy, 1 if is_cleanba else 2, exact=is_cleanba)
+
+    def make_actor(self, number: int, frames: int, **options: Any) -> Actor:
+        """An actor by its number, with batches of so many frames; the options are its collector's."""
+        env = self.make_env(number) if number else self.env
+        generator = torch.Generator()
+        acting, _ = self.make_networks(env, generator)
+        collector = PoolCollector(
+            env, acting, frames_per_batch=frames, total_frames=-1, track_policy_version=True, **options
+        )
+        generator.manual_seed(self.config.seed + number)  # the collector may have tried the policy
+        return Actor(collector, acting, generator)
+
+    def draw(self, folder: Path) -> None:
+        if not self.acts_itself:
+            plot_lags({self.config.architecture: self.actors.lags}, folder / "lag.png")

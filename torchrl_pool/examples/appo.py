@@ -3,76 +3,59 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from tensordict import TensorDictBase
-from torch import nn
 from torchrl.modules import ProbabilisticActor
 from torchrl.objectives.value import VTrace
 
-from torchrl_pool.examples.actors import Actor, Actors
-from torchrl_pool.examples.ahead import Ahead
-from torchrl_pool.examples.appo_settings import FOR_FAMILY, PRESETS, Config
-from torchrl_pool.examples.envs import normaliser_of
+from torchrl_pool.examples import ppo
+from torchrl_pool.examples.actors import Threaded
+from torchrl_pool.examples.options import option
 from torchrl_pool.examples.population import Population
 from torchrl_pool.examples.ppo import PPOTraining
 from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.results import Row, plot_lags
 from torchrl_pool.examples.training import Training
-from torchrl_pool.examples.training_run import Row, plot_lags
 from torchrl_pool.training import estimate_vtrace
 
 
-class BoundedActor(Actors):
-    """An actor that takes the newest weights, and waits where it would get too far ahead of the learner.
+@dataclass(frozen=True)
+class Config(ppo.Config):
+    """PPO's settings, and those of learning from data that is a little old."""
 
-    No step is ever too old, and none is thrown away.
+    max_lag: int = option(
+        1, "batches that weights may be behind what they collect for; 0: no thread", least=0
+    )
+    refreshes: int = option(1, "times in a batch that the newest weights are taken", least=1)
+    double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
+    vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
+    population: int = option(
+        1, "policies that train together, with hyperparameters of their own", least=1, kept=True
+    )
+    exchange_frames: int = option(
+        500_000, "env steps of each policy between two exchanges of weights", least=1, needs="population"
+    )
+    mutation_rate: float = option(
+        0.15, "probability that an exchange changes a hyperparameter", least=0, most=1, needs="population"
+    )
 
-    Args:
-        actor: of rollouts, some of which make a batch, one after the other.
-        policy: what learns.
-        max_lag: batches that weights may be behind what they collect for; 0: no thread is needed.
-        refreshes: rollouts in a batch, each begun with the newest weights.
-    """
-
-    def __init__(self, actor: Actor, policy: nn.Module, *, max_lag: int, refreshes: int) -> None:
-        super().__init__([actor], policy)
-        self._refreshes = refreshes
-        self._ahead = Ahead(self._collect, max_lag)
-        self.publish(0)
-
-    def publish(self, version: int) -> None:
-        """Lets the next rollout be made with today's weights."""
-        self.published = version, self.weights()
-
-    def finish(self, version: int) -> None:
-        """Tells that a batch has been learned from, and publishes what came out."""
-        self.publish(version)
-        self._ahead.finish()
-
-    def _collect(self) -> TensorDictBase:
-        rollouts = [self.actors[0].collect(*self.published) for _ in range(self._refreshes)]
-        return rollouts[0] if len(rollouts) == 1 else torch.cat(rollouts, 1)
-
-    def _next(self, version: int) -> TensorDictBase:
-        self._explore()
-        return next(self._ahead)
-
-    def rest(self) -> None:
-        self._ahead.rest()
-        super().rest()
-
-    def close(self) -> None:
-        self._ahead.close()
-        super().close()
-
-    def state_dict(self) -> dict[str, Any]:
-        """What has been collected and not learned from is left out: with ``max_lag=0``, there is nothing."""
-        self.rest()
-        return super().state_dict()
+    def check(self) -> None:
+        super().check()
+        if self.architecture != "synchronous":
+            raise ValueError("--architecture: expected none, APPO's is said by --max-lag and --refreshes")
+        if self.total_frames < self.population:
+            raise ValueError(
+                f"--total-frames: expected some for each of {self.population} policies, "
+                f"got {self.total_frames}"
+            )
+        steps = math.ceil(self.frames_per_batch / self.num_envs)
+        if steps % self.refreshes:
+            raise ValueError(f"--refreshes: expected a divisor of {steps} steps, got {self.refreshes}")
 
 
 class APPOTraining(PPOTraining):
@@ -80,15 +63,10 @@ class APPOTraining(PPOTraining):
 
     Each step is stamped with the version of the weights that chose it: the number of batches that they have
     learned from. Batch n is learned from by weights of version n; its lag is n less its stamps.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
     """
 
     config: Config
-    actors: BoundedActor
+    actors: Threaded
     acts_itself = False
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
@@ -96,15 +74,11 @@ class APPOTraining(PPOTraining):
         critic = self.advantage.value_network
         self.vtrace = VTrace(gamma=config.gamma, actor_network=self.actor, value_network=critic)
 
-    def make_actors(self, policy: ProbabilisticActor, steps: int) -> BoundedActor:
+    def make_actors(self, policy: ProbabilisticActor, steps: int) -> Threaded:
         config = self.config
         frames = config.num_envs * steps // config.refreshes
         actor = self.make_actor(0, frames, double_buffered=config.double_buffered)
-        return BoundedActor(actor, policy, max_lag=config.max_lag, refreshes=config.refreshes)
-
-    def make_iteration(self) -> None:
-        super().make_iteration()
-        self.actors.finish(self.iteration)
+        return Threaded([actor], policy, config.max_lag, refreshes=config.refreshes)
 
     def advance(self) -> Row:
         return {**super().advance(), "largest_lag": self.actors.largest_lag}
@@ -113,10 +87,6 @@ class APPOTraining(PPOTraining):
         if not self.config.vtrace:
             return super()._estimate(batch)
         return estimate_vtrace(self.vtrace, batch, sequence_length=self.config.steps_in_a_row)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.actors.publish(self.iteration)
 
     def draw(self, folder: Path) -> None:
         plot_lags({f"max lag {self.config.max_lag}": self.actors.lags}, folder / "lag.png")
@@ -133,13 +103,10 @@ class APPOTraining(PPOTraining):
             self.set_learning_rate(self.config.learning_rate)
 
     def become(self, other: APPOTraining) -> None:
-        """Takes over what another training has learned: weights, their optimiser's state, statistics."""
+        """Takes over what another training has learned: weights, their optimizer's state, statistics."""
         self.actors.rest()
         other.actors.rest()
-        self.update.load_state_dict(copy.deepcopy(other.update.state_dict()))
-        mine, theirs = normaliser_of(self.env), normaliser_of(other.env)
-        if mine is not None and theirs is not None:
-            mine.load_state_dict(copy.deepcopy(theirs.state_dict()))
+        self.load_networks(copy.deepcopy(other.networks()))
         if self.scaling is not None and other.scaling is not None:
             returns = self.scaling.state_dict()["returns"]
             self.scaling.load_state_dict({**other.scaling.state_dict(), "returns": returns})
@@ -153,7 +120,7 @@ def train(config: Config, folder: Path, *, compile: bool = False) -> Training[An
     return APPOTraining(config, folder, compile=compile)
 
 
-PROGRAM = Program("appo", "APPO", "Petrenko et al. 2020", Config, PRESETS, FOR_FAMILY, "classic", train)
+PROGRAM = Program("appo", "APPO", "Petrenko et al. 2020", Config, train)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

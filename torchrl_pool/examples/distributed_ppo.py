@@ -14,15 +14,13 @@ from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector
-from torchrl_pool.examples import ppo_settings
+from torchrl_pool.examples import ppo, say_what_is_missing
 from torchrl_pool.examples.actors import Actors
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.networks import actor_and_critic
-from torchrl_pool.examples.ppo import PPOTraining
-from torchrl_pool.examples.ppo_settings import FOR_FAMILY, PRESETS
+from torchrl_pool.examples.options import option
+from torchrl_pool.examples.ppo import PPOTraining, memory_of
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.recurrent import memory_of
-from torchrl_pool.examples.settings import flag, option
 
 try:
     import ray
@@ -30,13 +28,13 @@ try:
     from torchrl.collectors.distributed import RayCollector
     from torchrl.collectors.weight_update import RayWeightUpdater
 except ImportError as error:
-    raise ImportError("distributed_ppo needs Ray: pip install torchrl_pool[ray]") from error
+    say_what_is_missing(error, "ray")
 
 ONE_WORKER = {"num_cpus": 1, "num_gpus": 0, "memory": 10**8, "max_restarts": -1}
 
 
 @dataclass(frozen=True)
-class Config(ppo_settings.Config):
+class Config(ppo.Config):
     """PPO's settings; envs and frames are those of all workers together."""
 
     workers: int = option(2, "processes that collect, each with its part of the envs", least=1)
@@ -47,7 +45,7 @@ class Config(ppo_settings.Config):
         super().check()
         if self.num_envs % self.workers:
             raise ValueError(
-                f"{flag('num_envs')}: expected a multiple of the {self.workers} workers, got {self.num_envs}"
+                f"--num-envs: expected a multiple of the {self.workers} workers, got {self.num_envs}"
             )
         if self.architecture != "synchronous":
             raise ValueError(f"--architecture: expected synchronous here, got {self.architecture}")
@@ -82,7 +80,7 @@ class PushAndWait(RayWeightUpdater):
 class RayActors(Actors):
     """Ray's workers, each with a pool and a collector of its own, which get today's weights before a batch.
 
-    Where one dies, Ray starts it again, with new episodes, and the batch is collected anew: all that is
+    Where one dies, Ray starts it again, with new episodes, and the batch is collected again: all that is
     learned from was chosen by the policy that learns.
 
     Args:
@@ -92,7 +90,7 @@ class RayActors(Actors):
     """
 
     def __init__(self, config: Config, policy: ProbabilisticActor, frames: int) -> None:
-        super().__init__([], policy)
+        super().__init__(policy)
         self._patience, self._started_ray = config.patience, not ray.is_initialized()
         if self._started_ray:
             where = {"address": config.address} if config.address else {"num_cpus": config.workers}
@@ -123,13 +121,6 @@ class RayActors(Actors):
                     raise
                 time.sleep(0.2)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: workers begin new episodes when a training goes on."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
     def close(self) -> None:
         self.collector.shutdown()
         if self._started_ray:
@@ -146,14 +137,7 @@ class DistributedPPOTraining(PPOTraining):
 
 
 PROGRAM = Program(
-    "distributed_ppo",
-    "PPO",
-    "Schulman et al. 2017",
-    Config,
-    PRESETS,
-    FOR_FAMILY,
-    "classic",
-    DistributedPPOTraining,
+    "distributed_ppo", "PPO", "Schulman et al. 2017", Config, DistributedPPOTraining, like="ppo"
 )
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,13 +15,54 @@ from torchrl.data import Categorical
 from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValueActor
 from torchrl.objectives import DistributionalDQNLoss, DQNLoss
 
-from torchrl_pool.examples.dqn_settings import FOR_FAMILY, PRESETS, Config
 from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
-from torchrl_pool.examples.off_policy import OffPolicyTraining
+from torchrl_pool.examples.off_policy import OffPolicySettings, OffPolicyTraining
+from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.settings import layer_sizes
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
+
+
+@dataclass(frozen=True)
+class Config(OffPolicySettings):
+    """All that a training depends on: equal configurations give equal weights."""
+
+    task: str = option("CartPole-v1", "a task's id with discrete actions", kept=True)
+    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
+    double: bool = option(False, "the network chooses the next action, its target says its value")
+    loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
+    distributional: bool = option(
+        False, "learn how returns are distributed (C51), not their mean alone", kept=True
+    )
+    atoms: int = option(
+        51,
+        "returns that a distribution tells the probability of, evenly spaced",
+        least=2,
+        kept=True,
+        needs="distributional",
+    )
+    value_min: float = option(-10.0, "the least of them", kept=True, needs="distributional")
+    value_max: float = option(10.0, "the largest of them", kept=True, needs="distributional")
+    epsilon_start: float = option(
+        1.0, "probability of a random action, at the start", least=0, most=1, kept=True
+    )
+    epsilon_end: float = option(0.05, "the same, at the end", least=0, most=1, kept=True)
+    epsilon_frames: int = option(250_000, "env steps from the one to the other", least=1, kept=True)
+    adam_eps: float = option(1e-8, "Adam's epsilon", least=0, kept=True)
+
+    def check(self) -> None:
+        super().check()
+        if self.epsilon_end > self.epsilon_start:
+            raise ValueError(
+                f"--epsilon-end: expected at most the {self.epsilon_start} of --epsilon-start, "
+                f"got {self.epsilon_end}"
+            )
+        if self.value_min >= self.value_max:
+            raise ValueError(f"--value-min: expected less than {self.value_max}, got {self.value_min}")
+        if self.distributional and (self.double or self.loss != "l2"):
+            raise ValueError(
+                "--distributional: expected neither --double, which it is, nor --loss, which is cross-entropy"
+            )
 
 
 class DQNTraining(OffPolicyTraining[Config]):
@@ -93,9 +135,7 @@ def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
     return nn.Sequential(*vectors, layers) if vectors else layers
 
 
-PROGRAM = Program(
-    "dqn", "DQN", "Mnih et al. 2015", Config, PRESETS, FOR_FAMILY, "cleanrl-classic", DQNTraining
-)
+PROGRAM = Program("dqn", "DQN", "Mnih et al. 2015", Config, DQNTraining)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -9,10 +9,15 @@ import argparse
 import math
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import torch
 
 from torchrl_pool import PoolEnv, list_tasks, task_info
+from torchrl_pool.examples import say_what_is_missing
+
+try:
+    import matplotlib.pyplot as plt
+except ImportError as error:
+    say_what_is_missing(error)
 
 
 def newest_versions(tasks: list[str]) -> list[str]:

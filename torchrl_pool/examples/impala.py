@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -14,22 +15,67 @@ from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 from torchrl.objectives import A2CLoss
 
-from torchrl_pool.examples.actor_training import ActorTraining
-from torchrl_pool.examples.impala_settings import FOR_FAMILY, PRESETS, Config
+from torchrl_pool.examples.actors import ActorSettings, ActorTraining
 from torchrl_pool.examples.networks import actor_and_critic, impala_resnet
+from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.training_run import Row
+from torchrl_pool.examples.results import Row
 from torchrl_pool.training import VTraceUpdate
 
 
-class IMPALATraining(ActorTraining[Config]):
-    """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018).
+@dataclass(frozen=True)
+class Config(ActorSettings):
+    """All that a training depends on: but for asynchronous ones, equal configurations give equal weights."""
 
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: is ignored: its update is not compiled.
-    """
+    architecture: str = option(
+        "cleanba",
+        "whether actors wait for the learner, are one update behind, or do as they can",
+        choices=("synchronous", "cleanba", "asynchronous"),
+        kept=True,
+    )
+    num_envs: int = option(32, "simulators, of all actors together", least=1, kept=True)
+    steps: int = option(20, "of each env in a batch", least=1, kept=True)
+    minibatches: int = option(4, "that the envs of a batch are split into, one update each", least=1)
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
+    learning_rate: float = option(6e-4, "RMSprop's, at the start", least=0)
+    anneal_learning_rate: bool = option(True, "down to zero at the end")
+    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing", least=0, most=1, kept=True)
+    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root", least=0, kept=True)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    rho_clip: float = option(1.0, "V-trace's largest weight of an error", above=0)
+    c_clip: float = option(1.0, "V-trace's largest weight of those that follow", above=0)
+    loss_reduction: str = option("sum", "over the steps of a minibatch", choices=("sum", "mean"))
+    value_coef: float = option(
+        0.25, "of the squared error of values (Cleanba's vf_coef is twice that)", least=0
+    )
+    entropy_coef: float = option(0.01, "of the policy's entropy", least=0)
+    max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not", least=0)
+    hidden: str = option(
+        "64,64",
+        "units of the hidden layers of actor and critic, but for pictures",
+        kept=True,
+        metavar="64,64",
+    )
+
+    clips_actions = True
+    compiles = False
+
+    @property
+    def num_updates(self) -> int:
+        return math.ceil(self.total_frames / (self.num_envs * self.steps)) * self.minibatches
+
+    def check(self) -> None:
+        super().check()
+        layer_sizes(self.hidden)
+        parts = self.minibatches * self.gradient_accumulation
+        if self.num_envs % parts:
+            raise ValueError(
+                f"--num-envs: expected a multiple of {parts} parts of a batch, got {self.num_envs}"
+            )
+
+
+class IMPALATraining(ActorTraining[Config]):
+    """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018)."""
 
     def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
         super().__init__(config, folder, config.num_envs * config.steps, compile=compile)
@@ -69,7 +115,7 @@ class IMPALATraining(ActorTraining[Config]):
         """Collects a batch ``[num_envs, steps]`` and learns from it once."""
         with self.clock.timed("collecting"):
             batch = self.actors.next(self.iteration)
-        self.curve.note_episodes(batch)
+        self.take_note(batch)
         rate = self.config.learning_rate
         if self.config.anneal_learning_rate:
             rate *= 1 - self.iteration / self.num_iterations
@@ -79,26 +125,13 @@ class IMPALATraining(ActorTraining[Config]):
         return {"learning_rate": rate, "lag": self.actors.last_lag, **losses}
 
     def _learn(self, batch: TensorDictBase) -> dict[str, float]:
-        after = batch.get("next")
-        if self.config.episodic_life:
-            for key in ("done", "terminated"):
-                after.set(key, after.get(key) | after.get("life_lost"))
         losses: dict[str, torch.Tensor] = {}
         for minibatch in batch.chunk(self.config.minibatches):
             losses = self.update(*minibatch.chunk(self.config.gradient_accumulation))
         return {name: loss.item() for name, loss in losses.items()}
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "update": self.update.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.update.load_state_dict(state["update"])
-        super().load_state_dict(state)
-
-
-PROGRAM = Program(
-    "impala", "IMPALA", "Espeholt et al. 2018", Config, PRESETS, FOR_FAMILY, "classic", IMPALATraining
-)
+PROGRAM = Program("impala", "IMPALA", "Espeholt et al. 2018", Config, IMPALATraining)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

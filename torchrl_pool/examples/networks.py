@@ -1,9 +1,10 @@
-"""The networks of the training examples."""
+"""The networks of the training programs: for vectors, pictures, grids with missions; with a memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,12 +20,13 @@ from torch import nn
 from torchrl.data import Categorical as CategoricalSpec
 from torchrl.data import MultiCategorical, TensorSpec
 from torchrl.envs import EnvBase
-from torchrl.modules import IndependentNormal, ProbabilisticActor, TanhNormal
+from torchrl.modules import GRUModule, IndependentNormal, LSTMModule, ProbabilisticActor, TanhNormal
 
 from torchrl_pool.examples.envs import pool_of
-from torchrl_pool.examples.grids import GridFeatures
-from torchrl_pool.examples.recurrent import Memory
-from torchrl_pool.examples.settings import layer_sizes
+from torchrl_pool.examples.options import layer_sizes
+
+KINDS = (11, 6, 4)  # of things, colours and states, which are a cell's three numbers (MiniGrid)
+WORDS = 60  # that mission="words" counts from 1; 0 is none
 
 
 class ToFloat(nn.Module):
@@ -110,6 +112,77 @@ def impala_resnet(channels: int, side: int = 84, features: int = 256) -> nn.Sequ
         channels = out
     hidden = orthogonal(nn.Linear(32 * math.ceil(side / 8) ** 2, features), 2**0.5)
     return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(-3), hidden, nn.ReLU())
+
+
+class GridFeatures(nn.Module):
+    """Features ``[N, 64]`` of what agents see and of the missions that they have.
+
+    The convolutions of Willems' rl-starter-files, on cells one-hot, come down to a single one on the way. A
+    mission scales and shifts their channels (FiLM, Perez et al. 2018), as in BabyAI's networks; the order of
+    its words does not count.
+
+    Example:
+        >>> from torchrl_pool import PoolEnv
+        >>> root = PoolEnv("BabyAI-GoToLocal-v0", num_envs=2, mission="words").reset()
+        >>> GridFeatures()(root["image"], root["mission"]).shape
+        torch.Size([2, 64])
+    """
+
+    size = 64
+    cells: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Rows of a table are looked up, which costs less than an embedding's gradient.
+        parts = torch.cartesian_prod(*map(torch.arange, KINDS)).unbind(-1)
+        one_hot = [nn.functional.one_hot(part, count) for part, count in zip(parts, KINDS, strict=True)]
+        self.register_buffer("cells", torch.cat(one_hot, -1).float(), persistent=False)
+        self.near = nn.Sequential(
+            nn.Conv2d(sum(KINDS), 16, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 2), nn.ReLU()
+        )
+        self.words = nn.Linear(WORDS, 2 * 32)
+        self.far = nn.Sequential(nn.Conv2d(32, self.size, 2), nn.ReLU(), nn.Flatten())
+
+    def forward(self, image: torch.Tensor, mission: torch.Tensor) -> torch.Tensor:
+        """Takes ``image``: ``[N, 7, 7, 3]``, and ``mission``: ``[N, 50]`` numbers of words."""
+        thing, colour, state = image.long().unbind(-1)
+        cells = self.cells[(thing * KINDS[1] + colour) * KINDS[2] + state]
+        words = cells.new_zeros(len(mission), 1 + WORDS).scatter_(1, mission, 1.0)[:, 1:]
+        scale, shift = self.words(words)[..., None, None].chunk(2, 1)
+        seen = self.near(cells.movedim(-1, 1))
+        features: torch.Tensor = self.far(seen * (1 + scale) + shift)
+        return features
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Makes a layer of memory; its states are entries of the data, zero where an episode begins.
+
+    Args:
+        cell: ``"lstm"`` or ``"gru"``.
+        hidden_size: its units.
+    """
+
+    cell: str
+    hidden_size: int
+
+    def __call__(self, in_key: str, out_key: str, in_features: int) -> LSTMModule | GRUModule:
+        make, states = {
+            "lstm": (LSTMModule, ("hidden", "cell")),
+            "gru": (GRUModule, ("hidden",)),
+        }[self.cell]
+        module = make(
+            input_size=in_features,
+            hidden_size=self.hidden_size,
+            in_keys=[in_key, *states],
+            out_keys=[out_key, *(("next", state) for state in states)],
+        )
+        for name, parameter in module.named_parameters():
+            if "weight" in name:
+                nn.init.orthogonal_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+        return module
 
 
 def actor_and_critic(

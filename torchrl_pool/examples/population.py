@@ -1,4 +1,4 @@
-"""Population-based training: policies learn beside each other, and the worse ones begin anew from the better.
+"""Population-based training: policies learn at the same time, and the worse ones go on from the better.
 
 Jaderberg et al. (2017), as Sample Factory does it (Petrenko et al. 2020, section 3.5).
 """
@@ -9,34 +9,34 @@ import csv
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from torchrl.envs import EnvBase
 
-from torchrl_pool.examples.settings import Settings, flag, is_allowed
+from torchrl_pool.examples.options import Settings, flag, is_allowed
+from torchrl_pool.examples.results import Row, could
 from torchrl_pool.examples.training import Training
-from torchrl_pool.examples.training_run import Row, could
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
-"""The hyper-parameters that an exchange may change."""
+"""The hyperparameters that an exchange may change."""
 REPLACED = 0.3  # of the policies, at an exchange
-CLEARLY_BETTER = 0.1  # of the better return: by less than this, nobody is replaced
+CLEARLY_BETTER = 0.1  # of the better return: by less than this, none is replaced
 
 
 @dataclass
 class Exchange:
-    """Decides who begins anew from whom, and with which hyper-parameters.
+    """Decides which policy goes on from which, and with which hyperparameters.
 
     Args:
-        mutation_rate: probability that a hyper-parameter changes.
+        mutation_rate: probability that a hyperparameter changes.
         random: what is drawn from.
-        settings: the class whose fields say between which limits hyper-parameters are.
+        settings: the class with the limits of hyperparameters.
 
     Examples:
-        >>> from torchrl_pool.examples.appo_settings import Config
+        >>> from torchrl_pool.examples.appo import Config
         >>> exchange = Exchange(mutation_rate=1.0, random=random.Random(0), settings=Config)
         >>> exchange.parents([10.0, 200.0, 150.0, 190.0])
         [1, 1, 1, 3]
@@ -76,7 +76,7 @@ class Exchange:
 class Population(Training[Any]):
     """Trainings that take turns, batch by batch, and exchange weights after every so many env steps.
 
-    While one learns, the threads of the others collect. Seeds differ; the first one's hyper-parameters are
+    While one learns, the threads of the others collect. Seeds differ; the first one's hyperparameters are
     never mutated, only replaced. ``total_frames`` are those of all policies together.
 
     Args:
@@ -112,9 +112,12 @@ class Population(Training[Any]):
         return max(self.members, key=_objective)
 
     @property
-    def actor(self) -> Any:  # type: ignore[override]
+    def actor(self) -> Any:
         """The best one's."""
         return self.best.actor
+
+    def parts(self) -> dict[str, Any]:
+        return {}  # but the members
 
     def advance(self) -> Row:
         """An iteration of every policy, and the exchange where it is due."""
@@ -156,14 +159,14 @@ class Population(Training[Any]):
         }
 
     def networks(self) -> dict[str, Any]:
-        return {"members": [one.networks() for one in self.members]}
+        return {"members": [{"state": _learned_by(one)} for one in self.members]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in MUTATED:
             began_with = state["config"][name]
             if getattr(self.config, name) != began_with:
                 raise ValueError(
-                    f"{flag(name)}: expected {began_with}, as the population began, whose exchanges change it"
+                    f"{flag(name)}: expected {began_with}, as the population began: exchanges change it"
                 )
         for one, saved in zip(self.members, state["members"], strict=True):
             one.set(**saved["hyperparameters"])
@@ -174,14 +177,13 @@ class Population(Training[Any]):
         super().load_state_dict(state)
         self.curve.follow(self.best.curve)
 
-    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
         for one in self.members:
             one.actors.rest()
-        env: EnvBase = self.best.evaluation_env(num_envs, films=films)
+        env: EnvBase = self.best.evaluation_env(num_envs, render=render)
         return env
 
     def close(self) -> None:
-        super().close()
         for one in self.members:
             one.close()
         if self._history:
@@ -192,6 +194,11 @@ class Population(Training[Any]):
 def hyperparameters_of(member: Any) -> dict[str, float]:
     """Those of a member's that exchanges may change, as they are now."""
     return {name: getattr(member.config, name) for name in MUTATED}
+
+
+def _learned_by(member: Any) -> dict[str, Any]:
+    returns = list(member.curve.state_dict()["returns"])
+    return {**member.networks(), "config": asdict(member.config), "curve": {"returns": returns}}
 
 
 def _objective(member: Any) -> float:

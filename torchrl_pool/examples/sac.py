@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,11 +14,23 @@ from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import SACLoss
 
 from torchrl_pool.examples.envs import pool_of
-from torchrl_pool.examples.off_policy import OffPolicyTraining
+from torchrl_pool.examples.off_policy import OffPolicySettings, OffPolicyTraining
+from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.sac_settings import FOR_FAMILY, PRESETS, Config
-from torchrl_pool.examples.settings import layer_sizes
 from torchrl_pool.training import SACUpdate
+
+
+@dataclass(frozen=True)
+class Config(OffPolicySettings):
+    """All that a training depends on: equal configurations give equal weights."""
+
+    task: str = option("HalfCheetah-v5", "a task's id with continuous actions", kept=True)
+    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
+    tau: float = option(0.005, "how far the critics' targets go towards them at a time", above=0, most=1)
+    alpha_init: float = option(1.0, "temperature, at the start", above=0, kept=True)
+    fixed_alpha: bool = option(
+        False, "keep it; otherwise entropy is kept at minus the size of an action", kept=True
+    )
 
 
 class LocAndScale(nn.Module):
@@ -76,7 +89,7 @@ class SACTraining(OffPolicyTraining[Config]):
         return actor
 
 
-PROGRAM = Program("sac", "SAC", "Haarnoja et al. 2018", Config, PRESETS, FOR_FAMILY, "sb3", SACTraining)
+PROGRAM = Program("sac", "SAC", "Haarnoja et al. 2018", Config, SACTraining)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -20,19 +20,18 @@ from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector, build_plugin
-from torchrl_pool.examples import ppo_settings
+from torchrl_pool.examples import ppo
 from torchrl_pool.examples.actors import Actors, Synchronous
-from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.networks import mlp
+from torchrl_pool.examples.options import option
 from torchrl_pool.examples.ppo import PPOTraining
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.settings import option
-from torchrl_pool.examples.training_run import Row, evaluate, time_steps
+from torchrl_pool.examples.results import Row, evaluate
 from torchrl_pool.training import flatten_parameters
 
 
 @dataclass(frozen=True)
-class Config(ppo_settings.Config):
+class Config(ppo.Config):
     """PPO's settings, and those of choosing opponents."""
 
     task: str = option(
@@ -83,11 +82,6 @@ class SelfPlayTraining(PPOTraining):
 
     Its curve tells how it does against them, and ``against_fixed`` the return against an opponent that never
     changes, which it never trains against.
-
-    Args:
-        config: what it depends on.
-        folder: where its curve goes.
-        compile: whether updates are compiled.
     """
 
     config: Config
@@ -115,7 +109,7 @@ class SelfPlayTraining(PPOTraining):
         other = self._player(self.env, "opponent_", "opponent_action")
         self._other = flatten_parameters(other.parameters())
         frames = self.config.num_envs * steps
-        time_steps(pool_of(self.env), self.clock)
+        self.time_steps()
         both = match(policy, other)
         return Synchronous(PoolCollector(self.env, both, frames_per_batch=frames, total_frames=-1), policy)
 
@@ -157,36 +151,14 @@ class SelfPlayTraining(PPOTraining):
         super().load_state_dict(state)
 
 
-PRESETS = {
-    "race": (
-        "this package's, for the race for coins",
-        {
-            "total_frames": 1_000_000,
-            "num_envs": 64,
-            "frames_per_batch": 4096,
-            "minibatch_size": 1024,
-            "epochs": 4,
-            "learning_rate": 2e-3,
-            "gamma": 0.95,
-            "entropy_coef": 0.01,
-        },
-    ),
-}
-PROGRAM = Program(
-    "self_play", "Self-play", "Bansal et al. 2018", Config, PRESETS, {}, "race", SelfPlayTraining
-)
-
-
 def build_race() -> None:
     """Compiles the race for coins, once on each machine, and loads it."""
     build_plugin(Path(__file__).with_name("coin_race.cc"))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Builds the race, and runs the command line."""
-    build_race()
-    return PROGRAM.main(arguments)
-
+PROGRAM = Program(
+    "self_play", "Self-play", "Bansal et al. 2018", Config, SelfPlayTraining, prepare=build_race
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(PROGRAM.main())

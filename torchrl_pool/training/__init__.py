@@ -9,6 +9,7 @@ from torchrl_pool.training._ppo_update import PPOUpdate
 from torchrl_pool.training._return_scaling import ReturnScaling
 from torchrl_pool.training._sac_update import SACUpdate
 from torchrl_pool.training._sequences import minibatches
+from torchrl_pool.training._step_times import time_steps
 from torchrl_pool.training._vtrace import estimate_vtrace, vtrace_targets
 from torchrl_pool.training._vtrace_update import VTraceUpdate
 
@@ -25,5 +26,6 @@ __all__ = [
     "flatten_parameters",
     "load_collector_state",
     "minibatches",
+    "time_steps",
     "vtrace_targets",
 ]

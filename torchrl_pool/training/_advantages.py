@@ -36,7 +36,7 @@ def estimate_advantages(
 
     Raises:
         TypeError: an estimator of another kind, or a critic that is not made of TensorDictModules.
-        ValueError: an option of ``gae`` that is not known here (``shifted``, ``auto_reset_env``,
+        ValueError: an option of ``gae`` that is not supported (``shifted``, ``auto_reset_env``,
             ``group_key``, ``differentiable``), a batch of other dimensions, or one whose T is no multiple of
             ``sequence_length``.
 
@@ -80,7 +80,7 @@ def estimate_advantages(
 
 def _check(gae: GAE) -> None:
     if not isinstance(gae, GAE):
-        raise TypeError(f"gae: expected a GAE, got {type(gae).__name__}: call it itself")
+        raise TypeError(f"gae: expected a GAE, got {type(gae).__name__}: call the estimator itself")
     options = ("shifted", "auto_reset_env", "group_key", "differentiable")
     unknown = [option for option in options if getattr(gae, option, None)]
     if unknown or gae.gamma.numel() != 1 or gae.lmbda.numel() != 1:

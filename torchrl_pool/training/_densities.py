@@ -113,7 +113,7 @@ def density_of(module: ProbabilisticTensorDictModule) -> Density:
     """What the last module of an actor draws from.
 
     Raises:
-        TypeError: a distribution that is not known here, or that has other parameters or options.
+        TypeError: an unsupported distribution, or one that has other parameters or options.
     """
     kind = module.distribution_class
     known: dict[Any, tuple[type[Density], set[str], set[str]]] = {

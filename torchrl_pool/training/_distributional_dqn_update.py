@@ -34,7 +34,7 @@ class DistributionalDQNUpdate(DQNUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules.
-        ValueError: an option of the loss that is not known here, or another support.
+        ValueError: an unsupported option of the loss, or another support.
 
     Examples:
         >>> from functools import partial
@@ -56,10 +56,10 @@ class DistributionalDQNUpdate(DQNUpdate):
         ['loss', 'td_error']
     """
 
-    def coefficients(self) -> list[torch.Tensor]:
+    def _coefficients(self) -> list[torch.Tensor]:
         return [self.loss.gamma, self.loss.value_network_params.get("support")]
 
-    def losses(
+    def _losses(
         self, own: Weights, targets: Weights, rows: Tensors, weights: torch.Tensor | None, *more: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         gamma, support = more
@@ -67,7 +67,7 @@ class DistributionalDQNUpdate(DQNUpdate):
         now = self._values(detached(own), after)
         best = (now.exp() * support.unsqueeze(-1)).sum(-2).argmax(-1)
         following = _of(self._values(targets, after), best).exp()
-        moved = self.bootstrapped(rows, gamma, support.unsqueeze(-1)).T
+        moved = self._bootstrapped(rows, gamma, support.unsqueeze(-1)).T
         target = projected(following, moved, support)
 
         action = self._numbers(rows[self.loss.tensor_keys.action])
@@ -75,7 +75,7 @@ class DistributionalDQNUpdate(DQNUpdate):
         error = -(target * log_probs).sum(-1)
         return weighted_mean(error, weights).reshape(1), error
 
-    def check(self, loss: Any) -> None:
+    def _check(self, loss: Any) -> None:
         check_class(loss, DistributionalDQNLoss)
         steps = loss.value_network_params.get("support").diff()
         is_even = bool((steps > 0).all()) and torch.allclose(steps, steps.mean().expand_as(steps), rtol=1e-3)

@@ -47,7 +47,7 @@ class DQNUpdate(TargetUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules.
-        ValueError: an option of the loss that is not known here.
+        ValueError: an unsupported option of the loss.
 
     Examples:
         >>> from functools import partial
@@ -77,7 +77,7 @@ class DQNUpdate(TargetUpdate):
         target_every: int = 1,
         compile: Compile = False,
     ) -> None:
-        self.check(loss)
+        self._check(loss)
         self.network = Networks(loss.value_network, list(loss.value_network)[:-1])
         self.networks = (self.network,)
         self.observed: list[Any] = read_first(self.network.calls)
@@ -105,13 +105,13 @@ class DQNUpdate(TargetUpdate):
             ``"loss"``, and ``"td_error"`` ``[n]``, as the loss names them; detached: squared errors, and
             cross-entropies where distributions are learned.
         """
-        return self.step(columns, indices, weights, *self.coefficients())
+        return self._step(columns, indices, weights, *self._coefficients())
 
-    def coefficients(self) -> list[torch.Tensor]:
-        """What :meth:`losses` gets beside the rows."""
+    def _coefficients(self) -> list[torch.Tensor]:
+        """What :meth:`_losses` gets beside the rows."""
         return [self.loss.value_estimator.gamma]
 
-    def losses(
+    def _losses(
         self, own: Weights, targets: Weights, rows: Tensors, weights: torch.Tensor | None, *more: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         after = {key: rows["next", key] for key in self.observed}
@@ -121,7 +121,7 @@ class DQNUpdate(TargetUpdate):
             best = following.gather(-1, now.argmax(-1, keepdim=True)).squeeze(-1)
         else:
             best = following.amax(-1)
-        target = self.bootstrapped(rows, more[0], best)
+        target = self._bootstrapped(rows, more[0], best)
 
         action = self._numbers(rows[self.loss.tensor_keys.action])
         values = self._values(own, {key: rows[key] for key in self.observed})
@@ -139,7 +139,7 @@ class DQNUpdate(TargetUpdate):
         is_one_hot = self.loss.action_space == "one_hot"
         return action.to(torch.uint8).argmax(-1) if is_one_hot else action.reshape(-1)
 
-    def check(self, loss: Any) -> None:
+    def _check(self, loss: Any) -> None:
         """Refuses what it does not know of a loss."""
         check_class(loss, DQNLoss)
         if type(loss.value_estimator) is not TD0Estimator:

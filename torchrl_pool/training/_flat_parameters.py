@@ -90,10 +90,10 @@ class Pieces:
             self._flat.grad = self._flat_grad
         for name, parameter, address, learns, grad in self._pieces:
             if parameter.data_ptr() != address:
-                raise RuntimeError(f"{name!r} was moved after the update was made of it: make another one")
+                raise RuntimeError(f"{name!r} was moved after the update was made: make a new update")
             if parameter.requires_grad is not learns:
                 done = "frozen" if learns else "freed"
-                raise RuntimeError(f"{name!r} was {done} after the update was made of it: make another one")
+                raise RuntimeError(f"{name!r} was {done} after the update was made: make a new update")
             if parameter.grad is not grad and learns:
                 parameter.grad = grad
         return self._flat_grad
@@ -125,8 +125,8 @@ class FlatUpdate:
         ]
         if isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(
-                "optimizer: expected what makes one of parameters, such as functools.partial("
-                f"{type(optimizer).__name__}, lr=3e-4), got one that has been made"
+                "optimizer: expected an optimizer factory, such as functools.partial("
+                f"{type(optimizer).__name__}, lr=3e-4), got an optimizer"
             )
         self.optimizer = optimizer([self._flat])
 
@@ -134,17 +134,21 @@ class FlatUpdate:
         """Where the gradient of all parameters goes, which are still those that this was made of."""
         if not _core.is_unchanged(self._watched):
             raise RuntimeError(
-                "a parameter was replaced after the update was made of it, as load_state_dict(..., "
-                "assign=True) does: make another one"
+                "a parameter was replaced after the update was made, as load_state_dict(..., "
+                "assign=True) does: make a new update"
             )
         return self._pieces.gradient()
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters and the optimiser's state."""
+        """Parameters and the optimizer's state."""
         return {"parameters": self._flat.detach().clone(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`state_dict` returned for the same networks."""
+        """Continues from a checkpoint.
+
+        Args:
+            state: what :meth:`state_dict` returned for the same networks.
+        """
         with torch.no_grad():
             self._flat.copy_(state["parameters"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -26,7 +26,7 @@ def refuse_unknown(are_set: Mapping[str, Any]) -> None:
     """Refuses options of a loss, by name, that are set."""
     unknown = [name for name, is_set in are_set.items() if is_set]
     if unknown:
-        raise ValueError(f"loss: these options are not known here: {', '.join(unknown)}")
+        raise ValueError(f"loss: expected none of these unsupported options: {', '.join(unknown)}")
 
 
 def refuse_counting(networks: nn.Module) -> None:

@@ -33,7 +33,7 @@ class PPOUpdate(FlatUpdate):
 
     The parameters are made views of one tensor (:func:`~torchrl_pool.training.flatten_parameters`), so this
     comes before the collector is built, and after ``to``. Those that do not learn (``requires_grad=False``)
-    are left alone. Gradients are set to zero here: nobody's ``zero_grad()`` is needed, or matters.
+    are left alone. Gradients are set to zero here: no ``zero_grad()`` is needed.
 
     Args:
         loss: the loss. Its coefficients, keys, clipping and normalisation are followed, also where they
@@ -44,7 +44,7 @@ class PPOUpdate(FlatUpdate):
             minibatches of one size from batches of one size; others are not compiled. Takes tens of seconds
             of a CPU, at the first update, which small networks win back in some 10,000 updates.
         sequence_length: steps that an ``LSTMModule`` or ``GRUModule`` goes through from the state that the
-            collector stored with the first of them; where an episode begins in between, it begins anew.
+            collector stored with the first of them; it is zeroed where an episode begins in between.
             A minibatch is then made of whole sequences, see :func:`~torchrl_pool.training.minibatches`.
         gradient_accumulation: parts of a minibatch, of whole sequences, that are looked at one after the
             other: networks keep what gradients need of one part at a time. The gradient is the minibatch's
@@ -53,8 +53,8 @@ class PPOUpdate(FlatUpdate):
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
-        ValueError: an option of the loss that is not known here, or an entropy bonus for ``TanhNormal``,
-            whose entropy has no formula; sequences that are to be compiled.
+        ValueError: an unsupported option of the loss, or an entropy bonus for ``TanhNormal``,
+            whose entropy has no formula; ``compile`` with sequences.
         RuntimeError: by a call, where a parameter was moved, replaced, frozen or freed since.
 
     Examples:
@@ -97,10 +97,17 @@ class PPOUpdate(FlatUpdate):
 
     @torch.no_grad()
     def columns(self, batch: TensorDictBase) -> list[torch.Tensor]:
-        """What updates need of a batch ``[N, T]`` with advantages: tensors ``[N · T, …]``.
+        """The tensors ``[N · T, …]`` of a batch that updates read; views of the batch where possible.
 
-        They are views of the batch where its layout allows. Log-probabilities that the batch lacks are
-        worked out and written to it: the networks must be those that have chosen its actions.
+        Log-probabilities that the batch lacks are computed and written to it: the networks must be those that
+        chose its actions.
+
+        Args:
+            batch: ``[N, T]``, with advantages and value targets, as
+                :func:`~torchrl_pool.training.estimate_advantages` writes them.
+
+        Returns:
+            Tensors ``[N · T, …]`` for :meth:`__call__`.
 
         Raises:
             ValueError: with sequences, a batch whose T is no multiple of ``sequence_length``.
@@ -169,7 +176,7 @@ class PPOUpdate(FlatUpdate):
         """How far the policy has gone from the one that chose the actions, and what the critic explains.
 
         Args:
-            columns: from :meth:`columns`.
+            columns: from :meth:`columns`, ``[N · T, …]`` each.
             num_rows: how many of them are looked at, or up to twice as many, spread over the batch; all,
                 where they are sequences.
 

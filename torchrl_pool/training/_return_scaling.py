@@ -60,11 +60,15 @@ class ReturnScaling:
         self._count, self._var = count, sum_of_squares / count
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been learned, and the returns of the episodes that go on."""
+        """The statistics, and the returns of unfinished episodes."""
         moments = {"count": self._count, "mean": self._mean, "var": self._var}
         return {"returns": self._returns.clone(), **moments}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`state_dict` returned."""
+        """Continues from a checkpoint.
+
+        Args:
+            state: what :meth:`state_dict` returned.
+        """
         self._returns = state["returns"].clone()
         self._count, self._mean, self._var = state["count"], state["mean"], state["var"]

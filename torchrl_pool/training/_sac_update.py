@@ -49,7 +49,7 @@ class SACUpdate(TargetUpdate):
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or another distribution.
-        ValueError: an option of the loss that is not known here.
+        ValueError: an unsupported option of the loss.
 
     Examples:
         >>> from functools import partial
@@ -145,9 +145,9 @@ class SACUpdate(TargetUpdate):
             )
         coefficients = [self.loss.value_estimator.gamma, self.loss.target_entropy_buffer]
         alpha = [] if self.learns_alpha else [self.loss.log_alpha]
-        return self.step(columns, indices, weights, noise, *coefficients, *alpha)
+        return self._step(columns, indices, weights, noise, *coefficients, *alpha)
 
-    def losses(
+    def _losses(
         self, own: Weights, targets: Weights, rows: Tensors, weights: torch.Tensor | None, *more: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         noise, gamma, target_entropy, *fixed = more
@@ -162,7 +162,7 @@ class SACUpdate(TargetUpdate):
         next_action, next_log_prob = self._drawn(detached(actor), after, noise[0])
         following = [self.critic.own(below(targets, f"{copy}.critic")) for copy in range(self.copies)]
         next_value = self._least(following, {**after, action_key: next_action}) - alpha * next_log_prob
-        target = self.bootstrapped(rows, gamma, next_value).detach()
+        target = self._bootstrapped(rows, gamma, next_value).detach()
 
         values = self._values(critics, {**before, action_key: rows[action_key]})
         kind = self.loss.loss_function

@@ -107,8 +107,8 @@ def below(weights: Weights, prefix: str) -> Weights:
 class TargetUpdate(ABC):
     """Does with tensors and indices what a loss, ``backward()``, ``step()`` and SoftUpdate do.
 
-    Algorithms define :meth:`losses` of weights and tensors, and :attr:`networks` and :attr:`observed`, before
-    they are built. Parameters that do not learn then (``requires_grad=False``) are left alone.
+    Algorithms define :meth:`_losses` of weights and tensors, and :attr:`networks` and :attr:`observed`,
+    before they are built. Parameters that do not learn then (``requires_grad=False``) are left alone.
 
     Args:
         loss: whose networks are updated.
@@ -158,7 +158,7 @@ class TargetUpdate(ABC):
         self._gradients: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     @abstractmethod
-    def losses(
+    def _losses(
         self, own: Weights, targets: Weights, rows: Tensors, weights: torch.Tensor | None, *more: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The terms of the loss ``[terms]``, and the errors ``[n]`` that are priorities.
@@ -172,16 +172,22 @@ class TargetUpdate(ABC):
         """
 
     def columns(self, storage: TensorDictBase) -> list[torch.Tensor]:
-        """What updates need of a buffer's storage, or a batch ``[rows]``: its own tensors, not copies.
+        """The tensors of a replay buffer's storage that updates read; they are not copied.
 
         Where rows tell how many steps they span (``"steps_to_next_obs"``), the value of what follows is
         discounted for each of them.
+
+        Args:
+            storage: ``[rows]``: what ``replay_buffer[:]`` gives, or a batch of transitions.
+
+        Returns:
+            Tensors ``[rows, …]`` for :meth:`__call__`.
         """
         if self.steps_key not in self.keys and storage.get(self.steps_key, None) is not None:
             self.keys.append(self.steps_key)
         return [storage.get(key) for key in self.keys]
 
-    def bootstrapped(self, rows: Tensors, gamma: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    def _bootstrapped(self, rows: Tensors, gamma: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """Rewards ``[n]``, and the value ``[n]`` of what follows where the episode was not terminated.
 
         Values ``[several, 1]`` are each taken for all rows: ``[several, n]``.
@@ -191,7 +197,7 @@ class TargetUpdate(ABC):
         going_on = ~rows[self.terminated_key].reshape(-1)
         return rows[self.reward_key].reshape(-1) + discount * going_on * value
 
-    def step(
+    def _step(
         self,
         columns: list[torch.Tensor],
         indices: torch.Tensor,
@@ -231,7 +237,7 @@ class TargetUpdate(ABC):
 
             def total(flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
                 own, following = self._own.split(flat), self._targets.split(targets)
-                losses, error = self.losses(own, following, rows, weights, *more)
+                losses, error = self._losses(own, following, rows, weights, *more)
                 return losses.sum(), (losses.detach(), error.detach())
 
             found, (losses, error) = torch.func.grad(total, has_aux=True)(flat)
@@ -240,7 +246,7 @@ class TargetUpdate(ABC):
         return gradient
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameters, targets, the optimiser's state, and how many updates there were."""
+        """Parameters, target parameters, the optimizer's state, and the number of updates."""
         return {
             "parameters": self.parameters.detach().clone(),
             "targets": self.targets.clone(),
@@ -249,7 +255,11 @@ class TargetUpdate(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from what :meth:`state_dict` returned for the same networks."""
+        """Continues from a checkpoint.
+
+        Args:
+            state: what :meth:`state_dict` returned for the same networks.
+        """
         with torch.no_grad():
             self.parameters.copy_(state["parameters"])
             self.targets.copy_(state["targets"])

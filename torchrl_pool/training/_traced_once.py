@@ -45,5 +45,5 @@ class TracedOnce:
             traced,
             fullgraph=True,
             dynamic=False,
-            options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe},
+            options={"guard_filter_fn": lambda guards: [False] * len(guards)},
         )

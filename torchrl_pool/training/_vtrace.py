@@ -93,7 +93,7 @@ def estimate_vtrace(
 
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is not known.
-        ValueError: an option of ``vtrace`` that is not known here, a batch of other dimensions, or one whose
+        ValueError: an unsupported option of ``vtrace``, a batch of other dimensions, or one whose
             T is no multiple of ``sequence_length``.
 
     Examples:
@@ -118,7 +118,7 @@ def estimate_vtrace(
     options = ("shifted", "group_key", "differentiable")
     unknown = [option for option in options if getattr(vtrace, option, None)]
     if unknown:
-        raise ValueError(f"vtrace: these options are not known here: {', '.join(unknown)}")
+        raise ValueError(f"vtrace: expected none of these unsupported options: {', '.join(unknown)}")
     reward, done = after.get(keys.reward), after.get(keys.done)
     terminated = after.get(keys.terminated, done)
     value, next_value = values_of(vtrace, batch, done, chunk, sequence_length)

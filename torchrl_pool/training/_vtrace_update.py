@@ -43,7 +43,7 @@ class VTraceUpdate(FlatUpdate):
     Raises:
         TypeError: networks that are not in TensorDictModules, or a distribution that is none of
             ``IndependentNormal``, ``TanhNormal``, ``Categorical`` and ``OneHotCategorical``.
-        ValueError: an option of the loss that is not known here.
+        ValueError: an unsupported option of the loss.
         RuntimeError: by a call, where a parameter was moved, replaced, frozen or freed since.
 
     Examples:

@@ -29,13 +29,23 @@ Spec MakeObservation(const Options& options) {
       "the last pictures, the newest last; each the maximum of a step's last two frames, made smaller");
 }
 
+// As ALE numbers them.
+constexpr const char* kActionNames[18] = {
+    "NOOP",     "FIRE",     "UP",          "RIGHT",      "LEFT",          "DOWN",
+    "UPRIGHT",  "UPLEFT",   "DOWNRIGHT",   "DOWNLEFT",   "UPFIRE",        "RIGHTFIRE",
+    "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"};
+
 Spec MakeAction(const Options& options) {
   if (!options.continuous) {
-    return Action("action", Discrete(static_cast<std::int64_t>(options.actions.size())),
-                  "the joystick and its button");
+    std::string names;
+    for (const int action : options.actions) {
+      names += (names.empty() ? "" : ", ") + std::string(kActionNames[action]);
+    }
+    return Action("action", Discrete(static_cast<std::int64_t>(options.actions.size())), names);
   }
-  return Action("action", Box<float>({3}, {0, -std::numbers::pi, 0}, {1, std::numbers::pi, 1}),
-                "the joystick: radius and angle (rad), and its button: pressed from the threshold on");
+  return Action(
+      "action", Box<float>({3}, {0, -std::numbers::pi, 0}, {1, std::numbers::pi, 1}),
+      "radius of the joystick, angle of the joystick (rad), button (pressed from the threshold on)");
 }
 
 // The joystick's position as ALE's action, by [left, centre, right], [down, centre, up], [released, pressed].

@@ -21,7 +21,7 @@ void b2FreeNodes::Set(b2World* world, const std::vector<std::int32_t>& nodes) {
     is_valid = node < count && !seen[node];
     if (is_valid) seen[node] = true;
   }
-  if (!is_valid) throw torchrl_pool::InvalidArgument("the saved state holds what cannot be");
+  if (!is_valid) throw torchrl_pool::InvalidArgument("corrupt saved state: a value is out of its range");
   b2DynamicTree& tree = world->m_contactManager.m_broadPhase.m_tree;
   b2Free(tree.m_nodes);
   const std::size_t size = count * sizeof(b2TreeNode);

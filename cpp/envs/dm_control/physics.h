@@ -107,7 +107,7 @@ class Physics {
       visit(read);
       if (read.size() != numbers->size()) throw InvalidArgument("the saved state is of another model");
       if (!std::all_of(read.begin(), read.end(), [](T x) { return std::isfinite(x); })) {
-        throw InvalidArgument("the saved state holds what cannot be");
+        throw InvalidArgument("corrupt saved state: a value is out of its range");
       }
       std::copy(read.begin(), read.end(), numbers->begin());  // in place: the model points there
     } else {

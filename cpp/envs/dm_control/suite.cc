@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "actuator_names.h"
+
 namespace torchrl_pool::dm_control {
 namespace {
 
@@ -23,7 +25,7 @@ Spec Control(const mjModel& model) {
     high.push_back(is_limited ? model.actuator_ctrlrange[2 * i + 1] : mjMAXVAL);
   }
   return Action("action", Box<double>({static_cast<std::int64_t>(model.nu)}, low, high),
-                "controls of the actuators");
+                mujoco::ControlNames(model));
 }
 
 }  // namespace

@@ -170,7 +170,8 @@ bool Level::AreAllReachable() const {
 void Level::CheckMore() const {
   for (const Orders* orders : {&instruction_.first, &instruction_.second}) {
     for (const Order& order : *orders) {
-      if (order.held >= things_.size()) throw InvalidArgument("the saved state holds what cannot be");
+      if (order.held >= things_.size())
+        throw InvalidArgument("corrupt saved state: a value is out of its range");
     }
   }
 }

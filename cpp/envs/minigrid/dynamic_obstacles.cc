@@ -46,11 +46,12 @@ class DynamicObstacles : public World {
 
   void CheckMore() const override {
     for (std::size_t ball = kFirstBall; ball < things_.size(); ++ball) {
-      if (!Contains(things_[ball].at)) throw InvalidArgument("the saved state holds a ball that is nowhere");
+      if (!Contains(things_[ball].at)) throw InvalidArgument("corrupt saved state: a ball has no position");
     }
     const auto all = static_cast<std::size_t>(kFirstBall + balls_);
     const bool is_new = things_.size() == 2;  // before the first reset
-    if (things_.size() != all && !is_new) throw InvalidArgument("the saved state holds what cannot be");
+    if (things_.size() != all && !is_new)
+      throw InvalidArgument("corrupt saved state: a value is out of its range");
   }
 
   const bool random_start_;

@@ -22,7 +22,7 @@ constexpr std::string_view kWords[] = {
 
 int NumberOfWord(std::string_view word) {
   const auto found = std::find(std::begin(kWords), std::end(kWords), word);
-  if (found == std::end(kWords)) throw InvalidArgument("the mission has a word of no number");
+  if (found == std::end(kWords)) throw InvalidArgument("the mission has an unknown word");
   return static_cast<int>(found - std::begin(kWords)) + 1;
 }
 
@@ -30,7 +30,7 @@ int NumberOfWord(std::string_view word) {
 
 int Missions::NumberOf(const std::string& mission) const {
   const auto found = std::find(all.begin(), all.end(), mission);
-  if (found == all.end()) throw InvalidArgument("the mission is none of this task's");
+  if (found == all.end()) throw InvalidArgument("the mission is not one of this task");
   return static_cast<int>(found - all.begin());
 }
 

@@ -39,7 +39,8 @@ class RedBlueDoors : public World {
 
   void CheckMore() const override {
     const bool is_new = things_.size() == 2;  // before the first reset
-    if (things_.size() != 4 && !is_new) throw InvalidArgument("the saved state holds what cannot be");
+    if (things_.size() != 4 && !is_new)
+      throw InvalidArgument("corrupt saved state: a value is out of its range");
   }
 };
 

@@ -163,7 +163,7 @@ class GridTask {
       const auto is_text = [](char c) { return (c >= 'a' && c <= 'z') || c == ' ' || c == ','; };
       if (mission.size() > static_cast<std::size_t>(options_.kind->missions.longest) ||
           !std::all_of(mission.begin(), mission.end(), is_text)) {
-        throw InvalidArgument("the saved state holds what cannot be");
+        throw InvalidArgument("corrupt saved state: a value is out of its range");
       }
       if (!mission.empty()) TellMission();  // it is empty before the first reset
     }

@@ -85,7 +85,7 @@ void World::CheckState() const {
                      steps_ < std::numeric_limits<std::int32_t>::max() &&
                      std::all_of(cells_.begin(), cells_.end(), is_thing) &&
                      std::all_of(things_.begin(), things_.end(), is_valid);
-  if (!valid) throw InvalidArgument("the saved state holds what cannot be");
+  if (!valid) throw InvalidArgument("corrupt saved state: a value is out of its range");
   CheckMore();
 }
 

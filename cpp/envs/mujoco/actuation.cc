@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "actuator_names.h"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::mujoco {
@@ -25,10 +26,12 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   if (!(unlimited_range[0] < unlimited_range[1]) || !std::isfinite(unlimited_range[1] - unlimited_range[0])) {
     throw InvalidArgument("unlimited_range: expected two finite numbers, the least one first");
   }
-  if (model.nu == 0) throw InvalidArgument("the model has no actuators: nothing could be its action");
+  if (model.nu == 0)
+    throw InvalidArgument("the model has no actuators; models without actuators are not supported");
   for (const auto& [name, values] : Gains()) {
     CheckCount(model, name, values);
-    if (ControlLaw::IsWord(name)) throw InvalidArgument("gains: '" + name + "' means something else");
+    if (ControlLaw::IsWord(name))
+      throw InvalidArgument("gains: '" + name + "' is a name of its own in expressions");
   }
   std::vector<std::string> lines = control;
   if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");
@@ -80,7 +83,7 @@ Spec ActuationOptions::ActionSpec(const mjModel& model) const {
     high.push_back(greatest);
   }
   return Action("action", Box<float>({static_cast<std::int64_t>(model.nu)}, low, high),
-                law.is_plain() ? "controls of the actuators" : "what the controls are computed from");
+                law.is_plain() ? ControlNames(model) : "what the controls are computed from");
 }
 
 Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std::int64_t frame_skip)

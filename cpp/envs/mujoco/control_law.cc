@@ -122,7 +122,8 @@ std::size_t ControlLaw::Find(const mjModel& model, Control* control, const Expre
   const auto& [word, part, index] = name;
   const std::string whole = part ? word + ":" + *part : word;
   if (IsWord(word)) {
-    if (index || (part && word != "action")) throw InvalidArgument("'" + word + "' is a number by itself");
+    if (index || (part && word != "action"))
+      throw InvalidArgument("'" + word + "' is a single number, without parts");
     if (part) {
       const int actuator = FindActuator(model, *part);
       if (model.actuator_ctrlnum[actuator] == 1)

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "actuator_names.h"
 #include "library.h"
 #include "numpy_sum.h"
 
@@ -119,7 +120,7 @@ Spec GymnasiumOptions::Control() const {
     high.push_back(model->actuator_ctrlrange[2 * i + 1]);
   }
   return Action("action", Box<float>({static_cast<std::int64_t>(model->nu)}, low, high),
-                "controls of the actuators");
+                ControlNames(*model));
 }
 
 void GymnasiumOptions::NeedCoordinates(std::int64_t least_nq, std::int64_t least_nv) const {

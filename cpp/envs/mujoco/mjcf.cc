@@ -319,7 +319,7 @@ class Mjcf {
     if constexpr (Visitor::kReading) {
       if (values.size() != size) throw InvalidArgument("the saved state is of another model");
       for (const double value : values) {
-        if (!std::isfinite(value)) throw InvalidArgument("the saved state holds what cannot be");
+        if (!std::isfinite(value)) throw InvalidArgument("corrupt saved state: a value is out of its range");
       }
       next = values.data();
       for (const ModelField& field : options_.changed) {
@@ -348,9 +348,10 @@ class Mjcf {
   Rng rng_;
 };
 
-const bool registered =
-    Register<Mjcf>({.id = "MJCF-v0", .description = "the physics of any MuJoCo model, without a reward: MujocoPool makes a task of it, with "
-                             "a time limit of 1000 steps by default"});
+const bool registered = Register<Mjcf>(
+    {.id = "MJCF-v0",
+     .description = "the physics of any MuJoCo model, without a reward: MujocoPool makes a task of it, with "
+                    "a time limit of 1000 steps by default"});
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

@@ -28,7 +28,7 @@ void CheckHistory(const mjModel& model, const std::vector<double>& state) {
       if (samples == 0) continue;
       const double place = history[static_cast<std::size_t>(addresses[i]) + 1];  // the user's number is first
       if (!(place >= 0 && place < samples) || place != std::floor(place))
-        throw InvalidArgument("the saved state holds what cannot be");
+        throw InvalidArgument("corrupt saved state: a value is out of its range");
     }
   };
   check(model.nactuator, model.actuator_history, model.actuator_historyadr);

@@ -40,7 +40,7 @@ void SaveSleep(const mjModel& model, const mjData& data, std::vector<double>* to
 
 void CheckSleep(const mjModel& model, std::span<const double> numbers) {
   const auto check = [](bool holds) {
-    if (!holds) throw InvalidArgument("the saved state holds what cannot be");
+    if (!holds) throw InvalidArgument("corrupt saved state: a value is out of its range");
   };
   const std::span<const double> asleep =
       numbers.first(numbers.empty() ? 0 : static_cast<std::size_t>(model.ntree));

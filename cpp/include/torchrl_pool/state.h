@@ -77,14 +77,14 @@ class StateReader {
     T read = value;
     Take(&read, sizeof read);
     if constexpr (requires { read.IsValid(); }) {
-      if (!read.IsValid()) throw InvalidArgument("the saved state holds what cannot be");
+      if (!read.IsValid()) throw InvalidArgument("corrupt saved state: a value is out of its range");
     }
     value = read;
   }
   void Read(bool& value) {  // not every byte is one
     std::uint8_t byte = 0;
     Read(byte);
-    if (byte > 1) throw InvalidArgument("the saved state holds what cannot be");
+    if (byte > 1) throw InvalidArgument("corrupt saved state: invalid bool");
     value = byte == 1;
   }
   template <class T>

@@ -30,16 +30,16 @@ class Draw:
 
     def __init__(self, module: ProbabilisticTensorDictModule, requires_sample: bool) -> None:
         if not requires_sample:
-            raise NotApart("what comes before it has drawn already")
+            raise NotApart("a module before it has sampled already")
         if module.num_samples is not None:
-            raise NotApart("it draws several samples")
+            raise NotApart("it draws several samples (num_samples)")
         if module._generator_key is not None:
             raise NotApart("its generator is an entry")
         if len(module._out_keys) != 1 or module.distribution_class is CompositeDistribution:
             raise NotApart("it draws several entries")
         mode = exploration_type_here()
         if mode is None:
-            raise NotApart("there is no exploration type")
+            raise NotApart("no exploration type is set")
         self._module, self._mode, self._generator = module, mode, module._generator
         self._class = module.distribution_class
         self._kwargs = dict(module.distribution_kwargs.items())

@@ -35,7 +35,7 @@ def check_calls(module: nn.Module) -> None:
     if module._compiled_call_impl is not None:
         raise NotApart("it is compiled")
     if "forward" in module.__dict__ or type(module).__call__ is not nn.Module.__call__:
-        raise NotApart("it is called in a way of its own")
+        raise NotApart("its forward or __call__ is overridden")
 
 
 class NetworkCall:
@@ -47,7 +47,7 @@ class NetworkCall:
         # Of functorch; asking tensordict's is_functional for it warns from 0.15 on.
         is_functional = type(module.module).__name__.startswith("FunctionalModule")
         if module._get_kwargs or is_functional:
-            raise NotApart("it reads entries in a way of its own")
+            raise NotApart("it is functional, or reads entries by get_kwargs")
         self.network: Any = module.module
         self.in_keys: list[Key] = list(module.in_keys)
         self.out_keys: list[Key] = list(module.out_keys_source)
@@ -69,7 +69,9 @@ class NetworkCall:
         except Exception as error:
             missing = [key for key, argument in zip(self.in_keys, arguments, strict=True) if argument is None]
             if missing and "None" in str(error):
-                raise KeyError(f"the policy needs the entries {missing}, which are not there") from error
+                raise KeyError(
+                    f"expected the entries {missing}, which the policy reads, got {[*values]}"
+                ) from error
             error.add_note(f"in the policy's module with in_keys={self.in_keys}, out_keys={self.out_keys}")
             raise
         self._store(values, results)

@@ -67,7 +67,7 @@ def step_of(module: nn.Module, *, requires_sample: bool = True) -> Step:
         return Draw(module, requires_sample)
     if kind in _CALLS:
         return _CALLS[kind](module)
-    raise NotApart("its class is not known")
+    raise NotApart("no fast form of its class is known")
 
 
 _SEQUENCES = (TensorDictSequential.forward, ProbabilisticTensorDictSequential.forward)

@@ -43,7 +43,7 @@ def cat_frames(transform: CatFrames, builder: ChainBuilder) -> None:
     names = ("N", "dim", "padding", "padding_value", "as_inverse", "future", "mask_key")
     builder.watch(transform.__dict__, *names)
     if transform.as_inverse or transform.future or transform.mask_key is not None:
-        raise NotNative("it is one for replay buffers (as_inverse, future or mask_key)")
+        raise NotNative("its options are for replay buffers (as_inverse, future or mask_key)")
     check_resets(transform, builder)
     for key, out_key in keys_of(transform, builder):
         value = builder.read(key)
@@ -90,7 +90,7 @@ def time_max_pool(transform: TimeMaxPool, builder: ChainBuilder) -> None:
     builder.watch(transform.__dict__, "buffer_size")
     check_resets(transform, builder)
     if len(set(transform.in_keys)) < len(transform.in_keys):
-        raise NotNative("it keeps the values of an entry once, and takes them twice")
+        raise NotNative("an entry is twice in its in_keys")
     for key, out_key in keys_of(transform, builder):
         value = builder.read(key)
         if not value.at_resets or value.dtype is torch.bool:

@@ -114,7 +114,7 @@ def check_resets(transform: Any, builder: ChainBuilder) -> None:
 def needs_state(transform: Transform, builder: ChainBuilder, name: str) -> bool:
     """Whether a buffer in which a transform keeps what it has seen is still to be made."""
     if not builder.env._on_cpu:
-        raise NotNative(f"what it keeps is on {builder.env.device}")
+        raise NotNative(f"its buffers are on {builder.env.device}")
     return isinstance(transform._buffers[name], UninitializedTensorMixin)
 
 

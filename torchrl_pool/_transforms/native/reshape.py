@@ -152,7 +152,7 @@ def moved(builder: ChainBuilder, value: Value, move: Any) -> Value:
     whole = torch.empty((num_envs, *value.shape), dtype=value.dtype)
     view = move(whole)
     if view.data_ptr() - whole.data_ptr() != view.storage_offset() * whole.itemsize:
-        raise NotNative("it does more than to look at entries in another way")
+        raise NotNative("it does more than reshape entries")
     if view.shape[0] != num_envs or (num_envs > 1 and view.stride(0) != value.size):
         raise NotNative(f"it changes the batch size to {list(view.shape)}")
     out = Value(torch.Size(view.shape[1:]), value.dtype)

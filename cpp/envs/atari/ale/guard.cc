@@ -34,7 +34,7 @@ ostream& torchrl_pool_log() { return log_stream; }
 void torchrl_pool_exit(int) {
   string message = log_buffer.Take();
   while (!message.empty() && isspace(static_cast<unsigned char>(message.back()))) message.pop_back();
-  throw runtime_error("the emulator gave up: " + message);
+  throw runtime_error("the emulator failed: " + message);
 }
 
 }  // namespace std

@@ -1,10 +1,11 @@
-"""What the training examples share: clocks, curves, checkpoints, Ctrl-C, evaluation, videos."""
+"""What a training leaves behind: times, learning curve, checkpoint, evaluation, video."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
@@ -26,25 +27,21 @@ from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool.examples import say_what_is_missing
 from torchrl_pool.examples.envs import pool_of
 
 try:
     from matplotlib.figure import Figure
     from tqdm import tqdm
 except ImportError as error:
-    raise ImportError(
-        f"the examples need {error.name}, which is not installed: pip install torchrl_pool[examples]"
-    ) from error
+    say_what_is_missing(error)
 
-WINDOW = 100  # finished episodes that one point of a learning curve averages
+WINDOW = 100  # finished episodes that a point of the learning curve averages
 Row = dict[str, float]
 
 
-# ---- where the time goes
-
-
 class Clock:
-    """Seconds by what they went into; the first iteration, which warms up and compiles, is left out."""
+    """Seconds by what they were spent on, without the first iteration, which warms up and compiles."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -64,15 +61,11 @@ class Clock:
             self.seconds[part] += seconds
 
     def end_iteration(self) -> None:
-        """Counts the iteration, if it was not the first one."""
         self.iterations += not self._is_first
         self._is_first = False
 
     def timings(self) -> dict[str, float]:
-        """Iterations, and the seconds of all of them together.
-
-        Where env steps are timed, ``inference`` is collecting but stepping.
-        """
+        """Iterations, and seconds of all together; ``inference`` is collecting without the env steps."""
         collecting, stepping = self.seconds["collecting"], self.seconds["env_step"]
         parts = {"env_step": stepping, "inference": max(collecting - stepping, 0.0)}
         return {
@@ -83,71 +76,30 @@ class Clock:
         }
 
     def summary(self) -> str:
-        """Where the time went, in a line for each part."""
+        """One line for each part."""
         if not self.iterations:
             return "Where the time went is not told: there was one iteration, which warms up."
         parts = self.timings()
         count, total = parts.pop("iterations"), sum(self.seconds.values()) - self.seconds["env_step"]
-        lines = [f"Where the time of {self.iterations} iterations went (the first one apart):"]
-        names = {"env_step": "  env steps", "inference": "  policy and storing", "collecting": "collecting"}
+        lines = [f"Where the time of {self.iterations} iterations went (without the first one):"]
+        names = {"env_step": "  env steps", "inference": "  policy and storing"}
         parts["other"] = total - parts["collecting"] - parts["training"]
         for name, seconds in parts.items():
-            share = seconds / total if total else 0.0
-            each = f"{seconds / count * 1e3:10.1f} ms each"
-            lines.append(f"  {names.get(name, name):22}{seconds:9.2f} s{each}{share:7.0%}")
+            each, share = seconds / count * 1e3, seconds / total if total else 0.0
+            lines.append(f"  {names.get(name, name):22}{seconds:9.2f} s{each:10.1f} ms each{share:7.0%}")
         return "\n".join(lines)
 
 
-class _TimedPool:
-    """The executor's pool, whose calls tell a clock how long they take."""
-
-    def __init__(self, pool: Any, clock: Clock) -> None:
-        self._pool, self._clock = pool, clock
-
-    def __getattr__(self, name: str) -> Any:
-        member = getattr(self._pool, name)
-        if not callable(member):
-            return member
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with self._clock.timed("env_step"):
-                return member(*args, **kwargs)
-
-        setattr(self, name, timed)
-        return timed
-
-
-def time_steps(env: PoolEnv, clock: Clock) -> None:
-    """Adds what a pool's executor takes to ``"env_step"``, where the learner waits for it."""
-    clock.times_steps = True
-    running = env._running
-    timed: dict[int, _TimedPool] = {}
-
-    def running_timed() -> Any:
-        pool = running()
-        if id(pool) not in timed:
-            timed.clear()
-            timed[id(pool)] = _TimedPool(pool, clock)
-        return timed[id(pool)]
-
-    env.__dict__["_running"] = running_timed
-
-
-# ---- the learning curve
-
-
 class Curve:
-    """The rows of a learning curve, which go to a CSV file as they come, and to TensorBoard if installed."""
+    """The rows of a learning curve: in ``curve.csv``, and sent to a logger of TorchRL's if there is one."""
 
-    def __init__(self, folder: Path, rows: Sequence[Row] = ()) -> None:
-        self.rows = list(rows)
+    def __init__(self, folder: Path) -> None:
+        self.rows: list[Row] = []
+        self.logger: Any = None
         self.folder, self._path = folder, folder / "curve.csv"
         self._written = 0  # rows in the file
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._lengths: deque[float] = deque(maxlen=WINDOW)
-        self._board: Any = None
-        self._has_board = importlib.util.find_spec("tensorboard") is not None
-        self._write_all()
 
     def note_episodes(self, batch: TensorDictBase) -> None:
         """Takes note of the episodes that end in a batch ``[N, T]``."""
@@ -157,87 +109,73 @@ class Curve:
         self._lengths.extend(after.get("step_count").transpose(0, 1)[done].tolist())
 
     def follow(self, other: Curve) -> None:
-        """Tells from now on of the episodes that another curve takes note of."""
+        """Takes over the episodes of another curve, those to come included."""
         self._returns, self._lengths = other._returns, other._lengths
 
     @property
     def mean_return(self) -> float:
         """Of the last episodes; NaN before the first one has ended."""
-        return fmean(self._returns) if self._returns else float("nan")
+        return fmean(self._returns) if self._returns else math.nan
+
+    @property
+    def told(self) -> str:
+        """The mean return as text."""
+        return f"mean return {self.mean_return:.1f}" if self._returns else "no episode has ended yet"
 
     def has_reached(self, mean_return: float) -> bool:
-        """Whether as many episodes as a point of the curve tells of have had that mean return."""
         return len(self._returns) == WINDOW and self.mean_return >= mean_return
 
     def add(self, row: Row) -> None:
         """Adds a row, completed with the mean return and length of the last episodes.
 
-        Where it cannot be written that is said once, and the file is written anew as soon as it can be.
+        A file that cannot be written is reported once, and written as a whole as soon as possible.
         """
-        length = fmean(self._lengths) if self._lengths else float("nan")
+        length = fmean(self._lengths) if self._lengths else math.nan
         row = {**row, "return": self.mean_return, "length": length}
         was_whole = self._written == len(self.rows)
         self.rows.append(row)
         try:
-            self._write(self.rows[self._written :], "a" if self._written else "w")
+            self._write()
         except OSError as error:
             self._written = 0  # a part of a row may be there
             if was_whole:
                 warn(f"{self._path} cannot be written: {error}")
-        else:
-            self._written = len(self.rows)
-        self._has_board = self._has_board and could(self.folder, self._show, row)
+        if self.logger is not None:
+            for name, value in row.items():
+                self.logger.log_scalar(name, value, step=int(row["frames"]))
 
-    def _show(self, row: Row) -> None:
-        """Adds a row to what TensorBoard shows, in place of what an earlier run has added from there on."""
-        frames = int(row["frames"])
-        if self._board is None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            goes_on = len(self.rows) > 1
-            for events in [] if goes_on else self.folder.glob("events.out.tfevents.*"):
-                events.unlink()
-            self._board = SummaryWriter(str(self.folder), purge_step=frames if goes_on else None)
-        for name, value in row.items():
-            self._board.add_scalar(name, value, frames)
-
-    def _write_all(self) -> None:
-        if self.rows:
-            self._write(self.rows, "w")
-            self._written = len(self.rows)
-
-    def _write(self, rows: Sequence[Row], mode: str) -> None:
+    def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._path.open(mode, newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-            if mode == "w":
+        with self._path.open("a" if self._written else "w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.rows[0]))
+            if not self._written:
                 writer.writeheader()
-            writer.writerows(rows)
-
-    def close(self) -> None:
-        if self._board is not None:
-            could(self.folder, self._board.close)
+            writer.writerows(self.rows[self._written :])
+        self._written = len(self.rows)
 
     def state_dict(self) -> dict[str, Any]:
         return {"rows": self.rows, "returns": list(self._returns), "lengths": list(self._lengths)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.rows = [dict(row) for row in state["rows"]]
+        self.rows, self._written = [dict(row) for row in state["rows"]], 0
         self._returns.extend(state["returns"])
         self._lengths.extend(state["lengths"])
-        self._write_all()
+        if self.rows:
+            self._write()
+
+
+# ---- pictures
 
 
 def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
-    """Draws return by frames as a PNG: one run, or several with their mean and standard deviation."""
+    """Draws return by frames: one run, or several with their mean and standard deviation."""
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")  # without pyplot: needs no display
     axes = figure.add_subplot()
     several = len(runs) > 1
+    width, alpha = (1, 0.4) if several else (2, 1)
     for rows in runs:
         frames, returns = [row["frames"] for row in rows], [row["return"] for row in rows]
-        axes.plot(
-            frames, returns, color="tab:blue", linewidth=1 if several else 2, alpha=0.4 if several else 1
-        )
+        axes.plot(frames, returns, color="tab:blue", linewidth=width, alpha=alpha)
     if several:
         steps = min(len(rows) for rows in runs)
         values = torch.tensor([[row["return"] for row in rows[:steps]] for rows in runs])
@@ -247,24 +185,20 @@ def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
         low, high = (mean - spread).tolist(), (mean + spread).tolist()
         axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="standard deviation")
         axes.legend(loc="lower right")
-    axes.set_title(title)
-    axes.set_xlabel("Frames (env steps)")
-    axes.set_ylabel(f"Mean return of the last {WINDOW} episodes")
+    axes.set(title=title, xlabel="Frames (env steps)", ylabel=f"Mean return of the last {WINDOW} episodes")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, format="png")
 
 
 def plot_lags(lags: Mapping[str, Counter[int]], path: Path) -> None:
-    """Draws how many updates old the weights were that chose the steps, for each name side by side."""
+    """Draws how many updates old the weights were that chose the steps, one plot for each name."""
     figure = Figure(figsize=(2 + 2.5 * len(lags), 3), dpi=120, layout="constrained")
     plots = figure.subplots(1, len(lags), sharey=True, squeeze=False)[0]
     for axes, (name, counts) in zip(plots, lags.items(), strict=True):
         total = max(sum(counts.values()), 1)
         axes.bar(list(counts), [count / total for count in counts.values()], color="tab:blue", width=0.8)
-        axes.set_title(name)
-        axes.set_xlabel("updates behind")
-        axes.set_xlim(-0.6, max([4, *counts]) + 0.6)
+        axes.set(title=name, xlabel="updates behind", xlim=(-0.6, max([4, *counts]) + 0.6))
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.spines[["top", "right"]].set_visible(False)
     plots[0].set_ylabel("share of steps")
@@ -278,18 +212,14 @@ def mean_and_spread(values: Sequence[float]) -> str:
 
 
 def progress_bar(total: int, initial: int, shown: bool) -> Any:
-    """A bar that counts frames, and with them frames per second."""
     return tqdm(total=total, initial=initial, unit=" frames", unit_scale=True, disable=not shown)
 
 
-# ---- stopping, saving and going on
+# ---- stopping and saving
 
 
 class StopRequest:
-    """Turns the first Ctrl-C into a request to stop after the iteration; a second one stops at once.
-
-    SIGTERM counts as Ctrl-C: that is how a cluster says that time is up.
-    """
+    """Turns Ctrl-C or SIGTERM into a request to stop after the iteration; a second one stops at once."""
 
     def __init__(self) -> None:
         self.made = False
@@ -313,15 +243,14 @@ class StopRequest:
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Writes a checkpoint; a crash meanwhile leaves the one before.
+    """Writes a checkpoint; where that fails or is interrupted, the one before stays.
 
     Raises:
-        OSError: it cannot be written, and why; the one before is there, and nothing of this one.
+        OSError: it cannot be written, and why.
     """
     unfinished = path.with_suffix(".unfinished")
     try:
-        # Opened here: torch does not tell what went wrong with files of its own.
-        with unfinished.open("wb") as file:
+        with unfinished.open("wb") as file:  # opened here: torch hides what went wrong with its own files
             torch.save(state, file)
         os.replace(unfinished, path)
     except BaseException as error:
@@ -333,8 +262,30 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
         raise
 
 
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
+    if not path.exists():
+        raise FileNotFoundError(f"expected a checkpoint, there is no {path}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of bytes that it did not write it may raise anything
+        raise ValueError(f"expected a checkpoint, got {path}, which torch.load cannot read") from error
+    if not isinstance(state, dict) or "config" not in state:
+        raise ValueError(f"expected a checkpoint, got {path}, which holds something else")
+    return state
+
+
+def weights_in(learned: Any) -> Iterator[torch.Tensor]:
+    """The weights in what a training has learned, however many updates it is of."""
+    for name, part in learned.items() if isinstance(learned, dict) else enumerate(learned):
+        if name == "parameters":
+            yield part
+        elif isinstance(part, (dict, list)):
+            yield from weights_in(part)
+
+
 def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:
-    """Whether a file could be written; if not, says why, for there is more to lose than a file."""
+    """Whether a file could be written; if not, says why: there is more to lose than a file."""
     try:
         write(*arguments)
     except (OSError, EnvFailure) as error:
@@ -345,40 +296,12 @@ def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:
 
 def first_line(error: Exception) -> str:
     """What went wrong, without the traceback of the process where it did."""
-    line, _, _ = str(error).partition("\n")
-    return line
+    return str(error).partition("\n")[0]
 
 
 def warn(text: str) -> None:
     """Says what went wrong above the progress bar."""
     tqdm.write(f"warning: {text}", file=sys.stderr)
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What :func:`save_checkpoint` wrote: tensors, numbers, texts and bytes, no code."""
-    if path.is_dir():
-        raise ValueError(f"--resume: expected a file, as {path / 'checkpoint.pt'}, got a folder")
-    if not path.exists():
-        raise FileNotFoundError(f"--resume: there is no {path}")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of bytes that it did not write it may say anything
-        raise ValueError(
-            f"--resume: expected a checkpoint, got {path}, which torch.load cannot read"
-        ) from error
-    if not isinstance(state, dict) or "config" not in state:
-        raise ValueError(f"--resume: expected a checkpoint, got {path}, which holds something else")
-    return state
-
-
-def weights_in(learned: Any) -> Iterator[torch.Tensor]:
-    """The weights in what a training has learned, however many updates it is of."""
-    parts = learned.items() if isinstance(learned, dict) else enumerate(learned)
-    for name, part in parts:
-        if name == "parameters":
-            yield part
-        elif isinstance(part, (dict, list)):
-            yield from weights_in(part)
 
 
 def save_json(path: Path, content: Any) -> None:
@@ -393,13 +316,13 @@ def save_json(path: Path, content: Any) -> None:
 def evaluate(
     env: EnvBase, policy: Callable[[TensorDictBase], TensorDictBase], *, max_steps: int = 27_000
 ) -> tuple[list[float], int]:
-    """The return of one whole episode in each env, played with the likeliest actions.
+    """The return of one episode in each env, played with the most likely actions.
 
     Args:
-        env: an env that writes ``episode_reward`` and does not learn from what it sees.
-        policy: what chooses the actions.
-        max_steps: an episode that has not ended by then counts with its rewards so far, since where there is
-            no time limit it may never end. Default: as long as an episode of Atari may be.
+        env: writes ``episode_reward``, and does not learn from what it sees.
+        policy: chooses the actions.
+        max_steps: an episode that has not ended by then counts with its rewards so far, since without a time
+            limit it may never end. Default: as long as an Atari episode may be.
 
     Returns:
         The returns, and how many episodes had not ended.
@@ -418,6 +341,18 @@ def evaluate(
     return returns.tolist(), int((~is_over).sum())
 
 
+def check_video(make_env: Callable[[], EnvBase]) -> None:
+    """Raises ValueError: an env cannot be drawn, or nothing can write a video."""
+    if importlib.util.find_spec("imageio") is None:
+        raise ValueError("--video: needs imageio: pip install torchrl_pool[examples]")
+    try:
+        with closing(make_env()) as env:
+            env.reset()
+            pool_of(env).render(0)
+    except (RuntimeError, AttributeError, ImportError) as error:  # what OpenGL's libraries raise, too
+        raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
+
+
 @torch.no_grad()
 def record_video(
     env: EnvBase,
@@ -426,7 +361,7 @@ def record_video(
     *,
     max_frames: int = 500,
 ) -> tuple[Path, bool]:
-    """Films an episode of the first env, with how it begins and how it ends, as fast as the env says.
+    """Records an episode of the first env, from its reset to its last step, at the env's own frame rate.
 
     Returns:
         The file, an mp4 or without imageio-ffmpeg a gif, and whether the episode ends there.
@@ -455,11 +390,10 @@ def record_video(
 
 
 def frame_rate(pool: PoolEnv) -> float:
-    """Of the first env, frames per second: ``render_fps`` of its ``metadata``, of a task's that of the env of
-    Gymnasium with the same id; 30 where neither says."""
+    """Frames per second: ``render_fps`` of the env's metadata, or of Gymnasium's env of that id; else 30."""
     metadata: Mapping[str, Any] = {}
     task = pool.task if isinstance(pool.task, str) else None
-    with suppress(TypeError):  # no envs of Python
+    with suppress(TypeError):  # not a Python env
         metadata = pool.get_attr("metadata", 0)[0] if pool.has_attr("metadata", 0)[0] else {}
         task = None
     if task in gymnasium.registry:
@@ -469,9 +403,6 @@ def frame_rate(pool: PoolEnv) -> float:
 
 
 def padded_to_even(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A picture ``[H, W, 3]`` whose last row and column are there twice where their numbers are odd.
-
-    The usual colours of an mp4 are of two by two pixels.
-    """
+    """A picture ``[H, W, 3]`` with even numbers of rows and columns, as an mp4's colours need."""
     height, width, _ = picture.shape
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
