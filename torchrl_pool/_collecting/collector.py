@@ -24,7 +24,7 @@ from torchrl_pool._collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
-from torchrl_pool._collecting.collector_options import CollectorOptions
+from torchrl_pool._collecting.collector_options import CollectorOptions, the_only_one
 from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool._collecting.double_buffering import DoubleBuffering
 from torchrl_pool._collecting.lean_policy import (
@@ -164,7 +164,7 @@ class PoolCollector(StoringCollector):
         self._was_cut_short = False
         self._last_state: dict[str, Any] | Exception | None = None  # after the last frame
         super().__init__(
-            _the_only_one(create_env_fn),
+            the_only_one(create_env_fn),
             policy,
             frames_per_batch=check_int("frames_per_batch", frames_per_batch, minimum=1),
             total_frames=total_frames,
@@ -352,7 +352,7 @@ class PoolCollector(StoringCollector):
         whole = not self.writes_once or self._runs_rest
         env = self._pool_env
         indivisible = env.part.chain.builder.indivisible if isinstance(env, FusedPool) else ""
-        if not buffering.is_decided and (whole or indivisible or self.n_env < 2):
+        if not buffering.is_decided and (whole or indivisible):
             buffering.decide(1)
         if buffering.number > 1 and "_step" in self._policy_output_keys:
             raise ValueError("double_buffered: expected a policy that writes no mask '_step'")
@@ -361,12 +361,7 @@ class PoolCollector(StoringCollector):
                 "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
                 f"got {self.env!r}"
             )
-        if buffering.number > 1 and indivisible:
-            raise ValueError(
-                f"double_buffered: expected transforms that can run on groups of envs; {indivisible}"
-            )
-        if buffering.number > self.n_env:
-            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {buffering.number}")
+        buffering.fit(self.n_env, indivisible)
 
     @torch.no_grad()
     def fake_tensordict(self) -> TensorDictBase:
@@ -499,15 +494,3 @@ class PoolCollector(StoringCollector):
         """As :meth:`torchrl.collectors.Collector.reset`."""
         self._carrier = self._carrier.clone()  # it is written to, and shares tensors with the policy
         super().reset(index, **kwargs)
-
-
-def _the_only_one(create_env_fn: Any) -> Any:
-    """The env, or what makes it: as in Collector, a list may hold it."""
-    if not isinstance(create_env_fn, Sequence):
-        return create_env_fn
-    if len(create_env_fn) != 1:
-        raise ValueError(
-            f"create_env_fn: expected one env or callable, got {len(create_env_fn)}: one PoolEnv runs all "
-            "num_envs envs"
-        )
-    return create_env_fn[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 import torch
@@ -54,3 +54,15 @@ class CollectorOptions(TypedDict, total=False):
     weight_sync_schemes: Mapping[str, WeightSyncScheme] | None
     weight_updater: WeightUpdaterBase | Callable[[], WeightUpdaterBase] | None
     worker_idx: int | None
+
+
+def the_only_one(create_env_fn: Any) -> Any:
+    """The env, or what makes it: as in Collector, a list may hold it."""
+    if not isinstance(create_env_fn, Sequence):
+        return create_env_fn
+    if len(create_env_fn) != 1:
+        raise ValueError(
+            f"create_env_fn: expected one env or callable, got {len(create_env_fn)}: one PoolEnv runs all "
+            "num_envs envs"
+        )
+    return create_env_fn[0]

@@ -42,6 +42,25 @@ class DoubleBuffering:
     def decide(self, number: int) -> None:
         self.number, self._seconds = number, {}
 
+    def fit(self, num_envs: int, indivisible: str) -> None:
+        """Decides for one group of a single env.
+
+        Args:
+            num_envs: of all groups.
+            indivisible: why they cannot be stepped in groups; empty: they can.
+
+        Raises:
+            ValueError: there are more groups than envs, or more than one of such envs.
+        """
+        if not self.is_decided and num_envs < 2:
+            self.decide(1)
+        if self.number > 1 and indivisible:
+            raise ValueError(
+                f"double_buffered: expected transforms that can run on groups of envs; {indivisible}"
+            )
+        if self.number > num_envs:
+            raise ValueError(f"double_buffered: expected at most {num_envs} groups, got {self.number}")
+
     def note(self, seconds: float) -> None:
         """Takes note of how long a batch has taken; the next one may be collected in another number."""
         if self.is_decided:
