@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 from torchrl_pool.examples.appo import PROGRAM, APPOTraining, Config, train
-from torchrl_pool.examples.envs import normaliser_of
+from torchrl_pool.examples.envs import normalizer_of
 from torchrl_pool.examples.options import preset_values
 from torchrl_pool.examples.population import MUTATED, Exchange, Population, hyperparameters_of
 
@@ -77,7 +77,7 @@ def test_a_member_becomes_another_one(make):
     assert torch.equal(one.actors.published[1], other.actors.weights())
     assert one.scaling._var == other.scaling._var
     assert not torch.equal(one.scaling._returns, other.scaling._returns)
-    mine, theirs = (normaliser_of(member.env).loc["observation"] for member in (one, other))
+    mine, theirs = (normalizer_of(member.env).loc["observation"] for member in (one, other))
     assert torch.equal(mine, theirs)
     one.iterate()  # ... and goes its own way
     assert not torch.equal(one.actors.weights(), other.actors.weights())

@@ -16,7 +16,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, task_info
-from torchrl_pool.examples.envs import normaliser_of
+from torchrl_pool.examples.envs import normalizer_of
 from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
 from torchrl_pool.examples.results import (
     StopRequest,
@@ -199,7 +199,7 @@ def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
 def test_a_video_shows_an_episode(task, tmp_path):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     path, is_whole = record_video(env, training.actor, tmp_path / "video", max_frames=6)
     assert not is_whole
     assert path.suffix in (".gif", ".mp4")
@@ -215,7 +215,7 @@ def test_a_video_shows_an_episode(task, tmp_path):
 def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(num_envs, films=True)
+    env = training.evaluation_env(num_envs, render=True)
     films, steps = [], []
     monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: films.append(pictures))
     _, is_whole = record_video(env, lambda root: steps.append(training.actor(root)) or steps[-1], tmp_path)
@@ -233,7 +233,7 @@ def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch
 def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     saved = []
     monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: saved.append(options))
     record_video(env, training.actor, tmp_path / "video", max_frames=2)
@@ -247,7 +247,7 @@ def test_an_mp4_has_the_size_of_its_pictures(task, shape, tmp_path, caplog):
     pytest.importorskip("imageio_ffmpeg")
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
-    env = training.evaluation_env(1, films=True)
+    env = training.evaluation_env(1, render=True)
     path, _ = record_video(env, training.actor, tmp_path / "video", max_frames=3)
     assert path.suffix == ".mp4"
     assert imageio.mimread(path)[0].shape[:2] == shape
@@ -308,18 +308,18 @@ def test_other_spaces(task, tmp_path):
     training.close()
 
 
-def test_a_frozen_normaliser_learns_nothing_in_evaluation(tmp_path):
+def test_a_frozen_normalizer_learns_nothing_in_evaluation(tmp_path):
     config = Config("InvertedPendulum-v5", frames_per_batch=64, num_envs=4, normalize_observations=True)
     training = PPOTraining(config, tmp_path)
     training.iterate()
-    normaliser = normaliser_of(training.env)
-    before = normaliser.loc["observation"].clone()
+    normalizer = normalizer_of(training.env)
+    before = normalizer.loc["observation"].clone()
     env = training.evaluation_env(3)
     returns, unended = evaluate(env, training.actor)
     assert len(returns) == 3
     assert unended == 0
-    assert torch.equal(normaliser.loc["observation"], before)
-    assert torch.equal(normaliser_of(env).loc["observation"], before)
+    assert torch.equal(normalizer.loc["observation"], before)
+    assert torch.equal(normalizer_of(env).loc["observation"], before)
     env.close()
     training.close()
 

@@ -84,6 +84,11 @@ def refusal(program, arguments, capsys):
         ),
         (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1 (did you mean --learning-rate?)"),
         (ppo, ["--num-env=3", "--learnin-rate=1"], "(did you mean --learning-rate?)"),
+        (
+            ppo,
+            ["--preset", "cleanrl-atari"],
+            "--episodic-life: expected a game of Atari's as --task, got 'CartPole-v1'",
+        ),
         (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
         (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
         (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seed: expected none with --seeds"),

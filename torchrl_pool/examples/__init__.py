@@ -15,18 +15,18 @@ __all__ = ["load_policy"]
 
 
 def load_policy(
-    folder: str | Path, num_envs: int = 1, *, films: bool = False
+    folder: str | Path, num_envs: int = 1, *, render: bool = False
 ) -> tuple[Callable[[TensorDictBase], TensorDictBase], EnvBase]:
     """Loads what a training program has learned, with an env to run it in.
 
     The networks are rebuilt, and get the weights of the checkpoint; a population's are those of its best
-    member. The env is the training's, seeded anew, with its observations normalised by the statistics of the
-    checkpoint, which stay as they are, and with rewards as the task gives them.
+    member. The env is the training's, with new seeds, its observations normalized by the statistics of the
+    checkpoint, which stay as they are, and rewards as the task gives them.
 
     Args:
         folder: a training's, such as ``"runs/ppo-CartPole-v1-0"``, or its ``checkpoint.pt``.
         num_envs: envs in the pool.
-        films: whether ``render`` will be called; only ``gymnasium:`` envs need to know.
+        render: whether ``render`` will be called; only ``gymnasium:`` envs need to know.
 
     Returns:
         A TensorDictModule, which acts deterministically unless TorchRL's exploration type says otherwise,
@@ -44,7 +44,7 @@ def load_policy(
         tensor(500.)
     """
     program: Any = importlib.import_module("torchrl_pool.examples.program")  # not above: demo has no extras
-    loaded: tuple[Any, EnvBase] = program.load_policy(folder, num_envs, films=films)
+    loaded: tuple[Any, EnvBase] = program.load_policy(folder, num_envs, render=render)
     return loaded
 
 
@@ -54,7 +54,8 @@ def say_what_is_missing(error: ImportError, extra: str = "examples") -> NoReturn
     Raises:
         ImportError: elsewhere.
     """
-    text = f"the examples need {error.name}, which is not installed: pip install torchrl_pool[{extra}]"
+    package = str(error.name).partition(".")[0]
+    text = f"the examples need {package}, which is not installed: pip install torchrl_pool[{extra}]"
     program = getattr(sys.modules["__main__"], "__spec__", None)
     if program is not None and program.name.startswith(f"{__name__}."):
         sys.exit(text)

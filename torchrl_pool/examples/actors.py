@@ -109,7 +109,7 @@ class Actors:
         return torch.cat([one.detach().reshape(-1) for one in self._parameters])
 
     def next(self, version: int) -> TensorDictBase:
-        """The next batch ``[all envs, T]``, for the learner, whose weights have that version."""
+        """The next batch ``[all envs, T]``, for a learner with weights of that version."""
         batch = self._next(version)
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
@@ -315,7 +315,7 @@ class ActorTraining(Training[A], Generic[A]):
         return Threaded(actors, policy, 1 if is_cleanba else 2, exact=is_cleanba)
 
     def make_actor(self, number: int, frames: int, **options: Any) -> Actor:
-        """The actor of that number, whose batches have so many frames; the options are its collector's."""
+        """An actor by its number, with batches of so many frames; the options are its collector's."""
         env = self.make_env(number) if number else self.env
         generator = torch.Generator()
         acting, _ = self.make_networks(env, generator)

@@ -35,13 +35,13 @@ class Config(ppo.Config):
     double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
     vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
     population: int = option(
-        1, "policies that train together, with hyper-parameters of their own", least=1, kept=True
+        1, "policies that train together, with hyperparameters of their own", least=1, kept=True
     )
     exchange_frames: int = option(
         500_000, "env steps of each policy between two exchanges of weights", least=1, needs="population"
     )
     mutation_rate: float = option(
-        0.15, "probability that an exchange changes a hyper-parameter", least=0, most=1, needs="population"
+        0.15, "probability that an exchange changes a hyperparameter", least=0, most=1, needs="population"
     )
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class APPOTraining(PPOTraining):
             self.set_learning_rate(self.config.learning_rate)
 
     def become(self, other: APPOTraining) -> None:
-        """Takes over what another training has learned: weights, their optimiser's state, statistics."""
+        """Takes over what another training has learned: weights, their optimizer's state, statistics."""
         self.actors.rest()
         other.actors.rest()
         self.load_networks(copy.deepcopy(other.networks()))

@@ -1,4 +1,4 @@
-"""PPO solves CartPole-v1 while one looks on: ``torchrl-pool demo``. Needs no package beside this one."""
+"""Trains PPO on CartPole-v1 until it is solved: ``torchrl-pool demo``. Needs no other package."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def main(output: Path, seed: int = 0) -> int:
     """Trains, shows how it goes and leaves the learning curve.
 
     Args:
-        output: a CSV file; beside it a picture, where matplotlib is installed.
+        output: a CSV file; a picture goes next to it, where matplotlib is installed.
         seed: of networks and simulators.
 
     Returns:

@@ -80,7 +80,7 @@ class PushAndWait(RayWeightUpdater):
 class RayActors(Actors):
     """Ray's workers, each with a pool and a collector of its own, which get today's weights before a batch.
 
-    Where one dies, Ray starts it again, with new episodes, and the batch is collected anew: all that is
+    Where one dies, Ray starts it again, with new episodes, and the batch is collected again: all that is
     learned from was chosen by the policy that learns.
 
     Args:

@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore", "Support of VecNormV2 for containers", UserWar
 
 
 def make_env(
-    settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | None = None, *, films: bool = False
+    settings: Settings, num_envs: int, seed: int, frozen: VecNormV2 | None = None, *, render: bool = False
 ) -> EnvBase:
     """The pool with its transforms, all of them in the executor.
 
@@ -36,12 +36,17 @@ def make_env(
         settings: the training's.
         num_envs: simulators.
         seed: theirs.
-        frozen: the normaliser of an env to evaluate in; None: the env is one to train in.
-        films: whether it will be rendered.
+        frozen: the normalizer of an env to evaluate in; None: the env is one to train in.
+        render: whether it will be rendered.
     """
     family = family_of(settings.task)
     info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]
     options: dict[str, Any] = {}
+    if settings.episodic_life and family != "atari":
+        raise ValueError(
+            f"--episodic-life: expected a game of Atari's as --task, got {settings.task!r}; "
+            "presets of Atari's set it, too"
+        )
     if family == "atari":
         options["repeat_action_probability"] = settings.sticky_actions
         options["full_action_space"] = settings.all_actions
@@ -52,7 +57,7 @@ def make_env(
         options["mission"] = "words"
     if family == GYMNASIUM:
         options.update(num_workers=settings.num_workers, caller_steps=settings.caller_steps)
-        if films:
+        if render:
             options["render_mode"] = "rgb_array"
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
@@ -69,8 +74,8 @@ def make_env(
             raise ValueError(
                 f"--normalize-observations: expected floating-point observations, got {observation.dtype}"
             )
-        normaliser = frozen or VecNormV2(["observation"], decay=1.0, eps=1e-4, reduce_batch_dims=True)
-        transforms += [normaliser, ClipTransform(["observation"], low=-10.0, high=10.0)]
+        normalizer = frozen or VecNormV2(["observation"], decay=1.0, eps=1e-4, reduce_batch_dims=True)
+        transforms += [normalizer, ClipTransform(["observation"], low=-10.0, high=10.0)]
     if observation.dtype is torch.float64:
         transforms.append(DoubleToFloat(in_keys=["observation"]))
     rewards, actions = (
@@ -126,7 +131,7 @@ def pool_of(env: EnvBase) -> PoolEnv:
     return pool
 
 
-def normaliser_of(env: EnvBase) -> VecNormV2 | None:
-    """What normalises an env's observations."""
+def normalizer_of(env: EnvBase) -> VecNormV2 | None:
+    """What normalizes an env's observations."""
     transforms = env.transform if isinstance(env, TransformedEnv) else []
     return next((one for one in transforms if isinstance(one, VecNormV2)), None)

@@ -1,4 +1,4 @@
-"""Ant-v5 rebuilt in torch: ``python -m torchrl_pool.examples.mujoco_ant`` plays it beside the original."""
+"""Ant-v5 rebuilt in torch: ``python -m torchrl_pool.examples.mujoco_ant`` compares it with the original."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def main(steps: int = 200) -> None:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description="Plays Ant-v5 rebuilt in torch beside the original.").parse_args()
+    argparse.ArgumentParser(description="Compares Ant-v5 rebuilt in torch with the original.").parse_args()
     main()

@@ -53,7 +53,7 @@ def make_policy() -> ProbabilisticActor:
 
 
 def clipped(env: MujocoPool) -> TransformedEnv:
-    """The env for a policy whose actions have no bounds."""
+    """The env for a policy with unbounded actions."""
     clip = ClipTransform(
         in_keys=[], out_keys=[], in_keys_inv=["action"], out_keys_inv=["action"], low=-3, high=3
     )
@@ -61,7 +61,7 @@ def clipped(env: MujocoPool) -> TransformedEnv:
 
 
 def evaluate(policy: ProbabilisticActor, seed: int) -> float:
-    """The mean return of 32 episodes with the likeliest actions."""
+    """The mean return of 32 episodes with the most likely actions."""
     env = clipped(make_cartpole(32, seed=seed))
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         data = env.rollout(EPISODE_STEPS, policy, break_when_any_done=False, break_when_all_done=True)

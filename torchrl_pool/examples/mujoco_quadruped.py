@@ -48,7 +48,7 @@ def start(rows: torch.Tensor, rng: torch.Generator) -> dict[str, torch.Tensor]:
 
 
 def make_quadruped(num_envs: int, **options: Any) -> MujocoPool:
-    """The env. With ``push_body=None`` nobody pushes it."""
+    """The env. With ``push_body=None`` it is not pushed."""
     settings: dict[str, Any] = {
         "kp": 0.5,
         "kd": 0.02,
@@ -84,7 +84,7 @@ def stand(tensordict: TensorDictBase) -> TensorDictBase:
 
 def main(num_envs: int = 64) -> None:
     """Lets it stand, with and without pushes."""
-    for name, body in (("nobody pushes", None), ("pushed", "torso")):
+    for name, body in (("not pushed", None), ("pushed", "torso")):
         env = make_quadruped(num_envs, seed=0, push_body=body)
         data = env.rollout(500, stand, break_when_any_done=False, break_when_all_done=True)
         fallen = data["next", "terminated"].any(1).double().mean().item()

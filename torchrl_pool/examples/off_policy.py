@@ -133,7 +133,7 @@ class Replay:
 
 
 class Priorities:
-    """Proportional prioritised replay (Schaul et al. 2016) as one tensor, searched in its running sum.
+    """Proportional prioritized replay (Schaul et al. 2016) as one tensor, searched in its running sum.
 
     A sample costs a pass over the priorities, a millisecond for a million of them. TorchRL's sampler has
     trees, in C++ that loads with the torch that it was built with only.

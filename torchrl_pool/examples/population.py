@@ -1,4 +1,4 @@
-"""Population-based training: policies learn beside each other, and the worse ones begin anew from the better.
+"""Population-based training: policies learn at the same time, and the worse ones go on from the better.
 
 Jaderberg et al. (2017), as Sample Factory does it (Petrenko et al. 2020, section 3.5).
 """
@@ -21,19 +21,19 @@ from torchrl_pool.examples.results import Row, could
 from torchrl_pool.examples.training import Training
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
-"""The hyper-parameters that an exchange may change."""
+"""The hyperparameters that an exchange may change."""
 REPLACED = 0.3  # of the policies, at an exchange
-CLEARLY_BETTER = 0.1  # of the better return: by less than this, nobody is replaced
+CLEARLY_BETTER = 0.1  # of the better return: by less than this, none is replaced
 
 
 @dataclass
 class Exchange:
-    """Decides who begins anew from whom, and with which hyper-parameters.
+    """Decides which policy goes on from which, and with which hyperparameters.
 
     Args:
-        mutation_rate: probability that a hyper-parameter changes.
+        mutation_rate: probability that a hyperparameter changes.
         random: what is drawn from.
-        settings: the class whose fields say between which limits hyper-parameters are.
+        settings: the class with the limits of hyperparameters.
 
     Examples:
         >>> from torchrl_pool.examples.appo import Config
@@ -76,7 +76,7 @@ class Exchange:
 class Population(Training[Any]):
     """Trainings that take turns, batch by batch, and exchange weights after every so many env steps.
 
-    While one learns, the threads of the others collect. Seeds differ; the first one's hyper-parameters are
+    While one learns, the threads of the others collect. Seeds differ; the first one's hyperparameters are
     never mutated, only replaced. ``total_frames`` are those of all policies together.
 
     Args:
@@ -166,7 +166,7 @@ class Population(Training[Any]):
             began_with = state["config"][name]
             if getattr(self.config, name) != began_with:
                 raise ValueError(
-                    f"{flag(name)}: expected {began_with}, as the population began, whose exchanges change it"
+                    f"{flag(name)}: expected {began_with}, as the population began: exchanges change it"
                 )
         for one, saved in zip(self.members, state["members"], strict=True):
             one.set(**saved["hyperparameters"])
@@ -177,10 +177,10 @@ class Population(Training[Any]):
         super().load_state_dict(state)
         self.curve.follow(self.best.curve)
 
-    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
+    def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
         for one in self.members:
             one.actors.rest()
-        env: EnvBase = self.best.evaluation_env(num_envs, films=films)
+        env: EnvBase = self.best.evaluation_env(num_envs, render=render)
         return env
 
     def close(self) -> None:

@@ -49,8 +49,8 @@ class Config(ActorSettings):
     )
     adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
     gamma: float = option(0.99, "discount", least=0, most=1)
-    gae_lambda: float = option(0.95, "of generalised advantage estimation", least=0, most=1)
-    advantages_each_epoch: bool = option(False, "estimate advantages anew before each epoch")
+    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
+    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
     normalize_advantage: bool = option(True, "within each minibatch")
     clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
@@ -129,7 +129,7 @@ class Config(ActorSettings):
             )
         if self.entropy_coef and self.policy == "tanh-normal":
             raise ValueError(
-                "--entropy-coef: expected 0 with --policy tanh-normal, whose entropy has no formula"
+                "--entropy-coef: expected 0 with --policy tanh-normal (its entropy has no formula)"
             )
 
 

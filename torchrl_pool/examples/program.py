@@ -134,7 +134,8 @@ class Program:
             usage="%(prog)s [--task TASK] [--preset NAME] [the run] [settings]",
             description=f"Trains {self.title} ({self.source}) on a task of torchrl_pool. Leaves the\n"
             "learning curve (CSV, PNG), a checkpoint and an evaluation in a folder. Ctrl-C saves and stops.",
-            epilog="presets, whose options those given by hand go before:\n" + opt.told_presets(self.presets),
+            epilog="presets, and the options that each stands for (options given by hand override them):\n"
+            + opt.told_presets(self.presets),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         opt.add_options(parser.add_argument_group("the run"), RunOptions, with_defaults=True)
@@ -146,7 +147,7 @@ class Program:
         """Settings of the trainings that are asked for, all of which can be."""
         opt.check_limits(RunOptions, options)
         if options.preset and options.resume:
-            raise ValueError("--preset: expected none with --resume, whose settings are the checkpoint's")
+            raise ValueError("--preset: expected none with --resume, which takes the checkpoint's settings")
         if options.preset and options.preset not in self.presets:
             raise ValueError(f"--preset: expected one of {', '.join(self.presets)}, got {options.preset!r}")
         if options.seeds and options.seed is not None:
@@ -185,7 +186,7 @@ class Program:
         # What changes the last digits is as it was, unless told otherwise.
         if options.compile == "auto" and "compile" in state:
             options.compile = "yes" if state["compile"] else "no"
-        if not options.torch_threads and state.get("threads", math.inf) <= len(os.sched_getaffinity(0)):
+        if not options.torch_threads and state.get("threads", math.inf) <= _processors():
             options.torch_threads = state["threads"]
         return self.config(**saved).resumed_with(given)
 
@@ -215,13 +216,13 @@ class Program:
             if options.resume:
                 _go_on(training, options.resume)
             if options.video:
-                check_video(lambda: training.evaluation_env(1, films=True))
+                check_video(lambda: training.evaluation_env(1, render=True))
             if options.logger:
                 training.curve.logger = _logger(options.logger, folder)
             save_json(folder / "config.json", asdict(config))
             stale = {EVALUATION}  # of other weights
             if not _is_that(folder / CHECKPOINT, options.resume):
-                stale = RESULTS - ({CURVE} if options.resume else set())  # which has been written anew
+                stale = RESULTS - ({CURVE} if options.resume else set())  # which has just been written
             for file in (folder / name for name in stale):
                 if file.is_file():
                     file.unlink()
@@ -229,6 +230,11 @@ class Program:
             training.close()
             raise
         return training
+
+
+def _processors() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _file_name(config: Any) -> str:
@@ -267,7 +273,7 @@ class Run:
     """A training from its begin to its end, with what it leaves in its folder.
 
     Args:
-        program: whose training it is.
+        program: that it belongs to.
         training: that was begun.
         options: of the run.
     """
@@ -322,7 +328,7 @@ class Run:
         return self._save(state)
 
     def save_failed(self, reason: str) -> None:
-        """Saves what was learned by a training whose envs have failed, unless there is a whole checkpoint."""
+        """Saves what was learned before envs failed, unless there is a whole checkpoint."""
         if self.not_whole or not _is_that(self.path, self.last):
             self._save({"not_whole": reason, **self.training.networks()})
 
@@ -379,13 +385,13 @@ class Run:
     def record(self) -> None:
         """Leaves a video of an episode in the training's folder."""
         print("Video: ", end="", flush=True)
-        with closing(self.training.evaluation_env(1, films=True)) as env:
+        with closing(self.training.evaluation_env(1, render=True)) as env:
             path, is_whole = record_video(env, self.training.actor, self.path.with_name("video"))
             print(path if is_whole else f"{path} (the beginning of an episode)")
 
 
 def load_policy(
-    folder: str | Path, num_envs: int = 1, *, films: bool = False
+    folder: str | Path, num_envs: int = 1, *, render: bool = False
 ) -> tuple[Callable[[TensorDictBase], TensorDictBase], EnvBase]:
     """See :func:`torchrl_pool.examples.load_policy`."""
     path = Path(folder)
@@ -412,6 +418,6 @@ def load_policy(
     training.load_networks(learned)
     for parameter in training.actor.parameters():
         parameter.requires_grad_(False)
-    env = training.evaluation_env(num_envs, films=films)
+    env = training.evaluation_env(num_envs, render=render)
     training.close()
     return training.actor, env

@@ -16,7 +16,7 @@ from torch import nn
 from torchrl.envs import EnvBase, InitTracker
 from torchrl.modules import get_primers_from_module
 
-from torchrl_pool.examples.envs import make_env, normaliser_of, pool_of
+from torchrl_pool.examples.envs import make_env, normalizer_of, pool_of
 from torchrl_pool.examples.options import Settings
 from torchrl_pool.examples.results import Clock, Curve, Row, weights_in
 from torchrl_pool.training import time_steps
@@ -105,9 +105,9 @@ class Training(ABC, Generic[S]):
 
     def networks(self) -> dict[str, Any]:
         """What has been learned: weights, and statistics of observations."""
-        normaliser = normaliser_of(self.env)
-        statistics = {} if normaliser is None else copy.deepcopy(dict(normaliser.state_dict()))
-        return {"update": self.update.state_dict(), "normaliser": statistics}
+        normalizer = normalizer_of(self.env)
+        statistics = {} if normalizer is None else copy.deepcopy(dict(normalizer.state_dict()))
+        return {"update": self.update.state_dict(), "normalizer": statistics}
 
     def state_dict(self) -> dict[str, Any]:
         """All that the rest of the training depends on: tensors, numbers, texts and bytes."""
@@ -139,9 +139,9 @@ class Training(ABC, Generic[S]):
     def load_networks(self, state: dict[str, Any]) -> None:
         """Takes over what another training has learned."""
         self.update.load_state_dict(state["update"])
-        normaliser = normaliser_of(self.env)
-        if normaliser is not None:
-            normaliser.load_state_dict(state["normaliser"])
+        normalizer = normalizer_of(self.env)
+        if normalizer is not None:
+            normalizer.load_state_dict(state["normalizer"])
 
     def set_learning_rate(self, rate: float) -> None:
         """Sets that of the next update."""
@@ -150,13 +150,13 @@ class Training(ABC, Generic[S]):
 
     # ---- its end
 
-    def evaluation_env(self, num_envs: int, *, films: bool = False) -> EnvBase:
-        """An env of its own, that normalises with today's statistics and learns nothing."""
+    def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
+        """An env of its own, that normalizes with today's statistics and learns nothing."""
         self.actors.rest()
-        normaliser = normaliser_of(self.env)
-        frozen = None if normaliser is None else normaliser.frozen_copy()
+        normalizer = normalizer_of(self.env)
+        frozen = None if normalizer is None else normalizer.frozen_copy()
         settings = replace(self.config, sign_rewards=False, episodic_life=False)
-        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen, films=films)
+        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen, render=render)
         if isinstance(self.actor, nn.Module):
             memory = get_primers_from_module(self.actor, warn=False)
             if memory is not None:
