@@ -28,16 +28,26 @@ COMMON = [
 ]
 # Those that touch TorchRL and tensordict most.
 TESTS = [
-    *("test_requirements.py", "test_private_names.py", "test_lean_policy.py", "test_lean_updates.py"),
     *(
-        "test_collector.py",
-        "test_torchrl_collectors.py",
-        "test_rollouts.py",
-        "test_masks.py",
-        "test_specs.py",
+        "test_requirements.py",
+        "test_private_names.py",
+        "collecting/test_lean_policy.py",
+        "test_lean_updates.py",
     ),
-    *("test_transforms.py", "test_recurrent_policies.py", "test_until_changed.py", "test_demo.py"),
-    *("test_given_tensordicts.py", "test_nested_entries.py"),
+    *(
+        "collecting/test_collector.py",
+        "collecting/test_torchrl_collectors.py",
+        "collecting/test_rollouts.py",
+        "env/test_masks.py",
+        "env/test_specs.py",
+    ),
+    *(
+        "transforms/test_transforms.py",
+        "collecting/test_recurrent_policies.py",
+        "collecting/test_changed_policies.py",
+        "test_demo.py",
+    ),
+    *("env/test_given_tensordicts.py", "env/test_nested_entries.py"),
 ]
 
 

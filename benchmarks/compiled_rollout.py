@@ -1,7 +1,6 @@
 """A rollout that torch.compile makes one graph of, the pool's steps included, beside the same calls without.
 
-CartPole-v1, an MLP with two hidden layers, greedy actions; with --fused the transforms of TorchRL's PPO
-example. Both sides take turns; their data is compared.
+CartPole-v1, an MLP with two hidden layers, greedy actions. Both sides take turns; their data is compared.
 """
 
 from __future__ import annotations
@@ -15,40 +14,16 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch._dynamo.utils import counters
-from torchrl.envs import (
-    ClipTransform,
-    Compose,
-    DoubleToFloat,
-    EnvBase,
-    RewardSum,
-    StepCounter,
-    TransformedEnv,
-    VecNormV2,
-)
+from torchrl.envs import EnvBase
 from torchrl.modules import MLP
 
-from torchrl_pool import PoolEnv, fuse
+from torchrl_pool import PoolEnv
 from torchrl_pool._bench.alternate import alternate
 from torchrl_pool._bench.document import machine_line, save
 from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 Rollout = Callable[[EnvBase, TensorDictBase, int], tuple[TensorDictBase, TensorDictBase]]
-
-
-def make(num_envs: int, fused: bool) -> EnvBase:
-    """The envs, and the transforms of TorchRL's PPO example around them."""
-    env = PoolEnv("CartPole-v1", num_envs, seed=0, categorical_action_encoding=True)
-    if not fused:
-        return env
-    transforms = Compose(
-        VecNormV2(["observation"], decay=0.99999, eps=1e-2, reduce_batch_dims=True),
-        ClipTransform(["observation"], low=-10, high=10),
-        RewardSum(),
-        StepCounter(1000),
-        DoubleToFloat(),
-    )
-    return fuse(TransformedEnv(env, transforms))
 
 
 def main() -> None:
@@ -58,7 +33,6 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--fused", action="store_true", help="with transforms")
     parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
     one_torch_thread()
@@ -78,7 +52,7 @@ def main() -> None:
     class Side:
         def __init__(self, call: Rollout) -> None:
             self.call = call
-            self.env = make(parsed.num_envs, parsed.fused)
+            self.env = PoolEnv("CartPole-v1", parsed.num_envs, seed=0, categorical_action_encoding=True)
             self.root: Any = policy(self.env.reset())
             self.data: Any = None
 

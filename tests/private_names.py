@@ -20,7 +20,7 @@ class Private(NamedTuple):
 
 PRIVATE = [
     # ---- torch
-    Private("torch", "_foreach_copy_ _foreach_zero_", "one call for many tensors"),
+    Private("torch", "_foreach_copy_", "one call for many tensors"),
     Private("torch", "_assert_async", "a check that torch.compile keeps in its graph"),
     Private("torch._C", "_from_dlpack", "memory of the executor becomes a tensor without a detour by Python"),
     Private("torch._C", "_storage_Use_Count", "memory is used again once nobody else holds it"),
@@ -67,7 +67,7 @@ PRIVATE = [
     Private("torchrl._utils", "_append_last", "names of a transform's statistics"),
     Private(
         "torchrl.envs:EnvBase",
-        "_assert_tensordict_shape _run_type_checks _is_spec_locked _complete_done _skip_tensordict _step_mdp "
+        "_assert_tensordict_shape _run_type_checks _is_spec_locked _complete_done _skip_tensordict "
         "_post_step_mdp_hooks _step_proc_data _reset_proc_data _allow_done_after_reset",
         "step_and_maybe_reset in one call does what TorchRL's own does",
     ),

@@ -1,5 +1,5 @@
 // One task for each kind of spaces: dict observations, several actions, pictures, agents. Twins of the first
-// three stand in tests/test_spaces.py.
+// three stand in tests/env/test_spaces.py.
 #include "torchrl_pool/env.h"
 
 namespace pool = torchrl_pool;

@@ -124,7 +124,9 @@ def _raw(setup: Setup) -> Contender:
         max_episode_steps=info.max_episode_steps or 0,
     )
     num_rows = 1024
-    chosen = full_action_spec([config] * num_rows, one_hot=False, device=None, given={}, groups={}).rand()
+    chosen = full_action_spec(
+        [config] * num_rows, one_hot=False, device=None, given={}, nested_sizes={}
+    ).rand()
     actions = [chosen[key_of(spec)].contiguous() for spec in config.specs if spec.role == "action"]
     addresses = [action.data_ptr() for action in actions]
 

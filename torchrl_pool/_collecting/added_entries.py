@@ -14,7 +14,7 @@ from torchrl.envs.llm.transforms import PolicyVersion
 from torchrl.envs.transforms import gSDENoise
 from torchrl.modules.utils.utils import _compute_missing_env_transforms
 
-from torchrl_pool._collecting.rollout_storage import Row
+from torchrl_pool._collecting.rollout_storage import RowType
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._transforms.fused_env import fuse
 from torchrl_pool._transforms.fusion import is_fusible
@@ -24,7 +24,7 @@ class AddedEntry:
     """An entry of roots, and of ``"next"``, that the pool does not write."""
 
     key: str
-    next_row: Row | None = None
+    next_row: RowType | None = None
     """One of ``("next", key)``, where that is filled in at the end of a batch."""
 
     def complete_next(self, carrier: TensorDictBase) -> None:

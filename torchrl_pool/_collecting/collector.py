@@ -26,11 +26,10 @@ from torchrl_pool._collecting.added_entries import (
 )
 from torchrl_pool._collecting.collector_options import CollectorOptions
 from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
-from torchrl_pool._collecting.groups import Groups
+from torchrl_pool._collecting.double_buffering import DoubleBuffering
 from torchrl_pool._collecting.lean_policy import (
     LeanPolicy,
-    Part,
-    UntilChanged,
+    PolicyPart,
     exploring,
     parts_of,
     take_apart,
@@ -40,18 +39,18 @@ from torchrl_pool._collecting.rollout import Rollout, StoringCollector
 from torchrl_pool._collecting.rollout_storage import (
     RolloutBatch,
     RolloutStorage,
-    Row,
+    RowType,
     in_next,
     is_in_next,
-    rows_of,
+    row_types,
 )
 from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
 from torchrl_pool._plugins.options import UnknownOption, suggesting
-from torchrl_pool._transforms.collected import FusedPool
 from torchrl_pool._transforms.fused_env import FusedEnv
+from torchrl_pool._transforms.fused_pool import FusedPool
 
 
 class PoolCollector(StoringCollector):
@@ -153,7 +152,7 @@ class PoolCollector(StoringCollector):
         for name in [name for name in kwargs if name not in known]:
             what = f"{type(self).__name__} has no argument {name!r}"
             raise UnknownOption(name, what, "it has its own and those of TorchRL's Collector", known)
-        self._groups = Groups(double_buffered)
+        self._double_buffering = DoubleBuffering(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)
         self._policy_threads = policy_threads
@@ -162,7 +161,6 @@ class PoolCollector(StoringCollector):
         self._policy_output_keys = ()
         # A policy, and what is called in its place.
         self._compiled: tuple[nn.Module, LeanPolicy | None] | None = None
-        self._known = UntilChanged(_taken_apart)
         self._was_cut_short = False
         self._last_state: dict[str, Any] | Exception | None = None  # after the last frame
         super().__init__(
@@ -209,9 +207,9 @@ class PoolCollector(StoringCollector):
     @property
     def num_groups(self) -> int | None:
         """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
-        return self._groups.number if self._groups.is_decided else None
+        return self._double_buffering.number if self._double_buffering.is_decided else None
 
-    def policy_parts(self) -> list[Part]:
+    def policy_parts(self) -> list[PolicyPart]:
         """The modules of the policy in the order of their calls, and why some get a tensordict.
 
         :func:`~torchrl_pool.explain` prints them.
@@ -219,19 +217,21 @@ class PoolCollector(StoringCollector):
         policy = self._wrapped_policy_uncompiled
         whole = type(policy).__name__
         if self.cudagraphed_policy:
-            return [Part(whole, None, "it is captured by a CUDA graph")]
+            return [PolicyPart(whole, None, "it is captured by a CUDA graph")]
         if self.compiled_policy and not self.writes_once:
-            return [Part(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")]
+            return [
+                PolicyPart(whole, None, "it is compiled, and batches are collected as by TorchRL's Collector")
+            ]
         with exploring(self.exploration_type):
             return parts_of(policy)
 
     def _policy_now(self) -> tuple[LeanPolicy | None, float]:
         """What is called in the policy's place, if anything, and the work of a call for each row."""
         policy = self._wrapped_policy_uncompiled
-        # In groups, modules hold specs of the group's rows during a call, which are others in each rollout.
-        lean, work = (self._known if self._groups.number == 1 else _taken_apart)(policy)
+        work = work_for(policy)
         if self.cudagraphed_policy:
             return None, work
+        lean = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
                 self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
@@ -304,15 +304,15 @@ class PoolCollector(StoringCollector):
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         env = self._pool_env
         assert env is not None
-        outputs: dict[Key, Row] = {
-            key: (written.shape[1:], written.dtype) for key, written in env._allocator.step_templates.items()
+        outputs: dict[Key, RowType] = {
+            key: (written.shape[1:], written.dtype) for key, written in env._allocator.step_prototypes.items()
         }
-        filled_in: dict[Key, Row] = {
+        filled_in: dict[Key, RowType] = {
             ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
         }
         before = self._storage
         recorded = {} if before is None else dict(before.recorded)
-        rows, left_out = rows_of(template), {*self._compact_next_keys}
+        rows, left_out = row_types(template), {*self._compact_next_keys}
         if self._runs_rest:
             # All that follows from a step is as the transforms leave it.
             if before is not None:
@@ -342,31 +342,31 @@ class PoolCollector(StoringCollector):
             differentiable=differentiable,
             pin_memory=pin_memory,
             uploads=Uploads(self.storing_device) if step_by_step else None,
-            groups=env._groups,
+            nested_sizes=env._nested_sizes,
             columns=env.rollout_columns if isinstance(env, FusedPool) else None,
         )
         return self._storage
 
     def _check_groups(self) -> None:
-        groups = self._groups
+        buffering = self._double_buffering
         whole = not self.writes_once or self._runs_rest
         env = self._pool_env
-        indivisible = env.part.chain.program.indivisible if isinstance(env, FusedPool) else ""
-        if not groups.is_decided and (whole or indivisible or self.n_env < 2):
-            groups.decide(1)
-        if groups.number > 1 and "_step" in self._policy_output_keys:
+        indivisible = env.part.chain.builder.indivisible if isinstance(env, FusedPool) else ""
+        if not buffering.is_decided and (whole or indivisible or self.n_env < 2):
+            buffering.decide(1)
+        if buffering.number > 1 and "_step" in self._policy_output_keys:
             raise ValueError("double_buffered: expected a policy that writes no mask '_step'")
-        if groups.number > 1 and whole:
+        if buffering.number > 1 and whole:
             raise ValueError(
                 "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
                 f"got {self.env!r}"
             )
-        if groups.number > 1 and indivisible:
+        if buffering.number > 1 and indivisible:
             raise ValueError(
                 f"double_buffered: expected transforms that can run on groups of envs; {indivisible}"
             )
-        if groups.number > self.n_env:
-            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {groups.number}")
+        if buffering.number > self.n_env:
+            raise ValueError(f"double_buffered: expected at most {self.n_env} groups, got {buffering.number}")
 
     @torch.no_grad()
     def fake_tensordict(self) -> TensorDictBase:
@@ -439,7 +439,7 @@ class PoolCollector(StoringCollector):
                 return super().rollout()
         if self.env.run_type_checks and not self._runs_rest:
             assert self._pool_env is not None
-            check_dtypes(self.env, self._pool_env._allocator.step_templates)
+            check_dtypes(self.env, self._pool_env._allocator.step_prototypes)
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         if self.reset_at_each_iter:
@@ -452,11 +452,11 @@ class PoolCollector(StoringCollector):
         start = time.perf_counter()
         with exploring(self.exploration_type):
             lean, work = self._policy_now()
-            threads = self._policy_threads or threads_for(work * self.n_env / self._groups.number)
+            threads = self._policy_threads or threads_for(work * self.n_env / self._double_buffering.number)
             with computing_with(threads):
-                rollout = Rollout(self, lean, self._groups.number)
+                rollout = Rollout(self, lean, self._double_buffering.number)
                 batch = rollout.run()
-        self._groups.note(time.perf_counter() - start)
+        self._double_buffering.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
         result = batch.as_tensordict(self.storing_device)
@@ -511,7 +511,3 @@ def _the_only_one(create_env_fn: Any) -> Any:
             "num_envs envs"
         )
     return create_env_fn[0]
-
-
-def _taken_apart(policy: Any) -> tuple[LeanPolicy | None, float]:
-    return take_apart(policy), work_for(policy)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import torch
 
 
-class Recycler:
+class MemoryCache:
     """Makes tensors, by name, and at most one per name waits to be used again.
 
     The first write to each page of fresh memory costs about as much as the writing itself. A tensor's memory

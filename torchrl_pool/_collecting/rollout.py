@@ -16,7 +16,7 @@ from torchrl_pool._collecting.added_entries import AddedEntry
 from torchrl_pool._collecting.group_policy import Policy, policy_for_rows
 from torchrl_pool._collecting.lean_policy import LeanPolicy
 from torchrl_pool._collecting.rollout_storage import (
-    Place,
+    BatchIndex,
     RolloutBatch,
     RolloutRows,
     RolloutStorage,
@@ -26,8 +26,8 @@ from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.transfers import down, pinned
-from torchrl_pool._transforms.collected import FusedPool
-from torchrl_pool._transforms.step_into import StepIntoBatch
+from torchrl_pool._transforms.fused_pool import FusedPool
+from torchrl_pool._transforms.native_part import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
 
@@ -245,7 +245,7 @@ class Rollout:
         self,
         batch: RolloutBatch,
         storage: RolloutStorage,
-        place: Place,
+        place: BatchIndex,
         stepped: TensorDictBase,
         written: dict[Key, torch.Tensor] | None,
     ) -> None:

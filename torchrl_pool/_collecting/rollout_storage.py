@@ -11,13 +11,13 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool._collecting.memory_cache import Recycler
-from torchrl_pool._env.specs import Groups, Key
+from torchrl_pool._collecting.memory_cache import MemoryCache
+from torchrl_pool._env.specs import Key, NestedSizes
 from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
-from torchrl_pool._env.transfers import Pieces, Uploads
+from torchrl_pool._env.transfers import PackedLayout, Uploads
 
-Row: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
-Place: TypeAlias = "tuple[slice, int]"  # envs at a step
+RowType: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
+BatchIndex: TypeAlias = "tuple[slice, int]"  # envs at a step
 # The first of the envs is the second argument.
 Columns: TypeAlias = "Callable[[Sequence[_core.RolloutColumn], int], Sequence[_core.RolloutColumn]]"
 
@@ -44,16 +44,16 @@ class RolloutBatch:
             for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
         }
         # What was copied to a place of an entry, where gradients shall find the way back.
-        self._origins: dict[Key, list[tuple[Place, torch.Tensor]]] = defaultdict(list)
+        self._origins: dict[Key, list[tuple[BatchIndex, torch.Tensor]]] = defaultdict(list)
 
-    def note_origins(self, place: Place, root: TensorDictBase) -> None:
+    def note_origins(self, place: BatchIndex, root: TensorDictBase) -> None:
         """Takes note of what a step copies here from a root and gradients can flow back to."""
         for key in self._storage.differentiable:
             value = root.get(key, None)
             if value is not None and value.requires_grad:
                 self._origins[key].append((place, value))
 
-    def put(self, place: Place, key: Key, value: torch.Tensor | None, *, zeros: bool) -> None:
+    def put(self, place: BatchIndex, key: Key, value: torch.Tensor | None, *, zeros: bool) -> None:
         """Copies an entry to its place. ``zeros``: they stand for an entry that is not there.
 
         Raises:
@@ -101,7 +101,7 @@ class RolloutBatch:
                 tensors[key] = _Copies.apply(self.tensors[key], places, *values)  # type: ignore[no-untyped-call]
             size = torch.Size([storage.num_envs, storage.num_steps])
             result = unsafe_tensordict(
-                tensors, size, None, [None, "time"], nested=True, groups=storage.groups
+                tensors, size, None, [None, "time"], nested=True, nested_sizes=storage.nested_sizes
             )
             return result if device is None else result.to(device, non_blocking=True)
 
@@ -111,7 +111,7 @@ class _Copies(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tensor: torch.Tensor, places: Sequence[Place], *values: torch.Tensor
+        ctx: Any, tensor: torch.Tensor, places: Sequence[BatchIndex], *values: torch.Tensor
     ) -> torch.Tensor:
         ctx.places = places
         ctx.devices = [value.device for value in values]
@@ -137,7 +137,7 @@ class RolloutRows:
     def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
         self._storage, self._num_envs = storage, num_envs
 
-        def place_of(key: Key, row: Row) -> _core.RolloutColumn:
+        def place_of(key: Key, row: RowType) -> _core.RolloutColumn:
             env_stride, step_stride = storage.strides(key, _row_bytes(row))
             return batch.tensors[key].data_ptr() + first * env_stride, env_stride, step_stride
 
@@ -196,7 +196,7 @@ class RolloutStorage:
         left_out: entries that the batches do not hold.
         differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
-        groups: what batch sizes of nested tensordicts have besides ``[N, T]``.
+        nested_sizes: what batch sizes of nested tensordicts have besides ``[N, T]``.
         uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
         columns: from where some envs' outputs go to where all columns do that the executor writes of them.
             None: these are all.
@@ -206,21 +206,21 @@ class RolloutStorage:
         self,
         num_envs: int,
         num_steps: int,
-        outputs: Mapping[Key, Row],
-        filled_in: Mapping[Key, Row],
-        recorded: Mapping[Key, Row],
+        outputs: Mapping[Key, RowType],
+        filled_in: Mapping[Key, RowType],
+        recorded: Mapping[Key, RowType],
         left_out: Collection[Key],
         differentiable: Collection[Key],
         pin_memory: bool,
-        groups: Groups,
+        nested_sizes: NestedSizes,
         uploads: Uploads | None = None,
         columns: Columns | None = None,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
-        self.pin_memory, self.groups = pin_memory, groups
+        self.pin_memory, self.nested_sizes = pin_memory, nested_sizes
         self.left_out = left_out
         self.differentiable = differentiable
-        self._recycler = Recycler()
+        self._memory = MemoryCache()
         self.outputs, self.columns = dict(outputs), columns
         self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         elsewhere = {*left_out, *self.filled_in}
@@ -239,7 +239,7 @@ class RolloutStorage:
         # A step's rows lie together and go up in one piece, but for what is known at the end of a batch only.
         goes_up = {} if uploads is None else {**self.recorded, **self.written}
         goes_up.pop(("collector", "traj_ids"), None)
-        self.by_step = Pieces(
+        self.by_step = PackedLayout(
             {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
         )
 
@@ -255,7 +255,7 @@ class RolloutStorage:
             return torch.empty(*shape, dtype=dtype, pin_memory=True)
         if math.prod(shape) * dtype.itemsize < _WORTH_RECYCLING:
             return torch.empty(*shape, dtype=dtype, device="cpu")
-        return self._recycler.empty(key, shape, dtype)
+        return self._memory.empty(key, shape, dtype)
 
     def holds(self, root: TensorDictBase) -> bool:
         """Whether all entries of a root have their place, if they shall have one."""
@@ -271,18 +271,18 @@ class RolloutStorage:
         expected = dict(self.recorded)
         if "next" in data.keys():  # noqa: SIM118
             expected.update({**self.filled_in, **self.written})
-        rows = {key: row for key, row in rows_of(data).items() if key not in self.left_out}
+        rows = {key: row for key, row in row_types(data).items() if key not in self.left_out}
         known = all(expected.get(key) == row for key, row in rows.items())
         return known and (zeros or len(rows) == len(expected))
 
 
-def rows_of(tensordict: TensorDictBase) -> dict[Key, Row]:
+def row_types(tensordict: TensorDictBase) -> dict[Key, RowType]:
     """Shape and dtype of the rows of each entry.
 
     Raises:
         TypeError: an entry that is no tensor, or one of a subclass.
     """
-    rows: dict[Key, Row] = {}
+    rows: dict[Key, RowType] = {}
     for key, value in tensordict.items(include_nested=True, leaves_only=True):
         if type(value) is not torch.Tensor:
             raise TypeError(f"{key!r}: a rollout's batch holds tensors, got {type(value).__name__}")
@@ -298,7 +298,7 @@ def _check_row(key: Key, value: torch.Tensor, shape: torch.Size, dtype: torch.dt
         )
 
 
-def _row_bytes(row: Row) -> int:
+def _row_bytes(row: RowType) -> int:
     shape, dtype = row
     return shape.numel() * dtype.itemsize
 

@@ -1,49 +1,30 @@
-"""Envs in flight: PoolEnv's methods under the names and with the meaning of TorchRL's AsyncEnvPool."""
+"""AsyncEnv: the envs of an executor by their index, in flight or one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torchrl.envs import AsyncEnvPool
 
-from torchrl_pool import _core
-from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
-from torchrl_pool._env.async_rows import rows_sent
-from torchrl_pool._env.errors import env_failure
-from torchrl_pool._env.lifecycle import LifeMethods
-from torchrl_pool._env.random_actions import RandomActions, indices_of, rows_of
+from torchrl_pool._env.arguments import EnvIndex, env_indices
+from torchrl_pool._env.executor_env import ExecutorEnv
+from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, Flight, receive, send
+from torchrl_pool._env.python_source import PythonSource, failures
+from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
 from torchrl_pool._env.specs import Key
-from torchrl_pool._fork_aware_lock import ForkAwareLock
-
-_STEP, _RESET, _STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
-_NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
-
-
-class _Flight:
-    """What a pool's async calls keep between a send and its receive."""
-
-    def __init__(self, env: AsyncMethods, pool: _core.Pool) -> None:
-        # Rows for all envs, written by the pool's threads and copied out by the receiver.
-        self.out, out = env._allocator.for_step()
-        self.root, root = env._allocator.for_root()
-        pool.prepare_async(out, root, (self.out, self.root))
-        # Per env: the entries that were sent, and the env's row in them.
-        self.sent: list[tuple[dict[Key, Any], int] | None] = [None] * env.num_envs
-        # So that a receiver finds what was sent, however fast the result is there.
-        self.lock = ForkAwareLock()
 
 
 @AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
-class AsyncMethods(RandomActions, LifeMethods):
-    """The ``async_*`` methods of :class:`~torchrl_pool.PoolEnv`.
+class AsyncEnv(ExecutorEnv):
+    """The methods of :class:`~torchrl_pool.PoolEnv` that take an ``env_index``.
 
-    They follow :class:`torchrl.envs.AsyncEnvPool` of torchrl 0.14: envs are sent, in any grouping and from
-    any thread; whoever receives gets those that are ready first, sorted by their index. An env may be sent
-    again as soon as it was received. A call that is refused changes nothing. While envs are in flight, calls
-    for all envs (``step``, ``reset``, ``rollout``) are refused.
+    The ``async_*`` methods follow :class:`torchrl.envs.AsyncEnvPool` of torchrl 0.14: envs are sent, in any
+    grouping and from any thread; whoever receives gets those that are ready first, sorted by their index. An
+    env may be sent again as soon as it was received. A call that is refused changes nothing. While envs are
+    in flight, calls for all envs (``step``, ``reset``, ``rollout``) are refused.
 
     ``env_index`` names the envs of the rows that are sent: an int, ints in a sequence, an array or a tensor,
     or a mask of ``num_envs`` bools; ``None``: the entry ``"env_index"`` of the tensordict, or all envs where
@@ -72,9 +53,8 @@ class AsyncMethods(RandomActions, LifeMethods):
         >>> env.async_step_send(env.rand_action(root))
     """
 
-    min_get: int = 1
     _env_idx_key: str = "env_index"
-    _flight: _Flight | None = None
+    _flight: Flight | None = None
 
     @property
     def env_batch_sizes(self) -> list[torch.Size]:
@@ -95,7 +75,7 @@ class AsyncMethods(RandomActions, LifeMethods):
         return {}
 
     def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
-        _send(self, _STEP, tensordict, indices, alone=True)
+        send(self, STEP, tensordict, indices, alone=True)
 
     # ---- step
 
@@ -108,7 +88,7 @@ class AsyncMethods(RandomActions, LifeMethods):
             env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
                 names.
         """
-        _send(self, _STEP, tensordict, env_index)
+        send(self, STEP, tensordict, env_index)
 
     def async_step_recv(
         self,
@@ -131,7 +111,7 @@ class AsyncMethods(RandomActions, LifeMethods):
             The rows that were sent, ``[k]``, sorted by env, with ``"next"`` and ``"env_index"`` (int64
             ``[k]``); without a batch dimension for a single ``env_index``.
         """
-        return _receive(self, _STEP, min_get, env_index, max_get, timeout)[0]
+        return receive(self, STEP, min_get, env_index, max_get, timeout)[0]
 
     # ---- step_and_maybe_reset
 
@@ -144,7 +124,7 @@ class AsyncMethods(RandomActions, LifeMethods):
             env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
                 names.
         """
-        _send(self, _STEP_AND_RESET, tensordict, env_index)
+        send(self, STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(
         self,
@@ -158,7 +138,7 @@ class AsyncMethods(RandomActions, LifeMethods):
 
         As :meth:`async_step_recv`. The second one is the root of the next step: add an action and send it.
         """
-        data, next_root = _receive(self, _STEP_AND_RESET, min_get, env_index, max_get, timeout)
+        data, next_root = receive(self, STEP_AND_RESET, min_get, env_index, max_get, timeout)
         assert next_root is not None
         return data, next_root
 
@@ -175,7 +155,7 @@ class AsyncMethods(RandomActions, LifeMethods):
         """
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
-        _send(self, _RESET, tensordict, env_index)
+        send(self, RESET, tensordict, env_index)
 
     def async_reset_recv(
         self,
@@ -186,157 +166,206 @@ class AsyncMethods(RandomActions, LifeMethods):
         timeout: float | None = None,
     ) -> TensorDictBase:
         """What ``reset`` returns for those envs that are ready: ``[k]``. As :meth:`async_step_recv`."""
-        return _receive(self, _RESET, min_get, env_index, max_get, timeout)[0]
+        return receive(self, RESET, min_get, env_index, max_get, timeout)[0]
 
+    # ---- random actions
 
-def _send(
-    env: AsyncMethods,
-    op: _core.Op,
-    tensordict: TensorDictBase | None,
-    env_index: EnvIndex,
-    alone: bool | None = None,
-) -> None:
-    pool = env._start() if op is _RESET else env._running()
-    if alone is None:
-        alone = names_one_env(env_index)
-    if tensordict is None:
-        indices, entries = indices_of(env, None, env_index), {}
-    else:
-        tensordict, indices = rows_of(env, tensordict, env_index)
-        if tensordict.device != env.device:
-            tensordict = tensordict.to(env.device)
-        entries = _sent_entries(env, op, tensordict)
-    # Kept until `send` has copied what lies at the addresses.
-    actions, addresses = ([], []) if op is _RESET else _actions(env, tensordict, len(indices))
-    flight = env._flight
-    if flight is None:
-        with env._opening:  # the first sends may come from several threads at once
-            flight = env._flight = env._flight or _Flight(env, pool)
-    with flight.lock:
-        pool.send(op, indices, addresses, alone)
-        for row, index in enumerate(indices):
-            flight.sent[index] = entries, row
-    del actions
+    @hidden_from_class
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
 
+        Each row gets an action of its own env, whose bounds may differ from the others'.
 
-def _sent_entries(env: AsyncMethods, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
-    """What travels with the envs: nothing that the pool writes."""
-    items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
-    entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
-    preset = items.get("next", None)
-    if preset is not None:
-        preset = preset if op is _RESET else preset.exclude(*env._allocator.step_templates)
-        if len(preset.keys()) > 0:
-            entries["next"] = preset
-    return entries
+        Args:
+            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
+                ``None``: a new one of shape ``[num_envs]``.
 
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
 
-def _receive(
-    env: AsyncMethods,
-    op: _core.Op,
-    min_get: int | None,
-    env_index: int | None,
-    max_get: int | None,
-    timeout: float | None,
-) -> tuple[TensorDictBase, TensorDictBase | None]:
-    least = env.min_get if min_get is None else min_get
-    if least < 1:
-        raise ValueError(f"min_get: expected at least 1, got {least}")
-    if max_get is not None and max_get < least:
-        raise ValueError(f"max_get: expected at least min_get ({least}), got {max_get}")
-    if timeout is not None and not timeout >= 0:
-        raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
-    pool = env._running()
-    results = _Results(env, op)
-    try:
-        if env_index is None:
-            in_time = pool.receive(op, least, max_get or 0, timeout, results.allocate)
-        else:
-            indices = env_indices(env_index, env.num_envs)
-            if len(indices) != 1:
-                raise ValueError(f"env_index: expected one env, got {indices}")
-            in_time = pool.receive_alone(op, indices[0], timeout, results.allocate)
-    except _core.EnvFailure as error:
-        raise env_failure(error, None) from None
-    if not in_time:
-        raise TimeoutError(
-            f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
-            "that are ready stay for the next call"
-        )
-    number = env._on_device({"env_index": results.number})["env_index"]
-    data, next_root = _assemble(env, op, rows_sent(results.sent), results.values, results.first, number)
-    if env_index is not None:
-        return data[0], None if next_root is None else next_root[0]
-    return data, next_root
-
-
-class _Results:
-    """Memory for what is received, made when it is known for how many envs."""
-
-    def __init__(self, env: AsyncMethods, op: _core.Op) -> None:
-        self._env, self._op = env, op
-        self.envs: list[int] = []
-        self.values: dict[Key, torch.Tensor] = {}
-        self.first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
-        self.number: torch.Tensor
-        self.sent: list[tuple[dict[Key, Any], int] | None] = []
-
-    def allocate(self, envs: list[int], num_resets: int) -> tuple[list[int], list[int], int]:
-        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result.
-
-        After this the envs are free, and another thread may send them with other entries.
+        Raises:
+            KeyError: fewer rows than envs, and no ``"env_index"``.
         """
-        count = len(envs)
-        allocator, flight = self._env._allocator, self._env._flight
-        if flight is None:  # another thread is closing the pool, which forgets what was sent first
-            raise RuntimeError("this pool is closed")
-        self.envs = envs
-        with flight.lock:
-            self.sent = [flight.sent[index] for index in envs]
-        self.values, addresses = allocator.for_rows(count, rewards=self._op is not _RESET)
-        first_addresses: list[int] = []
-        if num_resets:
-            self.first, first_addresses = allocator.for_rows(count, rewards=False)
-        pin_memory = self._env._pin_memory
-        self.number = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=pin_memory)
-        return addresses, first_addresses, self.number.data_ptr()
+        return rand_action(self, tensordict)
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
+
+        Only these envs move; others may be in flight.
+        """
+        return rand_step(self, tensordict)
+
+    # ---- the simulators as they are between two calls
+
+    def start(self) -> None:
+        """Creates the simulators now instead of at the first reset."""
+        self._start()
+
+    def __getitem__(self, env_index: Any) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} has no views of its envs: single_envs(env)[{env_index!r}]() is one of "
+            f"them, and env.call(…, env_index={env_index!r}) asks it"
+        )
+
+    def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
+        """The states of envs, one ``bytes`` each: simulator, random stream and episode counters.
+
+        A restored env continues bit for bit, in another pool of the same task too.
+
+        Raises:
+            NotImplementedError: the task cannot save its state.
+            RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
+        """
+        pool = self._running()
+        return [pool.save(i) for i in self._indices(env_index)]
+
+    def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
+        """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
+
+        Args:
+            state: one state for each env of ``env_index``, or one for all of them.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            TypeError: a state is not ``bytes``.
+            ValueError: a state of another task, or corrupt, or a wrong number of states.
+        """
+        pool = self._start()
+        indices = self._indices(env_index)
+        states = [state] * len(indices) if isinstance(state, bytes) else list(state)
+        if len(states) != len(indices):
+            raise ValueError(f"state: expected {len(indices)} states, got {len(states)}")
+        for i, one in zip(indices, states, strict=True):
+            if not isinstance(one, bytes):
+                raise TypeError(f"state: expected bytes, got {type(one).__name__}")
+            pool.load(i, one)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The state dicts of TorchRL envs in workers, such as the statistics of their transforms.
+
+        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Simulators are not in it: see
+        :meth:`get_state`.
+        """
+        state: dict[str, Any] = super().state_dict(*args, **kwargs)
+        if self._has_state_dicts and kwargs.get("destination") is None:
+            state.update((f"worker{i}", own) for i, own in enumerate(self.call("state_dict")))
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Loads what :meth:`state_dict` returned, or what one env's ``state_dict`` did into all of them.
+
+        Args:
+            state_dict: the one or the other.
+            *args: given to the envs' ``load_state_dict``.
+            **kwargs: the same.
+
+        Raises:
+            EnvFailure: it is not of such envs.
+            KeyError: it is of fewer envs.
+        """
+        if not self._has_state_dicts:
+            return super().load_state_dict(state_dict, *args, **kwargs)
+        is_of_one = "worker0" not in state_dict
+        own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
+        for i, one in enumerate(own):
+            self.call("load_state_dict", one, *args, env_index=i, **kwargs)
+        return None
+
+    @property
+    def _has_state_dicts(self) -> bool:
+        return isinstance(self._source, PythonSource) and self._source.is_torchrl
+
+    def render(self, env_index: EnvIndex = None) -> torch.Tensor:
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``. No ``render_mode`` is needed.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            NotImplementedError: the task cannot be rendered.
+            RuntimeError: an env has not been reset.
+        """
+        pool = self._running()
+        indices = self._indices(env_index)
+        if isinstance(self._source, PythonSource):
+            return _stacked(self._ask_each("render", indices, lambda share: []))
+        sizes = {pool.render_size(i) for i in indices}
+        if len(sizes) != 1:
+            raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
+        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8, device="cpu")
+        for frame, i in zip(frames, indices, strict=True):
+            pool.render(i, frame.data_ptr())
+        return frames
+
+    def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of Python envs, wherever they run: one result for each env.
+
+        The outermost wrapper that has the method is called, of TorchRL or Gymnasium.
+
+        Args:
+            name: the method.
+            *args: what it is given; the same for all envs.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+            **kwargs: what it is given by name.
+
+        Raises:
+            EnvFailure: it raised, or there is no such method; with the traceback of its process.
+            TypeError: the envs are native ones.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> env = PoolEnv("gymnasium:CartPole-v1", num_envs=2, num_workers=1)
+            >>> env.call("has_wrapper_attr", "gravity", env_index=0)
+            [True]
+        """
+        return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
+
+    def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
+        """An attribute of Python envs: one value for each env. Otherwise as :meth:`call`."""
+        return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
+
+    def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
+        """Whether Python envs have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
+
+    def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
+        """Sets an attribute of Python envs, in the wrapper that has it. Otherwise as :meth:`call`.
+
+        A new attribute is set in the outermost wrapper of Gymnasium, as by ``set_wrapper_attr``, or in the
+        outermost of all if there is none.
+
+        Args:
+            name: the attribute.
+            values: a list or tuple with one value for each env; anything else: for all of them.
+            env_index: as in :meth:`call`.
+
+        Raises:
+            ValueError: there are not as many values as envs.
+        """
+        indices = self._indices(env_index)
+        own = list(values) if isinstance(values, (list, tuple)) else [values] * len(indices)
+        if len(own) != len(indices):
+            raise ValueError(f"values: expected {len(indices)} of them, one per env, got {len(own)}")
+        self._ask_each("set_attr", indices, lambda share: [name, [own[i] for i in share]])
+
+    def _ask_each(
+        self, what: str, indices: list[int], arguments: Callable[[list[int]], list[Any]]
+    ) -> list[Any]:
+        if not isinstance(self._source, PythonSource):
+            raise TypeError(
+                "call, get_attr, has_attr, set_attr: expected a pool of Python envs, got the native task "
+                f"{self.task!r}: its options are chosen at construction"
+            )
+        pool = self._running() if self._was_closed else self._start()
+        with failures(), pool.touch(indices):
+            return self._source.workers.ask_each(indices, what, arguments)
+
+    def _indices(self, env_index: EnvIndex) -> list[int]:
+        return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)
 
 
-def _assemble(
-    env: AsyncMethods,
-    op: _core.Op,
-    root: dict[Key, Any],
-    values: dict[Key, torch.Tensor],
-    first: dict[Key, torch.Tensor] | None,
-    number: Any,
-) -> tuple[TensorDictBase, TensorDictBase | None]:
-    """The tensordicts that the env's synchronous twin of the operation returns, for these envs.
-
-    ``first`` holds the next root's entries where some of the envs have begun an episode.
-    """
-    count = values["done"].shape[0]
-    on_device = env._on_device(values)
-    if op is _RESET:
-        return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
-    next_td = env._unsafe(on_device, num_rows=count)
-    if "next" in root:
-        next_td.update(root.pop("next"))
-    data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
-    if op is _STEP:
-        return data, None
-    if first is not None:
-        on_device = env._on_device(first)
-    following = env._next_root.following(root, on_device)
-    following["env_index"] = number
-    next_root = env._unsafe(following, num_rows=count)
-    if env._post_step_mdp_hooks is not None:
-        data, next_root = env._post_step_mdp_hooks(data, next_root)
-    return data, next_root
-
-
-def _actions(
-    env: AsyncMethods, tensordict: TensorDictBase | None, count: int
-) -> tuple[list[torch.Tensor], list[int]]:
-    if tensordict is None:
-        raise TypeError("tensordict: expected the actions of a step, got None")
-    return env._check_actions(tensordict, count)
+def _stacked(pictures: list[Any]) -> torch.Tensor:
+    if len(sizes := {picture.shape for picture in pictures}) != 1:
+        raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
+    return torch.stack([torch.from_numpy(picture) for picture in pictures])

@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key, key_of, torch_dtype
-from torchrl_pool._env.transfers import SMALL, Pieces
+from torchrl_pool._env.transfers import SMALL, PackedLayout
 
 # One set of output tensors, by key and in the order of the pool's columns, and their addresses. A plain
 # tuple, since one is made at every step.
@@ -25,7 +25,7 @@ _from_dlpack: Callable[[Any], torch.Tensor] = getattr(
 )
 
 
-class Templates(dict[Key, torch.Tensor]):
+class Prototypes(dict[Key, torch.Tensor]):
     """What fresh tensors are like, by key, and where the executor looks for their addresses.
 
     Args:
@@ -60,10 +60,10 @@ class Templates(dict[Key, torch.Tensor]):
             keeps=self._keeps,
         )
 
-    def first_rows(self, num_rows: int) -> Templates:
+    def first_rows(self, num_rows: int) -> Prototypes:
         """For so many rows: one of many numbers of them, so that nothing is kept."""
         rows = {key: one[:num_rows] for key, one in self.items()}
-        return Templates(rows, self.positions, self.addresses, keeps=False)
+        return Prototypes(rows, self.positions, self.addresses, keeps=False)
 
     def addresses_of(self, tensors: Iterable[torch.Tensor]) -> list[int]:
         """The addresses of all columns, for tensors like these."""
@@ -86,7 +86,7 @@ class BatchAllocator:
     def __init__(
         self, outputs: Sequence[_core.Spec], num_envs: int, pin_memory: bool, together: bool = False
     ) -> None:
-        self.step_templates = Templates(
+        self.step_prototypes = Prototypes(
             {
                 key_of(s): torch.empty((num_envs, *s.shape), dtype=torch_dtype(s), device="cpu")
                 for s in outputs
@@ -94,11 +94,11 @@ class BatchAllocator:
         )
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
-        self._root = Templates(
-            {key: one for key, one in self.step_templates.items() if key not in self.reward_keys}
+        self._root = Prototypes(
+            {key: one for key, one in self.step_prototypes.items() if key not in self.reward_keys}
         )
         self._together, self._pin_memory = together, pin_memory
-        # Views of the templates, by number of rows: the few numbers that a consumer receives at a time.
+        # Views of the prototypes, by number of rows: the few numbers that a consumer receives at a time.
         self._rows_of = lru_cache(maxsize=64)(self._first_rows)
         # Made already, and seen by nobody. Taken with pop, which no other thread can interrupt.
         self._spares: dict[str, Batch] = {}
@@ -109,7 +109,7 @@ class BatchAllocator:
 
     def for_step(self) -> Batch:
         """Tensors with undefined contents, for a call that writes every row of all of them."""
-        return self._spares.pop("step", None) or self._allocate(self.step_templates)
+        return self._spares.pop("step", None) or self._allocate(self.step_prototypes)
 
     def for_root(self) -> Batch:
         """The same without rewards: what a reset writes."""
@@ -119,41 +119,42 @@ class BatchAllocator:
         """Tensors ``[num_rows, *shape]``, with or without the rewards, for envs from the ``first`` on."""
         return self._allocate(self._rows_of(num_rows, rewards))
 
-    def _first_rows(self, num_rows: int, rewards: bool) -> Templates:
-        return (self.step_templates if rewards else self._root).first_rows(num_rows)
+    def _first_rows(self, num_rows: int, rewards: bool) -> Prototypes:
+        return (self.step_prototypes if rewards else self._root).first_rows(num_rows)
 
-    def _allocate(self, templates: Templates) -> Batch:
+    def _allocate(self, prototypes: Prototypes) -> Batch:
         if self._together or self._pin_memory:
-            tensors = self._for_a_device(templates)
-            return tensors, templates.addresses_of(tensors.values())
-        return templates.memory.make()
+            tensors = self._for_a_device(prototypes)
+            return tensors, prototypes.addresses_of(tensors.values())
+        return prototypes.memory.make()
 
-    def _for_a_device(self, templates: Templates) -> dict[Key, torch.Tensor]:
+    def _for_a_device(self, prototypes: Prototypes) -> dict[Key, torch.Tensor]:
         empty_like = partial(torch.empty_like, pin_memory=self._pin_memory)
         if not self._together:
-            return {key: empty_like(template) for key, template in templates.items()}
+            return {key: empty_like(prototype) for key, prototype in prototypes.items()}
         small = {
-            key: (template.shape, template.dtype)
-            for key, template in templates.items()
-            if template.numel() * template.element_size() <= SMALL
+            key: (prototype.shape, prototype.dtype)
+            for key, prototype in prototypes.items()
+            if prototype.numel() * prototype.element_size() <= SMALL
         }
-        pieces = Pieces(small)
-        memory = torch.empty(pieces.num_bytes, dtype=torch.uint8, device="cpu", pin_memory=self._pin_memory)
-        tensors = pieces.of(memory)
+        packed = PackedLayout(small)
+        memory = torch.empty(packed.num_bytes, dtype=torch.uint8, device="cpu", pin_memory=self._pin_memory)
+        tensors = packed.of(memory)
         return {
-            key: tensors[key] if key in small else empty_like(template) for key, template in templates.items()
+            key: tensors[key] if key in small else empty_like(prototype)
+            for key, prototype in prototypes.items()
         }
 
     def prepare_step(self) -> None:
         """Makes what for_step gives next, at a time that costs nothing."""
-        self._keep("step", self._allocate(self.step_templates))
+        self._keep("step", self._allocate(self.step_prototypes))
 
     def let_go(self) -> None:
         """Forgets what calls have left here, and the memory that is kept for the next ones."""
         self.latest = {}
         self._spares.clear()
-        for templates in (self.step_templates, self._root):
-            vars(templates).pop("memory", None)
+        for prototypes in (self.step_prototypes, self._root):
+            vars(prototypes).pop("memory", None)
         self._rows_of.cache_clear()
 
     def give_back_root(self, root: Batch) -> None:

@@ -21,29 +21,21 @@ from torchrl_pool._env.arguments import (
     check_names,
     check_seconds,
 )
-from torchrl_pool._env.async_env import AsyncMethods
+from torchrl_pool._env.async_env import AsyncEnv
+from torchrl_pool._env.compile import (
+    GraphView,
+    breaks_graph,
+    graph_reset,
+    graph_reset_root,
+    graph_step,
+    graph_step_and_reset,
+)
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
-from torchrl_pool._env.specs import (
-    Key,
-    action_shape,
-    actions_of,
-    check_dtypes,
-    full_action_spec,
-    full_output_spec,
-    key_of,
-    sizes_of_groups,
-    torch_dtype,
-)
-from torchrl_pool._env.state_and_render import SimulatorMethods
-from torchrl_pool._env.states import StateEntries
-from torchrl_pool._env.step_mdp import NextRoot
-from torchrl_pool._env.tensors import PlainEntries
-from torchrl_pool._env.traced import TracedMethods
+from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._fork_aware_lock import ForkAwareLock
-from torchrl_pool._plugins.loading import register
 from torchrl_pool._plugins.names import task_ids
 from torchrl_pool._plugins.options import suggesting
 
@@ -52,7 +44,7 @@ Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
-class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
+class PoolEnv(AsyncEnv):
     """A vectorized TorchRL environment: ``num_envs`` simulators in one C++ executor.
 
     Gives the trajectories of ``SerialEnv(num_envs, lambda: GymEnv(task))``, bit for bit (for Atari, of
@@ -252,102 +244,23 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
                 one_hot=one_hot,
             )
         try:
-            self._describe(info_keys, float_dtype, from_pixels, pixels_only, refuse_nan, is_strict)
+            self._describe(
+                _core.LayoutOptions(
+                    info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
+                    one_hot=self._source.one_hot,
+                    float_dtype=_FLOAT_DTYPES[float_dtype],
+                    from_pixels=from_pixels,
+                    pixels_only=pixels_only,
+                    refuse_nan=refuse_nan,
+                    strict_actions=is_strict,
+                )
+            )
+            self._graph_view = GraphView.of(self)
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
             self._source.close()
             raise
-
-    def _describe(
-        self,
-        info_keys: Sequence[str],
-        obs_dtype: torch.dtype | None,
-        from_pixels: bool,
-        pixels_only: bool,
-        refuse_nan: bool,
-        strict_actions: bool,
-    ) -> None:
-        """Layout, specs, and what follows from them."""
-        source, num_envs = self._source, self.num_envs
-        self.num_threads, self.num_workers = source.num_threads, source.num_workers
-        self._configs = source.configs
-        self._layout = _core.LayoutOptions(
-            info_keys=list(dict.fromkeys([*info_keys, *source.info_keys])),
-            one_hot=source.one_hot,
-            float_dtype=_FLOAT_DTYPES[obs_dtype],
-            from_pixels=from_pixels,
-            pixels_only=pixels_only,
-            refuse_nan=refuse_nan,
-            strict_actions=strict_actions,
-        )
-        distinct = list(dict.fromkeys(self._configs))
-        outputs = {c: c.outputs(self._layout) for c in distinct}
-        self._outputs = outputs[self._configs[0]]
-        self._action_layout = [
-            (key_of(spec), torch_dtype(spec), torch.Size((num_envs, *action_shape(spec, source.one_hot))))
-            for spec in actions_of(self._configs[0])
-        ]
-        self._states = StateEntries(source.states, num_envs) if source.states else None
-        self._supports_set_state = source.sets_state
-        self._plain_actions = PlainEntries(self._action_layout)
-        self._make_specs(outputs)
-        keys = [key_of(spec) for spec in self._outputs]
-        actions = [key for key, _, _ in self._action_layout]
-        self._groups = sizes_of_groups(source.groups, source.specs)
-        if source.group_map is not None:
-            self.group_map = source.group_map
-        self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
-        in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
-        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, self._groups)
-        self._use_device()
-        self._be_traceable()
-
-    def _make_specs(self, outputs: Mapping[_core.Config, Sequence[_core.Spec]]) -> None:
-        self.action_spec = full_action_spec(
-            self._configs, self._source.one_hot, self.device, self._source.specs, self._source.groups
-        )
-        pictures = {
-            tuple(spec.shape) for specs in outputs.values() for spec in specs if spec.name == "pixels"
-        }
-        if len(pictures) > 1:
-            raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
-        observation, reward, done = full_output_spec(
-            [outputs[c] for c in self._configs], self.device, self._source.specs, self._source.groups
-        )
-        self.observation_spec = observation
-        self.reward_spec = reward
-        self.done_spec = done
-        if (states := self._source.state_spec) is not None:
-            states = states.expand(self.num_envs)
-            self.state_spec = states if self.device is None else states.to(self.device)
-
-    def to(self, device: torch.device | str | int) -> PoolEnv:
-        """Moves outputs to another device: as :meth:`torchrl.envs.EnvBase.to`."""
-        check_device(device)
-        env: PoolEnv = super().to(device)
-        self._use_device()
-        return env
-
-    # ---- pickling --------------------------------------------------------------------------------------
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._pool is not None:
-            raise TypeError(
-                f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. "
-                "Do so before the first reset or after close(), or take their states with get_state()"
-            )
-        paths = self._source.plugin_paths()
-        arguments = {k: v for k, v in self._arguments.items() if v is not TASK_DEFAULT}
-        arguments.update(device=self.device, run_type_checks=self.run_type_checks)
-        return _rebuild, (type(self), paths, arguments, self._entropy, self._is_spec_locked)
-
-    def __repr__(self) -> str:
-        task: Any = self.task
-        if not isinstance(task, str) and isinstance(task, Sequence):
-            # Callables need not have hashes.
-            task = list({id(one): one for one in task}.values()) if is_python(task) else sorted(set(task))
-        return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
 
     # ---- reset -----------------------------------------------------------------------------------------
 
@@ -406,7 +319,9 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     ) -> TensorDictBase:
         if torch.compiler.is_compiling():
             kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs, set_state=set_state)
-            return self._traced_reset(tensordict, kwargs)
+            if self._states is not None or any(value is not None for value in kwargs.values()):
+                return self._reset_with(tensordict, kwargs)
+            return graph_reset(self, self._graph_view, tensordict)
         if kwargs:
             raise TypeError(
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
@@ -430,11 +345,24 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
+    @breaks_graph("a reset with seeds or options")
+    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
+        root: TensorDictBase = self._reset(tensordict, **kwargs)
+        return root
+
+    def _reset_proc_data(
+        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
+    ) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return graph_reset_root(self, tensordict, tensordict_reset)
+        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
+        return root
+
     # ---- step ------------------------------------------------------------------------------------------
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if torch.compiler.is_compiling():
-            return self._traced_step(tensordict)
+            return graph_step(self, self._graph_view, tensordict)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
@@ -468,7 +396,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
             EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
         if torch.compiler.is_compiling():
-            return self._traced_step_and_reset(tensordict)
+            return graph_step_and_reset(self, self._graph_view, tensordict)
         if tensordict.device != self._device:
             tensordict = tensordict.to(self._device)  # none leaves it as it is
         entries = getattr(tensordict, "_tensordict", None)
@@ -484,7 +412,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
         if tensordict.batch_size != self._batch_size:
             self._assert_tensordict_shape(tensordict)
         if self._run_type_checks:
-            check_dtypes(self, self._allocator.step_templates)
+            check_dtypes(self, self._allocator.step_prototypes)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
         pool = self._running()
@@ -538,7 +466,7 @@ class PoolEnv(AsyncMethods, SimulatorMethods, TracedMethods):
     def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
         if torch.compiler.is_compiling():
-            return self._traced_step_and_reset(tensordict)
+            return graph_step_and_reset(self, self._graph_view, tensordict)
         stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
         return stepped
 
@@ -555,17 +483,3 @@ def _refuse_for_python(**arguments: Any) -> None:
             f"{', '.join(given)}: expected with native tasks alone, got with Python envs, which run in "
             "worker processes: see num_workers, and for options a list of callables"
         )
-
-
-def _rebuild(
-    cls: type[PoolEnv],
-    plugin_paths: list[str],
-    arguments: dict[str, Any],
-    entropy: list[list[int] | None],
-    spec_locked: bool,
-) -> PoolEnv:
-    for path in plugin_paths:
-        register(path)
-    env = cls(**arguments, spec_locked=spec_locked)
-    env._entropy = entropy
-    return env

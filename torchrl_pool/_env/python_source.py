@@ -17,7 +17,7 @@ from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool._env.source import TASK_DEFAULT
-from torchrl_pool._env.specs import Groups
+from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins.options import UnknownOption
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
@@ -115,7 +115,7 @@ class PythonSource:
         self.configs: list[_core.Config] = [configs[id(one)] for one in descriptions]
         description = descriptions[0]
         self.specs: Mapping[str, TensorSpec] = _exact(description.entries)
-        self.groups: Mapping[str, Groups] = {}
+        self.nested_sizes: Mapping[str, NestedSizes] = {}
         self.group_map: Mapping[str, list[str]] | None = description.group_map
         self.states: Sequence[Entry] = description.states
         self.state_spec: Composite | None = None
@@ -135,7 +135,7 @@ class PythonSource:
             self.state_spec = states if self.states else None
             self.specs = dict(_leaves(specs))
             roles = "action", "observation", "reward", "done"
-            self.groups = {role: dict(_groups(spec)) for role, spec in zip(roles, specs, strict=True)}
+            self.nested_sizes = {role: dict(_sizes_of(spec)) for role, spec in zip(roles, specs, strict=True)}
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         try:
@@ -244,7 +244,7 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
     return make
 
 
-def _groups(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+def _sizes_of(composite: Composite) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
     """The batch size of each nested composite."""
     for key, spec in composite.items(include_nested=True):
         if isinstance(spec, Composite):

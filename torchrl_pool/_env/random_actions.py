@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -15,8 +14,8 @@ from torchrl_pool._env.arguments import EnvIndex, env_indices
 from torchrl_pool._env.errors import EnvFailure, joined
 
 
-class _OfInstances:
-    """A ``rand_action`` that the class does not show.
+class hidden_from_class:
+    """Decorates a ``rand_action`` that instances have and the class does not show.
 
     TransformedEnv looks whether a class overrides it, and then refuses random actions wherever a transform
     changes their spec.
@@ -31,65 +30,43 @@ class _OfInstances:
         return MethodType(self._function, env)
 
 
-class RandomActions(EnvBase):
-    """``rand_action`` and ``rand_step`` of an env that may be in flight in parts."""
+def rand_action(env: EnvBase, tensordict: TensorDictBase | None) -> TensorDictBase:
+    """As :meth:`AsyncEnv.rand_action`."""
+    if tensordict is None or is_for_all(env, tensordict):
+        return EnvBase.rand_action(env, tensordict)
+    _, indices = rows_of(env, tensordict)
+    actions = env.full_action_spec.rand()[indices]
+    return tensordict.update(actions if tensordict.batch_dims else actions[0])
 
-    num_envs: int
 
-    @abstractmethod
-    def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
-        """Sends a step of these envs, in one call, each of which is then received by its number."""
+def rand_step(env: Any, tensordict: TensorDictBase | None) -> TensorDictBase:
+    """As :meth:`AsyncEnv.rand_step`, of an env that sends steps with ``_send_alone``."""
+    tensordict = env.rand_action(tensordict)
+    stepped: TensorDictBase = (
+        env.step(tensordict) if is_for_all(env, tensordict) else _step_rows(env, tensordict)
+    )
+    return stepped
 
-    @abstractmethod
-    def async_step_recv(self, *, env_index: int) -> TensorDictBase:
-        """What this env's step has given."""
 
-    @_OfInstances
-    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
-
-        Each row gets an action of its own env, whose bounds may differ from the others'.
-
-        Args:
-            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
-                ``None``: a new one of shape ``[num_envs]``.
-
-        Raises:
-            KeyError: fewer rows than envs, and no ``"env_index"``.
-        """
-        if tensordict is None or is_for_all(self, tensordict):
-            return super().rand_action(tensordict)
-        _, indices = rows_of(self, tensordict)
-        actions = self.full_action_spec.rand()[indices]
-        return tensordict.update(actions if tensordict.batch_dims else actions[0])
-
-    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
-
-        Only these envs move; others may be in flight.
-        """
-        tensordict = self.rand_action(tensordict)
-        return self.step(tensordict) if is_for_all(self, tensordict) else self._step_rows(tensordict)
-
-    def _step_rows(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Steps the envs of these rows, whatever others are in flight."""
-        rows, indices = rows_of(self, tensordict)
-        self._send_alone(rows, indices)
-        steps: list[TensorDictBase] = []
-        failures: list[EnvFailure] = []
-        errors: list[Exception] = []
-        for index in indices:
-            try:
-                steps.append(self.async_step_recv(env_index=index).get("next"))
-            except EnvFailure as failure:
-                failures.append(failure)
-            except Exception as error:  # a task's function raises: no env stays in flight for it
-                errors.append(error)
-        if errors:
-            raise errors[0]
-        if failures:
-            raise joined(failures)
-        return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
+def _step_rows(env: Any, tensordict: TensorDictBase) -> TensorDictBase:
+    """Steps the envs of these rows, whatever others are in flight."""
+    rows, indices = rows_of(env, tensordict)
+    env._send_alone(rows, indices)
+    steps: list[TensorDictBase] = []
+    failures: list[EnvFailure] = []
+    errors: list[Exception] = []
+    for index in indices:
+        try:
+            steps.append(env.async_step_recv(env_index=index).get("next"))
+        except EnvFailure as failure:
+            failures.append(failure)
+        except Exception as error:  # a task's function raises: no env stays in flight for it
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    if failures:
+        raise joined(failures)
+    return tensordict.set("next", torch.stack(steps) if tensordict.batch_dims else steps[0])
 
 
 def is_for_all(env: EnvBase, tensordict: TensorDictBase) -> bool:

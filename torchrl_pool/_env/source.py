@@ -11,7 +11,7 @@ from torchrl.data import Composite, TensorSpec
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_affinity, check_int, open_configs, task_per_env
 from torchrl_pool._env.reset_arguments import Options, ResetArguments, open_options, reset_arguments
-from torchrl_pool._env.specs import Groups
+from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
@@ -34,7 +34,7 @@ class Source(Protocol):
         configs: of each env.
         one_hot: whether discrete entries are one-hot vectors.
         specs: those of TorchRL for some entries of one env, which stand as they are given.
-        groups: the batch sizes of nested specs of one env, by what they are for.
+        nested_sizes: the batch sizes of nested specs of one env, by what they are for.
         group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads of this process that the executor works in, the calling one included.
         num_workers: worker processes that step envs.
@@ -48,7 +48,7 @@ class Source(Protocol):
     configs: list[_core.Config]
     one_hot: bool
     specs: Mapping[str, TensorSpec]
-    groups: Mapping[str, Groups]
+    nested_sizes: Mapping[str, NestedSizes]
     group_map: Mapping[str, list[str]] | None
     num_threads: int
     num_workers: int
@@ -83,7 +83,7 @@ class PluginSource:
     """Envs of tasks, in the threads of this process."""
 
     specs: Mapping[str, TensorSpec] = {}
-    groups: Mapping[str, Groups] = {}
+    nested_sizes: Mapping[str, NestedSizes] = {}
     group_map: Mapping[str, list[str]] | None = None
     num_workers = 0
     states: Sequence[Entry] = ()

@@ -27,7 +27,7 @@ from torchrl_pool._workers.entries import STATES
 Key: TypeAlias = "str | tuple[str, ...]"
 
 #: Nested tensordicts, by their keys: what their batch sizes have besides the number of envs, of agents say.
-Groups: TypeAlias = "Mapping[tuple[str, ...], tuple[int, ...]]"
+NestedSizes: TypeAlias = "Mapping[tuple[str, ...], tuple[int, ...]]"
 
 
 def torch_dtype(spec: _core.Spec) -> torch.dtype:
@@ -56,7 +56,7 @@ def full_action_spec(
     one_hot: bool,
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
-    groups: Mapping[str, Groups],
+    nested_sizes: Mapping[str, NestedSizes],
 ) -> Composite:
     """The actions of ``len(configs)`` envs, whose bounds may differ: leaves ``[N, *shape]``.
 
@@ -69,14 +69,14 @@ def full_action_spec(
         return _box(specs, device)
 
     columns = [actions_of(config) for config in configs]
-    return _composite(columns, convert, device, given, groups.get("action", {}))
+    return _composite(columns, convert, device, given, nested_sizes.get("action", {}))
 
 
 def full_output_spec(
     outputs: Sequence[Sequence[_core.Spec]],
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
-    groups: Mapping[str, Groups],
+    nested_sizes: Mapping[str, NestedSizes],
 ) -> tuple[Composite, Composite, Composite]:
     """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
 
@@ -91,7 +91,7 @@ def full_output_spec(
 
     def select(*roles: str) -> Composite:
         columns = [[s for s in specs if s.role in roles] for specs in outputs]
-        return _composite(columns, convert, device, given, groups.get(roles[0], {}))
+        return _composite(columns, convert, device, given, nested_sizes.get(roles[0], {}))
 
     return select("observation", "info"), select("reward"), select("done")
 
@@ -159,7 +159,7 @@ def _composite(
     convert: Callable[[Sequence[_core.Spec]], TensorSpec],
     device: torch.device | None,
     given: Mapping[str, TensorSpec],
-    groups: Groups,
+    nested_sizes: NestedSizes,
 ) -> Composite:
     """One entry per spec of an env, each from that spec of every env."""
     num_envs = len(columns)
@@ -172,7 +172,7 @@ def _composite(
             if known is None or (isinstance(known, (Bounded, Unbounded)) and _differ(specs))
             else known.expand(num_envs, *known.shape).to(device or known.device)
         )
-    for path, more in groups.items():
+    for path, more in nested_sizes.items():
         if path in composite.keys(True):
             composite[path].shape = torch.Size([num_envs, *more])
     return composite
@@ -185,12 +185,12 @@ def _differ(specs: Sequence[_core.Spec]) -> bool:
     return any((spec.low, spec.high) != first for spec in distinct[1:])
 
 
-def sizes_of_groups(groups: Mapping[str, Groups], leaves: Mapping[str, TensorSpec]) -> Groups:
+def nested_sizes_of(nested_sizes: Mapping[str, NestedSizes], leaves: Mapping[str, TensorSpec]) -> NestedSizes:
     """What nested tensordicts have of the sizes of nested specs, which may differ: what fits all entries."""
     shapes = [(tuple(name.split("/")), tuple(spec.shape)) for name, spec in leaves.items()]
     sizes: dict[tuple[str, ...], tuple[int, ...]] = {}
     for role in ("observation", "action", "reward", "done"):
-        for path, more in groups.get(role, {}).items():
+        for path, more in nested_sizes.get(role, {}).items():
             within = [shape for key, shape in shapes if key[: len(path)] == path]
             if all(shape[: len(more)] == more for shape in within):
                 sizes.setdefault(path, more)

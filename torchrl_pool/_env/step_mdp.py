@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict, is_leaf_nontensor, is_tensor_collection
 
 from torchrl_pool import _core
-from torchrl_pool._env.specs import Groups, Key
+from torchrl_pool._env.specs import Key, NestedSizes
 
 
 class NextRoot:
@@ -20,7 +20,7 @@ class NextRoot:
         in_root: those of them that it writes into roots.
         read: what the env reads in each step.
         flags: the entries that tell whether an episode is over.
-        groups: what batch sizes of nested tensordicts have besides the number of envs.
+        nested_sizes: what batch sizes of nested tensordicts have besides the number of envs.
     """
 
     def __init__(
@@ -29,9 +29,9 @@ class NextRoot:
         in_root: Sequence[Key],
         read: Sequence[Key],
         flags: Sequence[Key],
-        groups: Groups,
+        nested_sizes: NestedSizes,
     ) -> None:
-        self._groups = groups
+        self._nested_sizes = nested_sizes
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
@@ -45,7 +45,7 @@ class NextRoot:
         shared: list[tuple[tuple[str, ...], Any]] = []
         shared += [((key,), root[key]) for key in self._shared if key in root]
         for path, one in shared:
-            size = batch_size + self._groups.get(path, ())
+            size = batch_size + self._nested_sizes.get(path, ())
             if type(one) is not TensorDict or one.batch_size != size or one._td_dim_names is not None:
                 return False
             shared += [((*path, key), value) for key, value in one.items() if is_tensor_collection(value)]

@@ -22,7 +22,7 @@ SMALL = 1 << 16
 _ALIGNMENT = 64
 
 
-class Pieces:
+class PackedLayout:
     """Where tensors of these shapes lie in one piece of memory.
 
     Args:
@@ -74,7 +74,7 @@ def up(values: Mapping[Key, torch.Tensor], device: torch.device) -> dict[Key, to
         for key in keys:
             value = values[key]
             part = typed[value.dtype].as_strided(value.shape, value.stride(), value.storage_offset())
-            moved[key] = part.data  # as in Pieces
+            moved[key] = part.data  # as in PackedLayout
     return {key: moved[key] for key in values}
 
 

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
 
 from torchrl_pool._env.arguments import EnvIndex, env_indices
 from torchrl_pool._env.errors import EnvFailure, joined
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._env.random_actions import RandomActions
+from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
 from torchrl_pool._mujoco.snapshots import join_state, split_state
 
 _GIVEN = "_action"  # the entry in which actions travel beside the controls that they become
 
 
-class SingleSimulations(RandomActions):
+class SingleSimulations(EnvBase):
     """The methods of :class:`~torchrl_pool.MujocoPool` that take an ``env_index``."""
 
+    num_envs: int
     dtype: torch.dtype
     _physics: PoolEnv
     _terms: tuple[str, ...]  # of the reward, which are entries
@@ -179,6 +181,15 @@ class SingleSimulations(RandomActions):
         if failures:
             raise joined(failures)
         return data, root
+
+    @hidden_from_class
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """As :meth:`PoolEnv.rand_action`."""
+        return rand_action(self, tensordict)
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """As :meth:`PoolEnv.rand_step`."""
+        return rand_step(self, tensordict)
 
     def _refuse_given_beginnings(self, method: str) -> None:
         if self._model_values or self._gives_initial_states():

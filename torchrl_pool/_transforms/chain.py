@@ -1,4 +1,4 @@
-"""A program with a place for each of its values, in the form that the executor runs."""
+"""Chain: native transforms as the executor runs them, with a place for each value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import Transform
 
 from torchrl_pool import _core
-from torchrl_pool._env.buffers import Batch, BatchAllocator, Templates
+from torchrl_pool._env.buffers import Batch, BatchAllocator, Prototypes
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool._env.transfers import down
-from torchrl_pool._transforms.ir import Place, Program, Value
+from torchrl_pool._transforms.chain_builder import ChainBuilder, TensorAddress, Value
 
 
 class Chain:
@@ -25,20 +25,20 @@ class Chain:
     the end of a call.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        env = program.env
-        program = program.copy()
-        final = _one_column_each(program)
+    def __init__(self, builder: ChainBuilder) -> None:
+        self.builder = builder
+        env = builder.env
+        builder = builder.copy()
+        final = _one_column_each(builder)
         self.keys = list(final)
         num_pool = len(env._outputs)
         shown = {id(value): key for key, value in final.items()}
         columns: list[Value] = []
         temps: list[Value] = []
-        for value in _written(program):
+        for value in _written(builder):
             (columns if id(value) in shown or value.is_read_later else temps).append(value)
-        carried = program.carried_values
-        pool_values = Program.of(env).entries  # only for the number of bytes of those that are hidden
+        carried = builder.carried_values
+        pool_values = ChainBuilder.of(env).entries  # only for the number of bytes of those that are hidden
         index = {id(value): num_pool + i for i, value in enumerate([*columns, *carried, *temps])}
 
         def index_of(value: Value) -> int:
@@ -51,11 +51,11 @@ class Chain:
             carried=[value.row_bytes for value in carried],
             temps=[value.row_bytes for value in temps],
         )
-        if (repeat := program.repeat) is not None:
+        if (repeat := builder.repeat) is not None:
             reward = repeat.reward
             column = index_of(reward)
             self.core.repeat(times=repeat.times, reward=column, size=reward.size, dtype=reward.number)
-        for one in program.instructions:
+        for one in builder.stages:
             arguments = {k: index_of(v) if isinstance(v, Value) else v for k, v in one.arguments.items()}
             stage = one.make(**arguments)
             self.core.add(one.phase, stage, at_steps=one.at_steps, at_resets=one.at_resets)
@@ -82,12 +82,12 @@ class Chain:
         }
         # What a later call for some envs looks at, of the others' latest root.
         seen = [*self.learned_keys, *self.as_written.values()]
-        self.remembered_keys = [key for key in self.root_keys if key in seen and key not in program.flags]
-        self.carried = program.carried
-        self.inverse = program.inverse
-        self._places = [one for one in program.watched if isinstance(one[0], Place)]
+        self.remembered_keys = [key for key in self.root_keys if key in seen and key not in builder.flags]
+        self.carried = builder.carried
+        self.inverse = builder.inverse
+        self._places = [one for one in builder.watched if isinstance(one[0], TensorAddress)]
         self.has_phases = self.core.num_phases > 1
-        self._kept_alive = program.kept_alive
+        self._kept_alive = builder.kept_alive
 
         hidden: dict[int, tuple[Value, Key | None]] = {}
         for key, value in pool_values.items():
@@ -122,11 +122,11 @@ def _groups_of(keys: Iterable[Key]) -> set[tuple[str, ...]]:
     return {key[:depth] for key in keys if isinstance(key, tuple) for depth in range(1, len(key))}
 
 
-def _one_column_each(program: Program) -> dict[Key, Value]:
+def _one_column_each(builder: ChainBuilder) -> dict[Key, Value]:
     """The entries, each with a value of its own."""
     final: dict[Key, Value] = {}
     taken: set[int] = set()
-    for key, value in program.entries.items():
+    for key, value in builder.entries.items():
         if id(value) in taken:
             copy = Value(value.shape, value.dtype)
             whole: dict[str, Any] = {
@@ -136,7 +136,7 @@ def _one_column_each(program: Program) -> dict[Key, Value]:
                 "from_offset": 0,
                 "to_offset": 0,
             }
-            program.add(
+            builder.add(
                 _core.stages.copy,
                 reads=[value],
                 writes=[copy],
@@ -151,10 +151,10 @@ def _one_column_each(program: Program) -> dict[Key, Value]:
     return final
 
 
-def _written(program: Program) -> list[Value]:
+def _written(builder: ChainBuilder) -> list[Value]:
     """The values that stages write, in their order."""
     values: dict[int, Value] = {}
-    for one in program.instructions:
+    for one in builder.stages:
         for value in one.arguments.values():
             if isinstance(value, Value) and value.pool_column is None and value.carried is None:
                 values.setdefault(id(value), value)
@@ -220,14 +220,14 @@ class ChainAllocator(BatchAllocator):
             key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
             for key, (shape, dtype) in chain.rows.items()
         }
-        self.step_templates = Templates(tensors, chain.positions, out)
-        self._flags = [key for key in chain.rows if key in chain.program.flags]
+        self.step_prototypes = Prototypes(tensors, chain.positions, out)
+        self._flags = [key for key in chain.rows if key in chain.builder.flags]
         self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
-        self._root = Templates({key: tensors[key] for key in chain.root_keys}, chain.root_positions, root)
+        self._root = Prototypes({key: tensors[key] for key in chain.root_keys}, chain.root_positions, root)
 
     def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
         """Addresses for a call that writes into these, which are as for a root, or for a step."""
-        return (self._root if root else self.step_templates).addresses_of(tensors)
+        return (self._root if root else self.step_prototypes).addresses_of(tensors)
 
     def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
         """Of the roots of envs from the ``first`` on; addresses are those of its row."""
@@ -254,7 +254,7 @@ class Inputs:
     """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
 
     def __init__(self, chain: Chain) -> None:
-        env = self._env = chain.program.env
+        env = self._env = chain.builder.env
         self.carried = chain.carried
         self._inverse = list(reversed(chain.inverse))
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]

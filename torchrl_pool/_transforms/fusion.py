@@ -8,7 +8,7 @@ from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._transforms.chain import Chain
-from torchrl_pool._transforms.ir import NotNative, Program, Watched, watched_name
+from torchrl_pool._transforms.chain_builder import ChainBuilder, NotNative, Watched, watched_name
 from torchrl_pool._transforms.native import NATIVE
 
 # What a native form stands for, and an instance may have of its own.
@@ -50,36 +50,36 @@ def fuse_chain(env: TransformedEnv) -> Fusion:
     base = env.base_env
     assert isinstance(base, PoolEnv)
     transforms = transforms_of(env)
-    programs, why_not = _programs(base, transforms)
-    watched = [*_composition(env, transforms), *programs[-1].watched]
-    while num_native := len(programs) - 1:
-        misfit = programs[-1].fits(_env_behind(env, transforms, num_native))
+    builders, why_not = _builders(base, transforms)
+    watched = [*_composition(env, transforms), *builders[-1].watched]
+    while num_native := len(builders) - 1:
+        misfit = builders[-1].fits(_env_behind(env, transforms, num_native))
         if misfit is None:
             break
         why_not = misfit
-        programs.pop()
+        builders.pop()
     native, rest = transforms[:num_native], transforms[num_native:]
-    return Fusion(Chain(programs[-1]), native, rest, why_not, watched)
+    return Fusion(Chain(builders[-1]), native, rest, why_not, watched)
 
 
-def _programs(base: PoolEnv, transforms: list[Transform]) -> tuple[list[Program], str]:
-    """The program before and after each native transform, and why the next one is none."""
-    programs = [Program.of(base)]
+def _builders(base: PoolEnv, transforms: list[Transform]) -> tuple[list[ChainBuilder], str]:
+    """The chain before and after each native transform, to be built, and why the next one is none."""
+    builders = [ChainBuilder.of(base)]
     for transform in transforms:
-        program = programs[-1].copy()
+        builder = builders[-1].copy()
         describe = NATIVE.get(type(transform))
-        program.watch(transform.__dict__, *_METHODS)
+        builder.watch(transform.__dict__, *_METHODS)
         try:
             if describe is None:
                 raise NotNative(f"no native form of {type(transform).__name__} is known")
             if own := _METHODS & transform.__dict__.keys():
                 raise NotNative(f"its method {min(own)!r} was replaced")
-            describe(transform, program)
+            describe(transform, builder)
         except NotNative as error:
-            programs[-1].watched = program.watched  # what made it so may change
-            return programs, str(error)
-        programs.append(program)
-    return programs, ""
+            builders[-1].watched = builder.watched  # what made it so may change
+            return builders, str(error)
+        builders.append(builder)
+    return builders, ""
 
 
 def _env_behind(env: TransformedEnv, transforms: list[Transform], count: int) -> EnvBase:

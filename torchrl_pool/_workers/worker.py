@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import multiprocessing.util
-import os
 import pickle
-import select
-import signal
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -22,7 +15,7 @@ from torchrl_pool import _core
 from torchrl_pool._workers.adapters import Adapter, adapt
 from torchrl_pool._workers.entries import Entry, mismatch
 from torchrl_pool._workers.gymnasium_make import hint_at_registration
-from torchrl_pool._workers.info_channel import InfoChannel, SharedChannel
+from torchrl_pool._workers.info_channel import InfoChannel
 from torchrl_pool._workers.whole_state import whole_state
 from torchrl_pool._workers.wishes import Wishes
 from torchrl_pool._workers.wrappers import (
@@ -338,7 +331,7 @@ class Worker:
         adapter = self._made(env)
         if adapter.has_own_state:
             _, carried = adapter.state()
-            return _dumps(("own", (adapter.env.get_state(), carried)))
+            return pickled(("own", (adapter.env.get_state(), carried)))
         try:
             return whole_state(("all", adapter.state()))
         except Exception as error:
@@ -391,94 +384,6 @@ class Worker:
 LOST = Entry("respawned", "info", "bool", (1,))
 
 
-def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wishes) -> None:
-    """A worker process, until its channel is closed or it is told to end."""
-    infos = SharedChannel(fds[1], _dumps) if len(fds) > 1 else None
-    worker = Worker(factories, wishes, infos)
-    _end_with_the_pool(worker, channel)
-    has_pool = False
-    with contextlib.suppress(EOFError, OSError):  # an env may have closed it, too
-        while True:
-            if has_pool:
-                worker.serve(waits=True)
-            while not has_pool or channel.poll():
-                number, name, arguments = pickle.loads(channel.recv_bytes())
-                if name == "attach":
-                    (attachment,) = arguments
-                    arena = _core.Arena(fds[0], list(attachment.first_env), list(attachment.entries), False)
-                    arguments, has_pool = (attachment, arena), True
-                answer = _answer(number, worker, name, arguments)
-                if name == "close":
-                    _end_program()
-                channel.send_bytes(answer)
-                if name == "close":
-                    return
-    _leave(worker)
-
-
-def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
-    """Has envs closed when the pool's process is gone, of which a SIGTERM tells.
-
-    One that comes while it is there, to a whole group of processes, say, is for that process.
-    """
-
-    def look(*_: Any) -> None:
-        if channel.closed or _is_left(channel.fileno()):
-            _leave(worker)
-            os._exit(0)
-
-    signal.signal(signal.SIGTERM, look)
-    signal.siginterrupt(signal.SIGTERM, False)
-
-
-def _leave(worker: Worker) -> None:
-    """Closes the envs where nobody is there to be told how that went."""
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    for act in (worker.close, _end_program):
-        with contextlib.suppress(BaseException):
-            act()
-
-
-def _is_left(fd: int) -> bool:
-    """Whether nobody is at the other end."""
-    poll = select.poll()
-    poll.register(fd, 0)
-    return bool(poll.poll(0))
-
-
-def _end_program() -> None:
-    """What happens as a program ends, since this process will be killed."""
-    _end_daemons()
-    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    multiprocessing.util._flush_std_streams()  # type: ignore[attr-defined]
-
-
-def _end_daemons() -> None:
-    """What multiprocessing does as a program ends: envs' daemonic processes are asked to end, too."""
-    daemons = [
-        child
-        for child in multiprocessing.active_children()
-        if child.daemon and child._parent_pid == os.getpid()  # type: ignore[attr-defined]
-    ]
-    for child in daemons:
-        child.terminate()
-    for child in daemons:
-        child.join(1.0)
-        if child.is_alive():
-            child.kill()
-
-
-def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) -> bytes:
-    """(the question's number, whether it went well, the result or the failure), pickled."""
-    try:
-        return _dumps((number, True, getattr(worker, name)(*arguments)))
-    except RequestFailure as failure:
-        return _dumps((number, False, failure))
-    except BaseException as error:
-        return _dumps((number, False, RequestFailure(-1, report_of(error))))
-
-
 def report_of(error: BaseException) -> str:
     """What happened in one line, and where."""
     # Notes come after the line with the kind of error, and where the syntax is wrong before it.
@@ -496,7 +401,8 @@ def _shown(text: str, most: int) -> str:
     return data.decode("utf-8", "ignore")
 
 
-def _dumps(value: Any) -> bytes:
+def pickled(value: Any) -> bytes:
+    """The value as bytes, with cloudpickle where pickle cannot."""
     try:
         return pickle.dumps(value)
     except Exception:

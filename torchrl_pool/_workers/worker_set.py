@@ -22,7 +22,7 @@ from torchrl_pool._workers.pickling import dumps
 from torchrl_pool._workers.wishes import Wishes
 from torchrl_pool._workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
 
-_TARGET = "torchrl_pool._workers.worker:main"
+_TARGET = "torchrl_pool._workers.worker_process:main"
 #: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
 CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0

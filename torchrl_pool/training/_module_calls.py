@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from torchrl_pool._collecting.lean_policy import NetworkCall, parts_of
-from torchrl_pool._collecting.lean_policy.recurrent import Recurrent
+from torchrl_pool._collecting.lean_policy.networks import Recurrent
 from torchrl_pool._env.specs import Key
 from torchrl_pool.training._sequences import SequenceCall
 

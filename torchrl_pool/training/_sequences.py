@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 
-from torchrl_pool._collecting.lean_policy.recurrent import Recurrent
+from torchrl_pool._collecting.lean_policy.networks import Recurrent
 from torchrl_pool._collecting.lean_policy.values import Values
 from torchrl_pool._env.arguments import check_int
 

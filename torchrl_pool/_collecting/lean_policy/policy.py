@@ -7,30 +7,73 @@ from typing import Any, NamedTuple
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictSequential
+from tensordict.nn import (
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+    TensorDictSequential,
+)
 from tensordict.nn.utils import skip_existing
 from torch import nn
 from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
-
-from torchrl_pool._collecting.lean_policy.network import NetworkCall
-from torchrl_pool._collecting.lean_policy.parts import check_calls, step_of
-from torchrl_pool._collecting.lean_policy.random_actions import RandomActions
-from torchrl_pool._collecting.lean_policy.unrolled import unrolled
-from torchrl_pool._collecting.lean_policy.values import (
-    NotApart,
-    Step,
-    Values,
-    read,
-    read_first,
-    write,
+from torchrl.modules import (
+    AdditiveGaussianModule,
+    DistributionalQValueModule,
+    EGreedyModule,
+    GRUModule,
+    LSTMModule,
+    OrnsteinUhlenbeckProcessModule,
+    QValueModule,
+    SafeProbabilisticModule,
+    TanhModule,
 )
+
+from torchrl_pool._collecting.lean_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
+from torchrl_pool._collecting.lean_policy.networks import (
+    NetworkCall,
+    Recurrent,
+    TensorDictCall,
+    check_calls,
+    unrolled,
+)
+from torchrl_pool._collecting.lean_policy.values import NotApart, Step, Values, read, read_first, write
 from torchrl_pool._env.specs import Key
+
+_CALLS: dict[type, Callable[[Any], Step]] = {
+    QValueModule: Greedy,
+    EGreedyModule: EpsilonGreedy,
+    LSTMModule: Recurrent,
+    GRUModule: Recurrent,
+    AdditiveGaussianModule: TensorDictCall,
+    DistributionalQValueModule: TensorDictCall,
+    OrnsteinUhlenbeckProcessModule: TensorDictCall,
+    TanhModule: TensorDictCall,
+}
+
+
+def step_of(module: nn.Module, *, requires_sample: bool = True) -> Step:
+    """What calls a module that holds no others of its kind.
+
+    Raises:
+        NotApart: a module that must get the whole tensordict.
+    """
+    check_calls(module)
+    kind = type(module)
+    if isinstance(module, TensorDictModule) and kind.forward is TensorDictModule.forward:
+        return NetworkCall(module)
+    if kind in (ProbabilisticTensorDictModule, SafeProbabilisticModule):
+        assert isinstance(module, ProbabilisticTensorDictModule)
+        return Draw(module, requires_sample)
+    if kind in _CALLS:
+        return _CALLS[kind](module)
+    raise NotApart("no fast form of its class is known")
+
 
 _SEQUENCES = (TensorDictSequential.forward, ProbabilisticTensorDictSequential.forward)
 
 
-class Part(NamedTuple):
+class PolicyPart(NamedTuple):
     """A module of a policy that holds no others of its kind, and how it is called."""
 
     name: str
@@ -51,7 +94,7 @@ class LeanPolicy:
         parts: in the order of the calls; each has a step.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[PolicyPart]) -> None:
         self._steps = [part.step for part in parts if part.step is not None]
         for step in self._steps:
             if isinstance(step, NetworkCall):
@@ -94,23 +137,23 @@ def take_apart(policy: Any) -> LeanPolicy | None:
     return LeanPolicy(parts) if all(part.step is not None for part in parts) else None
 
 
-def parts_of(policy: Any) -> list[Part]:
+def parts_of(policy: Any) -> list[PolicyPart]:
     """The modules that a policy calls one after the other."""
     if type(policy) is RandomPolicy:
-        return [_part(policy, RandomActions)]
+        return [_part(policy, RandomChoice)]
     if not isinstance(policy, nn.Module):
-        return [Part(type(policy).__name__, None, "it is no torch.nn.Module")]
+        return [PolicyPart(type(policy).__name__, None, "it is no torch.nn.Module")]
     if skip_existing():
-        return [Part(type(policy).__name__, None, "set_skip_existing asks for what a tensordict holds")]
+        return [PolicyPart(type(policy).__name__, None, "set_skip_existing asks for what a tensordict holds")]
     return list(_parts(policy, requires_sample=True))
 
 
-def _parts(module: nn.Module, *, requires_sample: bool) -> Iterator[Part]:
+def _parts(module: nn.Module, *, requires_sample: bool) -> Iterator[PolicyPart]:
     if isinstance(module, TensorDictSequential) and type(module).forward in _SEQUENCES:
         try:
             inner = _inner_modules(module)
         except NotApart as why:
-            yield Part(type(module).__name__, None, str(why))
+            yield PolicyPart(type(module).__name__, None, str(why))
             return
         for one, asked in inner:
             yield from _parts(one, requires_sample=asked)
@@ -118,11 +161,11 @@ def _parts(module: nn.Module, *, requires_sample: bool) -> Iterator[Part]:
     yield _part(module, lambda module: step_of(module, requires_sample=requires_sample))
 
 
-def _part(module: Any, make_step: Callable[[Any], Step]) -> Part:
+def _part(module: Any, make_step: Callable[[Any], Step]) -> PolicyPart:
     try:
-        return Part(type(module).__name__, make_step(module))
+        return PolicyPart(type(module).__name__, make_step(module))
     except NotApart as why:
-        return Part(type(module).__name__, None, str(why))
+        return PolicyPart(type(module).__name__, None, str(why))
 
 
 def _inner_modules(module: TensorDictSequential) -> list[tuple[nn.Module, bool]]:

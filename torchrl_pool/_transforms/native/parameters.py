@@ -12,23 +12,30 @@ from torchrl.envs import Transform
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
-from torchrl_pool._transforms.ir import NotNative, Program, Value
+from torchrl_pool._transforms.chain_builder import ChainBuilder, NotNative, Value
 
 
-def keys_of(transform: Transform, program: Program) -> Iterable[tuple[Key, Key]]:
+def keys_of(transform: Transform, builder: ChainBuilder) -> Iterable[tuple[Key, Key]]:
     """Pairs of keys, in the order in which TorchRL goes through them."""
-    program.watch(transform.__dict__, "_in_keys", "_out_keys", "_in_keys_inv", "_out_keys_inv")
+    builder.watch(transform.__dict__, "_in_keys", "_out_keys", "_in_keys_inv", "_out_keys_inv")
     return list(zip(transform.in_keys, transform.out_keys, strict=True))
 
 
-def changes_inputs(transform: Transform, program: Program, actions: Iterable[Key]) -> None:
-    """Takes note of what a transform does to what is handed in: to actions, as TorchRL's code has it."""
-    keys = list(transform.in_keys_inv or [])
-    if not keys:
-        return
-    if others := [key for key in keys if key not in set(actions)]:
+def read_floats(builder: ChainBuilder, key: Key) -> Value:
+    """An entry of a floating-point dtype."""
+    value = builder.read(key)
+    if not value.dtype.is_floating_point:
+        raise NotNative(f"{key!r} is {value.dtype}")
+    return value
+
+
+def changes_actions(transform: Transform, builder: ChainBuilder) -> None:
+    """Takes note of what a transform does to actions on their way in, as TorchRL's code has it."""
+    actions = {key for key, _, _ in builder.env._action_layout}
+    if others := [key for key in transform.in_keys_inv or [] if key not in actions]:
         raise NotNative(f"its inverse changes {others[0]!r}, which is no action")
-    program.inverse.append(transform)
+    if transform.in_keys_inv:
+        builder.inverse.append(transform)
 
 
 class Flags:
@@ -51,7 +58,7 @@ def check_promotion(value: Value, *parameters: torch.Tensor | None) -> None:
 
 
 def map_affine(
-    program: Program,
+    builder: ChainBuilder,
     key: Key,
     out_key: Key,
     value: Value,
@@ -61,20 +68,20 @@ def map_affine(
 ) -> None:
     """``value * scale + loc``; as standard normal ``(value - loc) / scale``."""
     check_promotion(value, loc, scale)
-    program.map(
+    builder.map(
         key,
         out_key,
         _core.stages.affine,
         Value(value.shape, value.dtype),
         dtype=value.number,
-        loc=program.parameter(loc, value.shape),
-        scale=program.parameter(scale, value.shape),
+        loc=builder.parameter(loc, value.shape),
+        scale=builder.parameter(scale, value.shape),
         standard_normal=standard_normal,
     )
 
 
 def map_clamp(
-    program: Program,
+    builder: ChainBuilder,
     key: Key,
     out_key: Key,
     value: Value,
@@ -82,20 +89,20 @@ def map_clamp(
     high: torch.Tensor | None,
 ) -> None:
     check_promotion(value, low, high)
-    program.map(
+    builder.map(
         key,
         out_key,
         _core.stages.clamp,
         Value(value.shape, value.dtype),
         dtype=value.number,
-        low=program.parameter(low, value.shape),
-        high=program.parameter(high, value.shape),
+        low=builder.parameter(low, value.shape),
+        high=builder.parameter(high, value.shape),
     )
 
 
-def check_resets(transform: Any, program: Program) -> None:
+def check_resets(transform: Any, builder: ChainBuilder) -> None:
     """Of a transform that begins anew where its only reset key says so."""
-    program.watch(transform.__dict__, "_reset_key")
+    builder.watch(transform.__dict__, "_reset_key")
     try:
         key = transform.reset_key
     except RuntimeError as error:  # there are several
@@ -104,22 +111,24 @@ def check_resets(transform: Any, program: Program) -> None:
         raise NotNative(f"its reset key is {key!r}")
 
 
-def needs_state(transform: Transform, program: Program, name: str) -> bool:
+def needs_state(transform: Transform, builder: ChainBuilder, name: str) -> bool:
     """Whether a buffer in which a transform keeps what it has seen is still to be made."""
-    if not program.env._on_cpu:
-        raise NotNative(f"its buffers are on {program.env.device}")
+    if not builder.env._on_cpu:
+        raise NotNative(f"its buffers are on {builder.env.device}")
     return isinstance(transform._buffers[name], UninitializedTensorMixin)
 
 
-def address_of_state(program: Program, where: Any, key: Key, shape: torch.Size, dtype: torch.dtype) -> int:
+def address_of_state(
+    builder: ChainBuilder, where: Any, key: Key, shape: torch.Size, dtype: torch.dtype
+) -> int:
     """The address of a tensor that a transform keeps, which has to stay there."""
     tensor: Any = where.get(key)
     if type(tensor) is not torch.Tensor or tensor.shape != shape or tensor.dtype is not dtype:
         raise NotNative(f"its {key!r} is {tensor!r}, expected {dtype} {list(shape)}")
     if not tensor.is_cpu or not tensor.is_contiguous():
         raise NotNative(f"its {key!r} is on {tensor.device}, or not contiguous")
-    program.watch(where, key)
-    return program.address_of(tensor)
+    builder.watch(where, key)
+    return builder.address_of(tensor)
 
 
 def lock_handle(lock: Any) -> int:

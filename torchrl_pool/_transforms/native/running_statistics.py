@@ -9,31 +9,30 @@ from torchrl.envs.transforms import VecNormV2
 from torchrl.envs.transforms.transforms import VecNorm
 
 from torchrl_pool import _core
-from torchrl_pool._env.specs import Key
-from torchrl_pool._transforms.ir import NotNative, Program, Value
-from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, lock_handle
+from torchrl_pool._transforms.chain_builder import ChainBuilder, NotNative, Value
+from torchrl_pool._transforms.native.parameters import address_of_state, keys_of, lock_handle, read_floats
 
 
-def vec_norm(transform: VecNorm, program: Program) -> None:
-    pairs = list(keys_of(transform, program))
+def vec_norm(transform: VecNorm, builder: ChainBuilder) -> None:
+    pairs = list(keys_of(transform, builder))
     if transform.shapes is not None:
         raise NotNative("its statistics have shapes of their own")
-    values = {key: _floats(program, key) for key, _ in pairs}
+    values = {key: read_floats(builder, key) for key, _ in pairs}
     if len({id(value) for value in values.values()}) < len(pairs):
         raise NotNative("an entry is normalised twice")
     for key, value in values.items():
         sample = TensorDict({key: torch.zeros((1, *value.shape), dtype=value.dtype)}, [1])
         transform._init(sample, key)
-    program.watch(transform.__dict__, "_td", "lock", "decay", "eps", "frozen")
+    builder.watch(transform.__dict__, "_td", "lock", "decay", "eps", "frozen")
     lock = lock_handle(transform.lock)
     for key, out_key in pairs:
-        value = program.read(key)
+        value = builder.read(key)
         of_row, of_count = (value.shape, value.dtype), (torch.Size([1]), torch.float32)
         sum_, ssq, count = (
-            address_of_state(program, transform._td, _append_last(key, name), *kind)
+            address_of_state(builder, transform._td, _append_last(key, name), *kind)
             for name, kind in (("_sum", of_row), ("_ssq", of_row), ("_count", of_count))
         )
-        program.map(
+        builder.map(
             key,
             out_key,
             _core.stages.vec_norm,
@@ -59,31 +58,31 @@ class _DefaultDtype:
         return torch.get_default_dtype()
 
 
-def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
-    program.watch(_DefaultDtype, "")
+def vec_norm_v2(transform: VecNormV2, builder: ChainBuilder) -> None:
+    builder.watch(_DefaultDtype, "")
     if torch.get_default_dtype() is not torch.float32:
         raise NotNative(f"torch's default dtype is {torch.get_default_dtype()}")
     if not transform.stateful:
         raise NotNative("its statistics are entries of the tensordict (stateful=False)")
-    pairs = list(keys_of(transform, program))
-    env = program.env
+    pairs = list(keys_of(transform, builder))
+    env = builder.env
     data = TensorDict(
         {
-            key: torch.zeros((env.num_envs, *_floats(program, key).shape), dtype=program.read(key).dtype)
+            key: torch.zeros((env.num_envs, *read_floats(builder, key).shape), dtype=builder.read(key).dtype)
             for key, _ in pairs
         },
         env.batch_size,
     )
     transform._maybe_stateful_init(data)
-    program.watch(transform.__dict__, "_loc", "_var", "_count", "lock", "decay", "eps", "frozen")
+    builder.watch(transform.__dict__, "_loc", "_var", "_count", "lock", "decay", "eps", "frozen")
     lock = lock_handle(transform.lock)
     reduces = bool(transform.reduce_batch_dims)
     if not reduces:
-        program.indivisible = "VecNormV2 counts the calls for all envs at once (reduce_batch_dims=False)"
+        builder.indivisible = "VecNormV2 counts the calls for all envs at once (reduce_batch_dims=False)"
     for key, out_key in pairs:
-        value = program.read(key)
+        value = builder.read(key)
         shape = value.shape if reduces else torch.Size((env.num_envs, *value.shape))
-        program.map(
+        builder.map(
             key,
             out_key,
             _core.stages.vec_norm_v2,
@@ -91,19 +90,12 @@ def vec_norm_v2(transform: VecNormV2, program: Program) -> None:
             learns=True,
             dtype=value.number,
             num_envs=env.num_envs,
-            loc=address_of_state(program, transform._loc, key, shape, value.dtype),
-            var=address_of_state(program, transform._var, key, shape, value.dtype),
-            count=address_of_state(program, transform._count, key, torch.Size([]), torch.int64),
+            loc=address_of_state(builder, transform._loc, key, shape, value.dtype),
+            var=address_of_state(builder, transform._var, key, shape, value.dtype),
+            count=address_of_state(builder, transform._count, key, torch.Size([]), torch.int64),
             lock=lock,
             decay=transform.decay,
             eps=transform.eps,
             frozen=transform.frozen,
             reduces=reduces,
         )
-
-
-def _floats(program: Program, key: Key) -> Value:
-    value = program.read(key)
-    if not value.dtype.is_floating_point:
-        raise NotNative(f"{key!r} is {value.dtype}")
-    return value

@@ -1,21 +1,19 @@
-"""A fused env as a PoolCollector's rollouts see it: what they ask a PoolEnv for, with a chain's entries."""
+"""FusedPool: a fused env as a PoolCollector's rollouts see it, a PoolEnv with a chain's entries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite
+from torchrl.envs import TransformedEnv
 
+from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
 from torchrl_pool._transforms.chain import Chain
-from torchrl_pool._transforms.step_into import StepIntoBatch
-
-if TYPE_CHECKING:
-    from torchrl_pool import _core
-    from torchrl_pool._transforms.fused_env import FusedEnv, NativePart
+from torchrl_pool._transforms.native_part import NativePart, StepIntoBatch
 
 
 class FusedPool:
@@ -29,13 +27,13 @@ class FusedPool:
 
     _post_step_mdp_hooks = None
 
-    def __init__(self, env: FusedEnv, part: NativePart, *, runs_rest: bool) -> None:
+    def __init__(self, env: TransformedEnv, part: NativePart, *, runs_rest: bool) -> None:
         self.env, self.part, self.runs_rest = env, part, runs_rest
         pool = part.env
         self.num_envs, self.batch_size = pool.num_envs, pool.batch_size
         self.full_action_spec: Composite = env.full_action_spec
         self._allocator, self._next_root = part.allocator, part.next_root
-        self._on_cpu, self._groups = pool._on_cpu, pool._groups
+        self._on_cpu, self._nested_sizes = pool._on_cpu, pool._nested_sizes
 
     def rand_action(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self.env.rand_action(tensordict)

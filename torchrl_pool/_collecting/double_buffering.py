@@ -8,7 +8,7 @@ from torchrl_pool._env.arguments import check_int
 _BATCHES = 3
 
 
-class Groups:
+class DoubleBuffering:
     """As many groups as asked for, or one or two, whichever collects faster.
 
     Args:
@@ -16,10 +16,10 @@ class Groups:
             ``"auto"``.
 
     Examples:
-        >>> groups = Groups("auto")
+        >>> buffering = DoubleBuffering("auto")
         >>> for seconds in (9.0, 9.0, 3.0, 2.0, 3.0, 2.0):  # one group and two, in turn
-        ...     groups.note(seconds)
-        >>> groups.number, groups.is_decided
+        ...     buffering.note(seconds)
+        >>> buffering.number, buffering.is_decided
         (2, True)
     """
 

@@ -15,19 +15,19 @@ from tensordict import TensorDict
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
-from torchrl_pool._env.buffers import Templates
+from torchrl_pool._env.buffers import Prototypes
 from torchrl_pool._env.tensors import unsafe_tensordict
 
 
-def memory_of(templates, tensor_type):
-    """As ``templates.memory``; of a type without an exchange in C, as older versions of torch have it."""
+def memory_of(prototypes, tensor_type):
+    """As ``prototypes.memory``; of a type without an exchange in C, as older versions of torch have it."""
     return _core.TensorMemory(
         tensor_type=tensor_type,
         from_dlpack=torch._C._from_dlpack,
-        keys=list(templates),
-        tensors=[(list(one.shape), str(one.dtype).removeprefix("torch.")) for one in templates.values()],
-        positions=list(range(len(templates))),
-        addresses=[0] * len(templates),
+        keys=list(prototypes),
+        tensors=[(list(one.shape), str(one.dtype).removeprefix("torch.")) for one in prototypes.values()],
+        positions=list(range(len(prototypes))),
+        addresses=[0] * len(prototypes),
         keeps=True,
     )
 
@@ -36,14 +36,14 @@ def memory_of(templates, tensor_type):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 3), (5, 1), (7, 4, 84, 84)])
 def test_tensors_are_as_their_templates(dtype, shape, tensor_type):
-    templates = Templates({"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)})
-    made, addresses = memory_of(templates, tensor_type).make()
+    prototypes = Prototypes({"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)})
+    made, addresses = memory_of(prototypes, tensor_type).make()
     assert list(made) == ["a", "b"]
     tensors = list(made.values())
-    for tensor, template, address in zip(tensors, templates.values(), addresses, strict=True):
+    for tensor, template, address in zip(tensors, prototypes.values(), addresses, strict=True):
         assert (tensor.shape, tensor.dtype, tensor.stride()) == (
             template.shape,
-            dtype if template is templates["a"] else torch.float32,
+            dtype if template is prototypes["a"] else torch.float32,
             template.stride(),
         )
         assert address % 64 == 0
@@ -55,26 +55,26 @@ def test_tensors_are_as_their_templates(dtype, shape, tensor_type):
 
 
 def test_addresses_are_where_the_executor_looks_for_them():
-    templates = Templates({"a": torch.empty(2), ("b", "c"): torch.empty(3)}, [3, 1], [7, 0, 8, 0])
-    made, addresses = templates.memory.make()
+    prototypes = Prototypes({"a": torch.empty(2), ("b", "c"): torch.empty(3)}, [3, 1], [7, 0, 8, 0])
+    made, addresses = prototypes.memory.make()
     assert list(made) == ["a", ("b", "c")]
     assert addresses == [7, made["b", "c"].data_ptr(), 8, made["a"].data_ptr()]
-    assert templates.addresses_of(made.values()) == addresses
-    assert templates.first_rows(1).memory.make()[0]["b", "c"].shape == (1,)
+    assert prototypes.addresses_of(made.values()) == addresses
+    assert prototypes.first_rows(1).memory.make()[0]["b", "c"].shape == (1,)
 
 
 def test_memory_is_used_again_once_nobody_holds_it():
-    templates = Templates({"a": torch.empty(1 << 20), "b": torch.empty(1 << 20)})
-    first, addresses = templates.memory.make()
-    second, others = templates.memory.make()
+    prototypes = Prototypes({"a": torch.empty(1 << 20), "b": torch.empty(1 << 20)})
+    first, addresses = prototypes.memory.make()
+    second, others = prototypes.memory.make()
     assert not {*addresses} & {*others}
     view = second["b"][5:]
     second.clear()
-    third, again = templates.memory.make()
+    third, again = prototypes.memory.make()
     assert again[0] == others[0]  # of the same column
     assert again[1] not in (addresses[1], others[1])  # a view still holds it
     del view, third
-    templates.memory.make()
+    prototypes.memory.make()
     assert first["a"].data_ptr() == addresses[0]
 
 
@@ -91,7 +91,7 @@ def test_a_closed_pool_keeps_no_memory():
 def test_a_closed_fused_env_keeps_no_memory():
     env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 3, seed=0), StepCounter()))
     root = env.rollout(5)[:, -1]
-    memory = weakref.ref(env.native().allocator.step_templates.memory)
+    memory = weakref.ref(env.native().allocator.step_prototypes.memory)
     env.close()
     assert memory() is None
     assert root["next", "observation"].isfinite().all()
@@ -108,21 +108,21 @@ def test_memory_of_a_closed_pool_is_freed_while_a_tensor_of_it_is_held():
 HOLDS_ONE_ROW = """
 import json, resource
 import torch
-from torchrl_pool._env.buffers import Templates
+from torchrl_pool._env.buffers import Prototypes
 
 def resident_megabytes():
     with open("/proc/self/statm") as pages:
         return int(pages.read().split()[1]) * resource.getpagesize() / 2**20
 
-templates = Templates({"a": torch.empty(48 << 18)})  # which the C library gives back at once
-batches = [templates.memory.make()[0] for _ in range(3)]
+prototypes = Prototypes({"a": torch.empty(48 << 18)})  # which the C library gives back at once
+batches = [prototypes.memory.make()[0] for _ in range(3)]
 for batch in batches:
     batch["a"].fill_(1)
 held = batches.pop()["a"][:1]
 del batch
 batches.clear()
 before = resident_megabytes()
-vars(templates).pop("memory")
+vars(prototypes).pop("memory")
 assert held.item() == 1
 print(json.dumps([before, resident_megabytes()]))
 """

@@ -7,7 +7,7 @@ from collecting import FRAMES, N, T, categorical_actor, collect, random_actions
 from torchrl.collectors import Collector
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool._collecting.memory_cache import Recycler
+from torchrl_pool._collecting.memory_cache import MemoryCache
 
 
 def test_batches_are_never_written_again():
@@ -67,12 +67,12 @@ def test_what_an_entry_shares_its_memory_with_outlives_it():
 
 def test_memory_of_other_processes_is_left_to_them():
     """Who sends a batch to another process moves it to shared memory, and may let go of it then."""
-    recycler = Recycler()
-    tensor = recycler.empty("name", (4, 5), torch.float32)
+    cache = MemoryCache()
+    tensor = cache.empty("name", (4, 5), torch.float32)
     tensor.share_memory_()
     address = tensor.data_ptr()
     del tensor
-    assert recycler.empty("name", (4, 5), torch.float32).data_ptr() != address
+    assert cache.empty("name", (4, 5), torch.float32).data_ptr() != address
 
 
 def test_what_is_yielded_can_be_resized():
@@ -81,6 +81,6 @@ def test_what_is_yielded_can_be_resized():
         copy = batch["observation"].clone()
         resized = batch["observation"].resize_(2 * N, T, 4)
         assert torch.equal(resized[:N], copy)
-    recycler = Recycler()
-    recycler.empty("name", (3, 4), torch.float32).resize_(30, 4)
-    assert recycler.empty("name", (3, 4), torch.float32).untyped_storage().nbytes() == 3 * 4 * 4
+    cache = MemoryCache()
+    cache.empty("name", (3, 4), torch.float32).resize_(30, 4)
+    assert cache.empty("name", (3, 4), torch.float32).untyped_storage().nbytes() == 3 * 4 * 4

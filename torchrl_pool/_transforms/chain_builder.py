@@ -1,4 +1,4 @@
-"""What a chain of transforms becomes: values, the stages that make them, and where each of them lies."""
+"""ChainBuilder: what transforms ask for, values and stages, before a chain is made of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchrl_pool import _core
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key, key_of, torch_dtype
 
-_NUMBERS = {
+NUMBERS = {
     torch.bool: "uint8",
     torch.uint8: "uint8",
     torch.int8: "int8",
@@ -66,9 +66,9 @@ class Value:
         Raises:
             NotNative: they have no such numbers.
         """
-        if self.dtype not in _NUMBERS:
+        if self.dtype not in NUMBERS:
             raise NotNative(f"it has no native form for {self.dtype}")
-        return _NUMBERS[self.dtype]
+        return NUMBERS[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PlannedStage:
     """A stage to be made once all values have their places."""
 
     make: Callable[..., Any]
@@ -111,7 +111,7 @@ def watched_name(namespace: Any, name: Any) -> Watched:
     return namespace, name, value, list(value) if type(value) is list else None
 
 
-class Place:
+class TensorAddress:
     """Whether a tensor still lies where it lay, and asks for no gradient.
 
     Sharing one with other processes moves it and frees the memory where it was; so does assigning ``data``.
@@ -121,7 +121,7 @@ class Place:
         writes: gets the place, where it is seen that somebody has written to the tensor; not the executor.
     """
 
-    def __init__(self, tensor: torch.Tensor, writes: set[Place]) -> None:
+    def __init__(self, tensor: torch.Tensor, writes: set[TensorAddress]) -> None:
         self._tensor, self.address, self._writes = tensor, tensor.data_ptr(), writes
         self._is_counted = not tensor.is_inference()
         self._version = tensor._version if self._is_counted else 0
@@ -136,15 +136,15 @@ class Place:
 
 
 @dataclass
-class Program:
+class ChainBuilder:
     """Everything that the native transforms of a chain have asked for so far."""
 
     env: PoolEnv
     entries: dict[Key, Value] = field(default_factory=dict)  # of "next", in the order of a tensordict's keys
     carried: list[Carried] = field(default_factory=list)
     carried_values: list[Value] = field(default_factory=list)
-    instructions: list[Instruction] = field(default_factory=list)
-    # What must still be there, and the same, for the program to hold.
+    stages: list[PlannedStage] = field(default_factory=list)
+    # What must still be there, and the same, for the chain to hold.
     watched: list[Watched] = field(default_factory=list)
     inverse: list[Transform] = field(default_factory=list)  # which change what is handed in, in their order
     kept_alive: list[Any] = field(default_factory=list)
@@ -152,29 +152,29 @@ class Program:
     indivisible: str = ""  # why the envs cannot be stepped in groups
     flags: frozenset[Key] = frozenset(("done", "terminated", "truncated"))
     # What stages read where it lies, and somebody has written to since the last call.
-    writes: set[Place] = field(default_factory=set)
+    writes: set[TensorAddress] = field(default_factory=set)
 
     @classmethod
-    def of(cls, env: PoolEnv) -> Program:
+    def of(cls, env: PoolEnv) -> ChainBuilder:
         """What the pool itself writes."""
-        program = cls(env)
+        builder = cls(env)
         for column, spec in enumerate(env._outputs):
-            program.entries[key_of(spec)] = Value(
+            builder.entries[key_of(spec)] = Value(
                 torch.Size(spec.shape),
                 torch_dtype(spec),
                 at_resets=spec.role != "reward",
                 pool_column=column,
             )
-        return program
+        return builder
 
-    def copy(self) -> Program:
+    def copy(self) -> ChainBuilder:
         """One that can be changed without changing this one's lists."""
-        return Program(
+        return ChainBuilder(
             self.env,
             dict(self.entries),
             list(self.carried),
             list(self.carried_values),
-            list(self.instructions),
+            list(self.stages),
             list(self.watched),
             list(self.inverse),
             list(self.kept_alive),
@@ -275,7 +275,7 @@ class Program:
             value.first_phase = phase if value.first_phase is None else min(value.first_phase, phase)
             value.phase, value.at_resets = phase, at_resets
             value.shows_others = shows_others and all(one.shows_others for one in reads)
-        self.instructions.append(Instruction(make, arguments, phase, at_steps, at_resets))
+        self.stages.append(PlannedStage(make, arguments, phase, at_steps, at_resets))
 
     def map(self, key: Key, out_key: Key, make: Callable[..., Any], out: Value, **arguments: Any) -> None:
         """A stage from one entry to another, ``in_`` to ``out``."""
@@ -284,7 +284,7 @@ class Program:
         self.write(out_key, out)
 
     def watch(self, namespace: Any, *names: Any) -> None:
-        """The program holds as long as these names stand for what they now stand for."""
+        """The chain holds as long as these names stand for what they now stand for."""
         if type(namespace) is TensorDict and all(isinstance(name, str) for name in names):
             # The dictionary itself answers in a tenth of the time.
             self.watch(vars(namespace), "_tensordict")
@@ -302,13 +302,13 @@ class Program:
             raise NotNative(
                 f"a parameter has shape {list(tensor.shape)}: expected one number, or {list(row_shape)}"
             )
-        return _core.stages.Parameter(self.address_of(tensor), _NUMBERS[tensor.dtype], tensor.numel() == 1)
+        return _core.stages.Parameter(self.address_of(tensor), NUMBERS[tensor.dtype], tensor.numel() == 1)
 
     def address_of(self, tensor: torch.Tensor) -> int:
-        """Where a tensor of the user's lies, for as long as the program holds."""
+        """Where a tensor of the user's lies, for as long as the chain holds."""
         if tensor.requires_grad:
             raise NotNative("its parameters require gradients")
-        place = Place(tensor, self.writes)
+        place = TensorAddress(tensor, self.writes)
         self.watched.append(watched_name(place, ""))
         self.kept_alive.append(tensor)
         return place.address

@@ -1,0 +1,257 @@
+"""Envs in flight: what is sent with them, and what a receiver gets of those that are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
+from torchrl_pool._env.errors import env_failure
+from torchrl_pool._env.executor_env import ExecutorEnv
+from torchrl_pool._env.random_actions import indices_of, rows_of
+from torchrl_pool._env.specs import Key
+from torchrl_pool._fork_aware_lock import ForkAwareLock
+
+STEP, RESET, STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
+_NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
+
+
+class Flight:
+    """What a pool's async calls keep between a send and its receive."""
+
+    def __init__(self, env: ExecutorEnv, pool: _core.Pool) -> None:
+        # Rows for all envs, written by the pool's threads and copied out by the receiver.
+        self.out, out = env._allocator.for_step()
+        self.root, root = env._allocator.for_root()
+        pool.prepare_async(out, root, (self.out, self.root))
+        # Per env: the entries that were sent, and the env's row in them.
+        self.sent: list[tuple[dict[Key, Any], int] | None] = [None] * env.num_envs
+        # So that a receiver finds what was sent, however fast the result is there.
+        self.lock = ForkAwareLock()
+
+
+def send(
+    env: ExecutorEnv,
+    op: _core.Op,
+    tensordict: TensorDictBase | None,
+    env_index: EnvIndex,
+    alone: bool | None = None,
+) -> None:
+    """Sends these envs; ``alone``: each is received by its number, as those are that an int names."""
+    pool = env._start() if op is RESET else env._running()
+    if alone is None:
+        alone = names_one_env(env_index)
+    if tensordict is None:
+        indices, entries = indices_of(env, None, env_index), {}
+    else:
+        tensordict, indices = rows_of(env, tensordict, env_index)
+        if tensordict.device != env.device:
+            tensordict = tensordict.to(env.device)
+        entries = _sent_entries(env, op, tensordict)
+    # Kept until `send` has copied what lies at the addresses.
+    actions, addresses = ([], []) if op is RESET else _actions(env, tensordict, len(indices))
+    flight = env._flight
+    if flight is None:
+        with env._opening:  # the first sends may come from several threads at once
+            flight = env._flight = env._flight or Flight(env, pool)
+    with flight.lock:
+        pool.send(op, indices, addresses, alone)
+        for row, index in enumerate(indices):
+            flight.sent[index] = entries, row
+    del actions
+
+
+def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
+    """What travels with the envs: nothing that the pool writes."""
+    items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
+    entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
+    preset = items.get("next", None)
+    if preset is not None:
+        preset = preset if op is RESET else preset.exclude(*env._allocator.step_prototypes)
+        if len(preset.keys()) > 0:
+            entries["next"] = preset
+    return entries
+
+
+def receive(
+    env: ExecutorEnv,
+    op: _core.Op,
+    min_get: int | None,
+    env_index: int | None,
+    max_get: int | None,
+    timeout: float | None,
+) -> tuple[TensorDictBase, TensorDictBase | None]:
+    """What the operation has given envs that are ready, and the root that follows a step with resets."""
+    least = env.min_get if min_get is None else min_get
+    if least < 1:
+        raise ValueError(f"min_get: expected at least 1, got {least}")
+    if max_get is not None and max_get < least:
+        raise ValueError(f"max_get: expected at least min_get ({least}), got {max_get}")
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
+    pool = env._running()
+    results = _Results(env, op)
+    try:
+        if env_index is None:
+            in_time = pool.receive(op, least, max_get or 0, timeout, results.allocate)
+        else:
+            indices = env_indices(env_index, env.num_envs)
+            if len(indices) != 1:
+                raise ValueError(f"env_index: expected one env, got {indices}")
+            in_time = pool.receive_alone(op, indices[0], timeout, results.allocate)
+    except _core.EnvFailure as error:
+        raise env_failure(error, None) from None
+    if not in_time:
+        raise TimeoutError(
+            f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
+            "that are ready stay for the next call"
+        )
+    number = env._on_device({"env_index": results.number})["env_index"]
+    data, next_root = _assemble(env, op, _rows_sent(results.sent), results.values, results.first, number)
+    if env_index is not None:
+        return data[0], None if next_root is None else next_root[0]
+    return data, next_root
+
+
+class _Results:
+    """Memory for what is received, made when it is known for how many envs."""
+
+    def __init__(self, env: ExecutorEnv, op: _core.Op) -> None:
+        self._env, self._op = env, op
+        self.envs: list[int] = []
+        self.values: dict[Key, torch.Tensor] = {}
+        self.first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
+        self.number: torch.Tensor
+        self.sent: list[tuple[dict[Key, Any], int] | None] = []
+
+    def allocate(self, envs: list[int], num_resets: int) -> tuple[list[int], list[int], int]:
+        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result.
+
+        After this the envs are free, and another thread may send them with other entries.
+        """
+        count = len(envs)
+        allocator, flight = self._env._allocator, self._env._flight
+        if flight is None:  # another thread is closing the pool, which forgets what was sent first
+            raise RuntimeError("this pool is closed")
+        self.envs = envs
+        with flight.lock:
+            self.sent = [flight.sent[index] for index in envs]
+        self.values, addresses = allocator.for_rows(count, rewards=self._op is not RESET)
+        first_addresses: list[int] = []
+        if num_resets:
+            self.first, first_addresses = allocator.for_rows(count, rewards=False)
+        pin_memory = self._env._pin_memory
+        self.number = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=pin_memory)
+        return addresses, first_addresses, self.number.data_ptr()
+
+
+def _assemble(
+    env: ExecutorEnv,
+    op: _core.Op,
+    root: dict[Key, Any],
+    values: dict[Key, torch.Tensor],
+    first: dict[Key, torch.Tensor] | None,
+    number: Any,
+) -> tuple[TensorDictBase, TensorDictBase | None]:
+    """The tensordicts that the env's synchronous twin of the operation returns, for these envs.
+
+    ``first`` holds the next root's entries where some of the envs have begun an episode.
+    """
+    count = values["done"].shape[0]
+    on_device = env._on_device(values)
+    if op is RESET:
+        return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
+    next_td = env._unsafe(on_device, num_rows=count)
+    if "next" in root:
+        next_td.update(root.pop("next"))
+    data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
+    if op is STEP:
+        return data, None
+    if first is not None:
+        on_device = env._on_device(first)
+    following = env._next_root.following(root, on_device)
+    following["env_index"] = number
+    next_root = env._unsafe(following, num_rows=count)
+    if env._post_step_mdp_hooks is not None:
+        data, next_root = env._post_step_mdp_hooks(data, next_root)
+    return data, next_root
+
+
+def _actions(
+    env: ExecutorEnv, tensordict: TensorDictBase | None, count: int
+) -> tuple[list[torch.Tensor], list[int]]:
+    if tensordict is None:
+        raise TypeError("tensordict: expected the actions of a step, got None")
+    return env._check_actions(tensordict, count)
+
+
+def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
+    """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
+    sources: list[Mapping[Key, Any]] = []
+    number_of: dict[int, int] = {}
+    numbers, rows = [], []
+    for origin in sent:
+        assert origin is not None
+        entries, row = origin
+        number = number_of.setdefault(id(entries), len(sources))
+        if number == len(sources):
+            sources.append(entries)
+        numbers.append(number)
+        rows.append(row)
+    if len(sources) == 1 and rows == list(range(len(rows))):
+        whole = {key: value for key, value in sources[0].items() if value.shape[0] == len(rows)}
+        if len(whole) == len(sources[0]):
+            return whole
+    return _gathered(sources, numbers, rows)
+
+
+def _gathered(
+    sources: Sequence[Mapping[Key, Any]], numbers: Sequence[int], rows: Sequence[int]
+) -> dict[Key, Any]:
+    """Entries whose row i is row ``rows[i]`` of the source number ``numbers[i]``."""
+    gathered: dict[Key, Any] = {}
+    columns = []
+    for key, value in sources[0].items():
+        if not all(key in entries for entries in sources):
+            continue
+        parts: list[Any] = [entries[key] for entries in sources]
+        if all(_is_plain(part, value) for part in parts):
+            out = (
+                torch.empty_like(value)  # half the price
+                if value.shape[0] == len(rows)
+                else torch.empty((len(rows), *value.shape[1:]), dtype=value.dtype, device="cpu")
+            )
+            row_bytes = out.numel() // len(rows) * out.element_size()
+            columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
+            gathered[key] = out
+        elif all(type(part) is TensorDict for part in parts):
+            gathered[key] = TensorDict(
+                _gathered([part._tensordict for part in parts], numbers, rows),
+                batch_size=[len(rows), *value.batch_size[1:]],
+                device=value.device,
+                names=value._td_dim_names,
+            )
+        else:
+            gathered[key] = torch.stack(
+                [parts[number][row] for number, row in zip(numbers, rows, strict=True)]
+            )
+    if columns:
+        _core.gather_rows(numbers, rows, columns)
+    return gathered
+
+
+def _is_plain(value: Any, like: Any) -> bool:
+    """Whether rows of the value can be copied as bytes into rows of a tensor like the other."""
+    return (
+        type(value) is torch.Tensor
+        and type(like) is torch.Tensor
+        and value.is_cpu
+        and value.dtype is like.dtype
+        and value.shape[1:] == like.shape[1:]
+        and value.is_contiguous()
+        and not value.requires_grad
+    )
