@@ -212,6 +212,9 @@ class AsyncEnv(ExecutorEnv):
 
         A restored env continues bit for bit, in another pool of the same task too.
 
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
         Raises:
             NotImplementedError: the task cannot save its state.
             RuntimeError: an env has not been reset.
