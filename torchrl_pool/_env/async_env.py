@@ -288,6 +288,7 @@ class AsyncEnv(ExecutorEnv):
         Raises:
             NotImplementedError: the task cannot be rendered.
             RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
         """
         pool = self._running()
         indices = self._indices(env_index)
