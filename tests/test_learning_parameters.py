@@ -144,7 +144,7 @@ def test_a_parameter_that_is_frozen_or_freed_later_is_named(make, frozen):
     update = make(network)[2]
     update()
     network[2].bias.requires_grad_(not frozen)
-    with pytest.raises(RuntimeError, match=f"bias' was {'frozen' if frozen else 'freed'}.*make another"):
+    with pytest.raises(RuntimeError, match=f"bias' was {'frozen' if frozen else 'freed'}.*make a new update"):
         update()
 
 
@@ -167,7 +167,7 @@ def test_parameters_that_were_moved_are_named(make):
     update = make(network)[2]
     update()
     network.double().float()
-    with pytest.raises(RuntimeError, match=r"was moved.*make another"):
+    with pytest.raises(RuntimeError, match=r"was moved.*make a new update"):
         update()
 
 
@@ -177,7 +177,7 @@ def test_parameters_that_were_replaced_are_noticed(make):
     update = make(network)[2]
     update()
     network.load_state_dict({k: v.clone() for k, v in network.state_dict().items()}, assign=True)
-    with pytest.raises(RuntimeError, match=r"was replaced.*make another"):
+    with pytest.raises(RuntimeError, match=r"was replaced.*make a new update"):
         update()
 
 

@@ -16,7 +16,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import RewardSum, TransformedEnv
 
 from torchrl_pool import PoolEnv, task_info
-from torchrl_pool.examples.envs import normalizer_of
+from torchrl_pool.examples.envs import make_env, normalizer_of
 from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
 from torchrl_pool.examples.results import (
     StopRequest,
@@ -306,6 +306,14 @@ def test_other_spaces(task, tmp_path):
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, total_frames=16, epochs=1), tmp_path)
     training.iterate()
     training.close()
+
+
+def test_elements_that_begin_alike_are_normalized():
+    """In float32 the variance of 32 equal numbers can be below zero."""
+    env = make_env(Config(task="BipedalWalker-v3", normalize_observations=True), 32, seed=0)
+    observation = env.reset()["observation"]
+    assert observation.dtype is torch.float32
+    assert observation.isfinite().all()
 
 
 def test_a_frozen_normalizer_learns_nothing_in_evaluation(tmp_path):

@@ -105,7 +105,7 @@ def through_cloudpickle(env):
         partial(pendulum, device="cpu", env_options=[{"g": float(i)} for i in range(N)], num_threads=1),
         partial(threaded_cartpole, create_env_kwargs={"max_episode_steps": 5}, frame_skip=2),
         partial(threaded_cartpole, categorical_action_encoding=False, allow_done_after_reset=True),
-        partial(cartpole, spec_locked=False, run_type_checks=True),
+        partial(cartpole, spec_locked=False, run_type_checks=True, allow_done_after_reset=True),
     ],
     ids=["options", "env_options", "frame_skip", "multi_threaded", "unlocked"],
 )

@@ -322,7 +322,7 @@ def test_states_whose_places_in_buffers_cannot_be():
     place = state.index(buffer[:64]) + 8
     for wrong in (-1.0, 40.0, 0.5, math.nan):
         forged = state[:place] + struct.pack("d", wrong) + state[place + 8 :]
-        with pytest.raises(ValueError, match="what cannot be"):
+        with pytest.raises(ValueError, match="corrupt saved state"):
             pool.set_state(forged)
 
 

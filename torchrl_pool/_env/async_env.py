@@ -212,6 +212,9 @@ class AsyncEnv(ExecutorEnv):
 
         A restored env continues bit for bit, in another pool of the same task too.
 
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
         Raises:
             NotImplementedError: the task cannot save its state.
             RuntimeError: an env has not been reset.
@@ -285,6 +288,7 @@ class AsyncEnv(ExecutorEnv):
         Raises:
             NotImplementedError: the task cannot be rendered.
             RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
         """
         pool = self._running()
         indices = self._indices(env_index)

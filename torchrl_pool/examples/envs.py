@@ -13,6 +13,7 @@ from torchrl.envs import (
     ClipTransform,
     Compose,
     DoubleToFloat,
+    DTypeCastTransform,
     EnvBase,
     PermuteTransform,
     SignTransform,
@@ -74,9 +75,12 @@ def make_env(
             raise ValueError(
                 f"--normalize-observations: expected floating-point observations, got {observation.dtype}"
             )
+        if observation.dtype is torch.float32:
+            # An element that all envs begin with alike would have a variance below zero, and no root.
+            transforms.append(DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"]))
         normalizer = frozen or VecNormV2(["observation"], decay=1.0, eps=1e-4, reduce_batch_dims=True)
         transforms += [normalizer, ClipTransform(["observation"], low=-10.0, high=10.0)]
-    if observation.dtype is torch.float64:
+    if observation.dtype is torch.float64 or settings.normalize_observations:
         transforms.append(DoubleToFloat(in_keys=["observation"]))
     rewards, actions = (
         [key] if spec.dtype is torch.float64 else []

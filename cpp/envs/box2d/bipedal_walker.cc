@@ -53,13 +53,13 @@ class BipedalWalker : private b2ContactListener {
     high.insert(high.end(), Walk::kRays, 1);
     low.insert(low.end(), Walk::kRays, -1);
     return {
-        Observation("observation", Box<float>({24}, low, high),
-                    "hull angle, hull angular velocity, velocity x, velocity y, hip 1 angle, hip 1 speed, "
-                    "knee 1 angle, knee 1 speed, leg 1 touches the ground, hip 2 angle, hip 2 speed, "
-                    "knee 2 angle, knee 2 speed, leg 2 touches the ground, lidar 1 (straight down), lidar 2, "
-                    "lidar 3, lidar 4, lidar 5, lidar 6, lidar 7, lidar 8, lidar 9, lidar 10 (straight ahead)"),
-        Action("action", Box<float>({4}, -1, 1),
-               "hip 1 torque, knee 1 torque, hip 2 torque, knee 2 torque")};
+        Observation(
+            "observation", Box<float>({24}, low, high),
+            "hull angle, hull angular velocity, velocity x, velocity y, hip 1 angle, hip 1 speed, "
+            "knee 1 angle, knee 1 speed, leg 1 touches the ground, hip 2 angle, hip 2 speed, "
+            "knee 2 angle, knee 2 speed, leg 2 touches the ground, lidar 1 (straight down), lidar 2, "
+            "lidar 3, lidar 4, lidar 5, lidar 6, lidar 7, lidar 8, lidar 9, lidar 10 (straight ahead)"),
+        Action("action", Box<float>({4}, -1, 1), "hip 1 torque, knee 1 torque, hip 2 torque, knee 2 torque")};
   }
 
   explicit BipedalWalker(const Options& options) : options_(options) {}

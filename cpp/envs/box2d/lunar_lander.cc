@@ -47,13 +47,15 @@ class LunarLander : private b2ContactListener {
     const double turn = static_cast<float>(2 * std::numbers::pi);
     const std::vector<double> high = {2.5, 2.5, 10, 10, turn, 10, 1, 1},
                               low = {-2.5, -2.5, -10, -10, -turn, -10, -0., -0.};
-    return {Observation("observation", Box<float>({8}, low, high),
-                        "x from the pad, y from the pad, velocity x, velocity y, angle (rad), angular velocity, "
-                        "left leg touches the ground, right leg touches the ground"),
-            options.continuous ? Action("action", Box<float>({2}, -1, 1),
-                                        "main engine (off up to 0, then 50% to 100%), "
-                                        "side engines (left below -0.5, right above 0.5)")
-                               : Action("action", Discrete(4), "nothing, left engine, main engine, right engine")};
+    return {
+        Observation("observation", Box<float>({8}, low, high),
+                    "x from the pad, y from the pad, velocity x, velocity y, angle (rad), angular velocity, "
+                    "left leg touches the ground, right leg touches the ground"),
+        options.continuous
+            ? Action("action", Box<float>({2}, -1, 1),
+                     "main engine (off up to 0, then 50% to 100%), "
+                     "side engines (left below -0.5, right above 0.5)")
+            : Action("action", Discrete(4), "nothing, left engine, main engine, right engine")};
   }
 
   explicit LunarLander(const Options& options) : options_(options) {}

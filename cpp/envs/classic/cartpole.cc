@@ -46,8 +46,9 @@ class CartPole {
     const double inf = std::numeric_limits<double>::infinity();
     const std::vector<double> high = {2 * kXThreshold, inf, 2 * kThetaThreshold, inf};
     const std::vector<double> low = {-high[0], -inf, -high[2], -inf};
-    return {Observation("observation", Box<float>({4}, low, high),
-                        "cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s)"),
+    return {Observation(
+                "observation", Box<float>({4}, low, high),
+                "cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s)"),
             Action("action", Discrete(2), "push left, push right")};
   }
 
