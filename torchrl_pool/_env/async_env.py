@@ -180,9 +180,6 @@ class AsyncEnv(ExecutorEnv):
             tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
                 ``None``: a new one of shape ``[num_envs]``.
 
-        Args:
-            env_index: the envs, by number or by a mask of bools; ``None``: all.
-
         Raises:
             KeyError: fewer rows than envs, and no ``"env_index"``.
         """
@@ -218,7 +215,6 @@ class AsyncEnv(ExecutorEnv):
         Raises:
             NotImplementedError: the task cannot save its state.
             RuntimeError: an env has not been reset.
-            ValueError: the envs' pictures differ in size.
         """
         pool = self._running()
         return [pool.save(i) for i in self._indices(env_index)]
