@@ -256,7 +256,7 @@ def test_async_resets_call_the_hooks():
     [("reward", "_compute_reward"), ("terminated", "_compute_done"), ("reset", "_sample_initial_state")],
 )
 def test_functions_that_nobody_would_call_are_refused(option, hook):
-    with pytest.raises(TypeError, match=f"{option}: Slow has a {hook} of its own"):
+    with pytest.raises(TypeError, match=f"{option}: expected no function, because Slow overrides {hook}"):
         Slow(**{option: lambda *arguments: None})
 
 

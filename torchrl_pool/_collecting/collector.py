@@ -94,7 +94,8 @@ class PoolCollector(StoringCollector):
         double_buffered: steps the envs in two groups (or that many): while the policy computes the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             for each group and step, with batch size ``[N / groups]``, so it may sample other actions than for
-            all envs together. It pays where the policy takes about as long as the simulators, on other
+            all envs together. VecNorm and TrajCounter learn from whichever group is ready first, so their
+            results depend on timing. It pays where the policy takes about as long as the simulators, on other
             processors. ``"auto"`` measures six batches with one and with two groups, and keeps the faster.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
