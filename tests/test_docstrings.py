@@ -74,7 +74,12 @@ def missing(thing: Any) -> list[str]:
     if function is None:
         return lacks
     documented = parts(text, "Args") + parts(text, "Keyword Args") + parts(text, "Attributes")
-    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
+    # Ray, once it is imported by TorchRL, adds parameters of its own, such as _ray_trace_ctx.
+    parameters = [
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.name not in ("self", "cls") and not p.name.startswith("_")
+    ]
     lacks += [f"Args: {p.name}" for p in parameters if p.name not in documented]
     raised = {error for error in raises(function) if not re.search(rf"\b{error}\b", section(text, "Raises"))}
     lacks += [f"Raises: {error}" for error in sorted(raised)]

@@ -342,11 +342,15 @@ def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
         def log_scalar(self, name, value, step):
             heard.append((name, step))
 
+        def close(self):
+            heard.append(("closed", 0))
+
     made = []
     monkeypatch.setattr(program, "get_logger", lambda kind, **names: made.append(kind) or Logger())
     assert ppo.PROGRAM.main([*PPO, "--logger", "wandb", "--output", str(tmp_path)]) == 0
     assert made == ["wandb"]
     assert [step for name, step in heard if name == "return"] == [16, 32]
+    assert heard[-1] == ("closed", 0)
     assert {"loss_critic", "learning_rate", "steps_per_second"} <= {name for name, _ in heard}
 
 

@@ -5,6 +5,7 @@ import torch
 from collecting import categorical_actor
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torchrl.checkpoint import Checkpoint, GlobalRNGState
+from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import Compose, RewardSum, TransformedEnv, VecNormV2
 from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
@@ -94,3 +95,35 @@ def test_the_state_after_the_last_frame_is_kept():
         found.append(next(iter(collector)))
         collector.shutdown()
     assert torch.equal(found[0]["next", "observation"], found[1]["next", "observation"])
+
+
+def ended_collector(**options):
+    torch.manual_seed(0)
+    env = PoolEnv("CartPole-v1", 4, seed=0)
+    collector = PoolCollector(env, categorical_actor(env), frames_per_batch=8, total_frames=16, **options)
+    for _ in collector:
+        collector.update_policy_weights_()
+    return collector
+
+
+def test_the_kept_state_has_the_newest_version_of_the_policy():
+    ended = ended_collector(track_policy_version=True)
+    state = ended.state_dict()
+    assert ended.policy_version == state["policy_version"] == state["pool"]["policy_version"] == 2
+
+
+def test_the_kept_state_is_that_of_the_last_frame_alone():
+    ended = ended_collector()
+    ended.env.reset()
+    ended.reset()
+    ended._frames = 0
+    ended.rollout()
+    state = ended.state_dict()
+    assert state["frames"] == state["pool"]["frames"]
+
+
+def test_no_state_is_kept_of_a_step_that_has_not_ended():
+    buffer = ReplayBuffer(storage=LazyTensorStorage(64))
+    ended = ended_collector(replay_buffer=buffer, extend_buffer=False)
+    with pytest.warns(UserWarning, match="no simulators: the collector has ended, with extend_buffer=False"):
+        assert "pool" not in ended.state_dict()

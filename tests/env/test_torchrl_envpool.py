@@ -113,7 +113,7 @@ def test_floats_for_numbers_of_actions_are_refused(env_name, frame_skip, transfo
     policy = actor(env)
     step_first(env)
     reset_some(env)
-    with pytest.raises(ValueError, match=r"'action': expected shape \[3\], got \[3, 3\]"):
+    with pytest.raises(ValueError, match=r"'action': expected numbers .*, of shape \[3\], got \[3, 3\]"):
         env.rollout(STEPS, policy, break_when_any_done=False)
     with pytest.raises(TypeError, match=r"'action': expected dtype torch.int64, got torch.float32"):
         env.rollout(STEPS, lambda td: td.set("action", torch.zeros(N)), break_when_any_done=False)

@@ -399,7 +399,9 @@ class PoolCollector(StoringCollector):
         """As ``Collector``'s, which closes the env with the last frame: ``state_dict()`` may follow."""
         if self._frames + numel >= self.total_frames:
             self._last_state = self._simulators_state()
-            if isinstance(self._last_state, dict):
+            if self.replay_buffer is not None and not self.extend_buffer:  # in the midst of the last step
+                self._last_state = ValueError("the collector has ended, with extend_buffer=False")
+            elif isinstance(self._last_state, dict):
                 self._last_state["frames"] += numel
         completed: bool = super()._increment_frames(numel)
         return completed
@@ -429,6 +431,7 @@ class PoolCollector(StoringCollector):
         Raises:
             EnvFailure: envs have failed; the steps of this batch are lost.
         """
+        self._last_state = None
         self._follow_transforms()
         if not self.writes_once:
             with exploring(self.exploration_type), self._policy_taken_apart():
@@ -466,29 +469,30 @@ class PoolCollector(StoringCollector):
         """As :meth:`torchrl.collectors.Collector.state_dict`, and the simulators under ``"pool"``.
 
         A collector that loads it goes on bit for bit, from the same state of torch's generators. Where
-        simulators cannot be saved, a warning says so: new episodes begin then, as with ``Collector``.
+        simulators cannot be saved, a warning says so: new episodes begin then, as with ``Collector``. What is
+        saved after ``total_frames`` is kept from the last frame, after which the env is closed.
         """
         state: OrderedDict[str, Any] = super().state_dict()
         simulators = self._last_state or self._simulators_state()
         if isinstance(simulators, Exception):
             warnings.warn(f"state_dict() holds no simulators: {simulators}", stacklevel=2)
         else:
-            state["pool"] = simulators
+            state["pool"] = {**simulators, "policy_version": self.policy_version}
         return state
 
     def _simulators_state(self) -> dict[str, Any] | Exception:
         """The state of the simulators and of what is counted, or why it cannot be saved."""
         try:
             return collector_state(self)
-        except (NotImplementedError, TypeError, ValueError, RuntimeError) as error:
-            return error
+        except Exception as error:  # envs of Python may raise anything
+            return error.with_traceback(None)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], **kwargs: Any) -> None:
         """As :meth:`torchrl.collectors.Collector.load_state_dict`; simulators go on where they were saved."""
         super().load_state_dict(state_dict, **kwargs)
+        self._last_state = None
         if "pool" in state_dict:
             load_collector_state(self, state_dict["pool"])
-            self._last_state = None
 
     @torch.no_grad()
     def reset(self, index: Any = None, **kwargs: Any) -> None:

@@ -1,6 +1,6 @@
 """Where plugins come from: the package's own folder, paths that the user names, and installed packages.
 
-An installed package announces its plugin by an entry point of the group ``torchrl_pool._plugins``::
+An installed package announces its plugin by an entry point of the group ``torchrl_pool.plugins``::
 
     [project.entry-points."torchrl_pool.plugins"]
     my_envs = "my_envs:plugin_path"

@@ -180,6 +180,8 @@ class FusedEnv(TransformedEnv):
         return root
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        if torch.compiler.is_compiling():
+            return self._outside("_reset", tensordict, **kwargs)
         native, source = self.native(), tensordict
         if source is not None:
             # Not state_keys, which TorchRL keeps where transforms are appended.

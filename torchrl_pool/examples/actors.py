@@ -240,7 +240,7 @@ class Threaded(Actors):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.load_state_dict(saved)
-        for parts in state["begun"]:
+        for parts in state["begun"][: self._max_lag]:  # which may be less than the saved training's
             batches = [TensorDict.from_dict(part, batch_size=shape) for shape, part in parts]
             self._begun.append([_done(batch) for batch in batches])
         self._taken = state["taken"]

@@ -29,7 +29,7 @@ class Config(ActorSettings):
 
     architecture: str = option(
         "cleanba",
-        "whether actors wait for the learner, are one update behind, or do as they can",
+        "whether actors wait for the learner, are one update behind, or up to two",
         choices=("synchronous", "cleanba", "asynchronous"),
         kept=True,
     )

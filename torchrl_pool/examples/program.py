@@ -250,7 +250,7 @@ def _is_that(file: Path, checkpoint: Path | None) -> bool:
 def _logger(name: str, folder: Path) -> Any:
     try:
         return get_logger(name, logger_name=str(folder), experiment_name=folder.name)
-    except (ImportError, RuntimeError) as error:
+    except Exception as error:  # each library has its own
         raise ValueError(f"--logger {name}: {first_line(error)}") from error
 
 
@@ -315,6 +315,8 @@ class Run:
             return self.finish() and is_saved
         finally:
             training.close()
+            if training.curve.logger is not None:
+                training.curve.logger.close()
 
     def save(self) -> bool:
         """Saves all that the training goes on from; where simulators cannot be saved, what it has learned."""
@@ -415,9 +417,10 @@ def load_policy(
     config = {name: value for name, value in {**learned["config"], **alone}.items() if name in known}
     with tempfile.TemporaryDirectory() as nothing:
         training = program.training(program.config(**config), Path(nothing))
-    training.load_networks(learned)
-    for parameter in training.actor.parameters():
-        parameter.requires_grad_(False)
-    env = training.evaluation_env(num_envs, render=render)
-    training.close()
-    return training.actor, env
+    try:
+        training.load_networks(learned)
+        for parameter in training.actor.parameters():
+            parameter.requires_grad_(False)
+        return training.actor, training.evaluation_env(num_envs, render=render)
+    finally:
+        training.close()
