@@ -83,6 +83,7 @@ def cartpole():
     ("make", "slip", "suggested"),
     [
         (partial(PoolEnv, "CartPole-v1", 2), "num_thread", "num_threads"),
+        (partial(PoolEnv, "CartPole-v1"), "num_env", "num_envs"),
         (partial(PoolEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
         (partial(PoolEnv, cartpole, 2), "num_worker", "num_workers"),
         (partial(PoolEnv, [cartpole, cartpole], 2), "info_key", "info_keys"),

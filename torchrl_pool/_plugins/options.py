@@ -126,6 +126,7 @@ def suggesting(function: Callable[_Parameters, _Result]) -> Callable[_Parameters
     @functools.wraps(function)
     def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         try:
+            _check_required(inspect.signature(function), args, kwargs)
             return function(*args, **kwargs)
         except UnknownOption as error:
             own = inspect.signature(function).parameters.values()
@@ -133,6 +134,15 @@ def suggesting(function: Callable[_Parameters, _Result]) -> Callable[_Parameters
             raise
 
     return call
+
+
+def _check_required(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Where an argument is missing that one of the keywords nearly names, raises :class:`UnknownOption`."""
+    own = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    required = [p.name for p in own[len(args) :] if p.default is p.empty]
+    for name in [name for name in required if name not in kwargs]:
+        for wrong in difflib.get_close_matches(name, kwargs.keys() - {p.name for p in own}, n=1):
+            raise UnknownOption(wrong, f"no argument {wrong!r}", f"{name!r} is required", [name])
 
 
 def check_options(
