@@ -4,7 +4,7 @@ import signal
 from functools import partial
 
 import pytest
-from engines import Engines, pids
+from engines import Engines, pids, shared_files
 from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -59,6 +59,7 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     assert found, ended.stderr
     eventually(lambda: not any(map(parent_of, found)))
     assert (tmp_path / "closed").exists()
+    eventually(lambda: not shared_files(tmp_path))
 
 
 @pytest.mark.parametrize("how", ["close", "kill", "template", "fail"])
@@ -72,6 +73,7 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
         eventually(lambda: pids(one, 1) and pids(other, 1))
         first, second = pids(one, 1), pids(other, 1)
         assert all(map(parent_of, first + second))
+        assert len(shared_files(one)) == len(shared_files(other)) == 7
         if how == "close":
             pool.close()
         elif how == "template":
@@ -80,12 +82,12 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
-        eventually(lambda: not any(map(parent_of, first)))
+        eventually(lambda: not any(map(parent_of, first)) and not shared_files(one))
         if how in ("kill", "fail"):
-            assert all(map(parent_of, second))
+            assert all(map(parent_of, second)) and len(shared_files(other)) == 7
             pool.reset()
         else:
-            eventually(lambda: not any(map(parent_of, second)))
+            eventually(lambda: not any(map(parent_of, second)) and not shared_files(other))
     finally:
         pool.close()
 

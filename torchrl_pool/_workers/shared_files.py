@@ -1,0 +1,101 @@
+"""Files in ``/dev/shm`` that killed processes leave behind: a game engine's shared memory, say."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_FOLDER = "/dev/shm"
+#: Those of multiprocessing and torch, who remove them by themselves.
+_OF_OTHERS = ("sem.mp-", "psm_", "torch_")
+
+
+@dataclass(frozen=True)
+class _Note:
+    creator: int
+    child: int  # of this process, from which the creator descends
+    inode: int
+
+
+class SharedFiles:
+    """Who has created which of them, among what descends from this process.
+
+    The kernel tells of each new file by a signal, while its creator has it open. That it is closed and mapped
+    in between does not matter: it is mapped first. Where the kernel has no such signals, nothing is noted.
+
+    Args:
+        children: of this process, at any time.
+    """
+
+    def __init__(self, children: Callable[[], set[int]]) -> None:
+        self._children = children
+        self._notes: dict[str, _Note] = {}
+        self._seen = _names()
+        self._fd = -1
+        with contextlib.suppress(OSError):
+            signal.signal(signal.SIGIO, lambda *_: self._look())
+            self._fd = os.open(_FOLDER, os.O_RDONLY)
+            fcntl.fcntl(self._fd, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)
+
+    def let_go(self) -> None:
+        """In a forked child, which is told of nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            signal.signal(signal.SIGIO, signal.SIG_DFL)
+
+    def ended(self, pid: int, status: int) -> None:
+        """Removes what it has created if it has failed or was killed; a child's descendants', too."""
+        for name, note in list(self._notes.items()):
+            if note.creator == pid or (note.child == pid and not Path(f"/proc/{note.creator}").exists()):
+                del self._notes[name]
+                path = Path(_FOLDER, name)
+                if status and _inode(path) == note.inode:
+                    path.unlink(missing_ok=True)
+
+    def _look(self) -> None:
+        names = _names()
+        new, self._seen = names - self._seen, names
+        self._notes = {name: note for name, note in self._notes.items() if name in names}
+        new = {name for name in new if not name.startswith(_OF_OTHERS) and Path(_FOLDER, name).is_file()}
+        for child in self._children() if new else ():
+            for pid in _family(child):
+                for name in new & _held(pid):
+                    self._notes[name] = _Note(pid, child, _inode(Path(_FOLDER, name)))
+                    new.discard(name)
+
+
+def _names() -> set[str]:
+    with contextlib.suppress(OSError):
+        return set(os.listdir(_FOLDER))
+    return set()
+
+
+def _inode(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_ino
+    return 0
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split():
+                yield from _family(int(child))
+
+
+def _held(pid: int) -> set[str]:
+    """Names of the files that it has open or mapped."""
+    paths = []
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                paths.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        paths += [line.split(None, 5)[-1] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return {path.removeprefix(f"{_FOLDER}/") for path in paths if path.startswith(f"{_FOLDER}/")}
