@@ -1,7 +1,7 @@
-"""Tasks of other packages in worker processes: steps per second beside one env alone and other vector envs.
+"""Tasks of other packages in worker processes: steps per second beside one env and other vector envs.
 
-Random actions, episodes begun again. Contenders take turns. ``--task`` is an id as in ``gymnasium.make``, with
-the module that registers it. Stable-Baselines3's is left out where it is not installed.
+Random actions, episodes begun again. Contenders take turns. ``--task`` is an id as in ``gymnasium.make``,
+with the module that registers it. Stable-Baselines3's is left out where it is not installed.
 """
 
 from __future__ import annotations

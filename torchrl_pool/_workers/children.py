@@ -34,8 +34,8 @@ class Children:
     """The children of this process, which has one thread.
 
     It has forked some of them, which adopt their own orphans. All others are then what one of them has left
-    behind as it ended: they are killed at once, and so is what these leave behind. What those that were killed
-    have left in ``/dev/shm`` is removed.
+    behind as it ended: they are killed at once, and so is what these leave behind. Their files in
+    ``/dev/shm`` are removed.
     """
 
     def __init__(self) -> None:

@@ -50,30 +50,47 @@ class SharedFiles:
             signal.signal(signal.SIGIO, signal.SIG_DFL)
 
     def ended(self, pid: int, status: int) -> None:
-        """Removes what it has created if it has failed or was killed; a child's descendants', too."""
+        """Removes what it has created, or what its descendants have that ended before it.
+
+        Of a child that has ended as it should, its own files are left: it knows what it does.
+        """
         for name, note in list(self._notes.items()):
-            if note.creator == pid or (note.child == pid and not Path(f"/proc/{note.creator}").exists()):
+            if note.creator == note.child == pid and status == 0:
                 del self._notes[name]
-                path = Path(_FOLDER, name)
-                if status and _inode(path) == note.inode:
-                    path.unlink(missing_ok=True)
+            elif note.creator == pid or (note.child == pid and not _is_there(note.creator)):
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        path, note = Path(_FOLDER, name), self._notes.pop(name)
+        if _inode(path) == note.inode:
+            path.unlink(missing_ok=True)
 
     def _look(self) -> None:
         names = _names()
         new, self._seen = names - self._seen, names
         self._notes = {name: note for name, note in self._notes.items() if name in names}
         new = {name for name in new if not name.startswith(_OF_OTHERS) and Path(_FOLDER, name).is_file()}
-        for child in self._children() if new else ():
-            for pid in _family(child):
-                for name in new & _held(pid):
-                    self._notes[name] = _Note(pid, child, _inode(Path(_FOLDER, name)))
-                    new.discard(name)
+        if not new:
+            return
+        held = {child: {pid: _held(pid) for pid in _family(child)} for child in self._children()}
+        for child, family in held.items():
+            for pid, files in reversed(family.items()):  # the creator may have shared it upwards since
+                for name in new & files:
+                    self._notes.setdefault(name, _Note(pid, child, _inode(Path(_FOLDER, name))))
+        for name, note in list(self._notes.items()):  # of engines that were started again
+            family = held.get(note.child, {})
+            if family and not _is_there(note.creator) and not any(name in files for files in family.values()):
+                self._remove(name)
 
 
 def _names() -> set[str]:
     with contextlib.suppress(OSError):
         return set(os.listdir(_FOLDER))
     return set()
+
+
+def _is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _inode(path: Path) -> int:
