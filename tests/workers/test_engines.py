@@ -84,7 +84,8 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
         eventually(lambda: not any(map(parent_of, first)) and not shared_files(one))
         if how in ("kill", "fail"):
-            assert all(map(parent_of, second)) and len(shared_files(other)) == 7
+            assert all(map(parent_of, second))
+            assert len(shared_files(other)) == 7
             pool.reset()
         else:
             eventually(lambda: not any(map(parent_of, second)) and not shared_files(other))

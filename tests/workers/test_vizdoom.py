@@ -40,7 +40,8 @@ def files(instances):
 def test_killed_workers_and_games_leave_nothing(pool, tmp_path):
     root = pool.reset()
     first = games(tmp_path)
-    assert len(first) == 2 and len(files(first.values())) == 6
+    assert len(first) == 2
+    assert len(files(first.values())) == 6
     game, other = first
     killed(game)
     with pytest.raises(EnvFailure, match="crash"):

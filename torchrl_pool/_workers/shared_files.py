@@ -36,6 +36,7 @@ class SharedFiles:
         self._children = children
         self._notes: dict[str, _Note] = {}
         self._seen = _names()
+        self._has_news = self._is_looking = False
         self._fd = -1
         with contextlib.suppress(OSError):
             signal.signal(signal.SIGIO, lambda *_: self._look())
@@ -56,19 +57,30 @@ class SharedFiles:
         """
         for name, note in list(self._notes.items()):
             if note.creator == note.child == pid and status == 0:
-                del self._notes[name]
+                self._notes.pop(name, None)
             elif note.creator == pid or (note.child == pid and not _is_there(note.creator)):
                 self._remove(name)
 
     def _remove(self, name: str) -> None:
-        path, note = Path(_FOLDER, name), self._notes.pop(name)
-        if _inode(path) == note.inode:
-            path.unlink(missing_ok=True)
+        path, note = Path(_FOLDER, name), self._notes.pop(name, None)  # a signal may have come in between
+        if note is not None and _inode(path) == note.inode:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def _look(self) -> None:
+        """A signal that comes meanwhile has it look once more."""
+        self._has_news = True
+        while self._has_news and not self._is_looking:
+            self._has_news, self._is_looking = False, True
+            try:
+                self._look_once()
+            finally:
+                self._is_looking = False
+
+    def _look_once(self) -> None:
         names = _names()
         new, self._seen = names - self._seen, names
-        self._notes = {name: note for name, note in self._notes.items() if name in names}
+        self._notes = {name: note for name, note in list(self._notes.items()) if name in names}
         new = {name for name in new if not name.startswith(_OF_OTHERS) and Path(_FOLDER, name).is_file()}
         if not new:
             return
@@ -77,9 +89,9 @@ class SharedFiles:
             for pid, files in reversed(family.items()):  # the creator may have shared it upwards since
                 for name in new & files:
                     self._notes.setdefault(name, _Note(pid, child, _inode(Path(_FOLDER, name))))
-        for name, note in list(self._notes.items()):  # of engines that were started again
-            family = held.get(note.child, {})
-            if family and not _is_there(note.creator) and not any(name in files for files in family.values()):
+        for name, note in list(self._notes.items()):  # of engines that were started again, or ended meanwhile
+            is_held = any(name in files for files in held.get(note.child, {}).values())
+            if not _is_there(note.creator) and not (is_held and _is_there(note.child)):
                 self._remove(name)
 
 
@@ -114,5 +126,6 @@ def _held(pid: int) -> set[str]:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
                 paths.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        paths += [line.split(None, 5)[-1] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        paths += [line.split(None, 5)[-1] for line in maps.splitlines()]
     return {path.removeprefix(f"{_FOLDER}/") for path in paths if path.startswith(f"{_FOLDER}/")}
