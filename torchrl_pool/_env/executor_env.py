@@ -239,6 +239,18 @@ class ExecutorEnv(EnvBase):
             raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
         return self._pool
 
+    def _rollout_steps(
+        self, rows: _core.RolloutRows, recorded: _core.PlainTensors
+    ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
+        """Makes a step of all envs in one call, :meth:`_core.RolloutSteps.make`; None: not for this env."""
+        roots = self._allocator.root_memory
+        if roots is None or self._states is not None:
+            return None
+        inputs = self._plain_actions.core
+        return _core.RolloutSteps(
+            pool=self._running(), rows=rows, inputs=inputs, recorded=recorded, roots=roots, chain=None
+        ).make
+
     def __enter__(self) -> Self:
         return self
 

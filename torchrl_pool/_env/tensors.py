@@ -26,13 +26,14 @@ class PlainEntries:
     def __init__(
         self, wanted: Sequence[tuple[Key, torch.dtype, torch.Size]], required: Sequence[bool] | None = None
     ) -> None:
-        self.find: Callable[..., tuple[list[Any], list[int]] | None] = _core.PlainTensors(
+        self.core = _core.PlainTensors(
             tensor_type=torch.Tensor,
             tensordict_type=TensorDict,
             keys=[[key] if isinstance(key, str) else key for key, _, _ in wanted],
             tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
             required=[True] * len(wanted) if required is None else required,
-        ).find
+        )
+        self.find: Callable[..., tuple[list[Any], list[int]] | None] = self.core.find
         """From a tensordict and a number of rows (None: all) to the tensors and their addresses.
 
         None and 0 stand for what may be missing and is. No result: one has to be looked at more closely,

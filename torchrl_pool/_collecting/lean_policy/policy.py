@@ -102,21 +102,26 @@ class LeanPolicy:
         # In the order in which the policy sets them.
         written: dict[Key, None] = dict.fromkeys(key for step in self._steps for key in step.out_keys)
         written.pop("_", None)
-        self.in_keys, self._out_keys = tuple(read_first(self._steps)), tuple(written)
-        self._call: Callable[..., tuple[Any, ...]] = self.compute
+        self.in_keys, self.out_keys = tuple(read_first(self._steps)), tuple(written)
+        self.call: Callable[..., tuple[Any, ...]] = self.compute
+        """What the policy sets, in the order of ``out_keys``, from what it reads, in that of ``in_keys``."""
         self.overwrites = frozenset(written).difference(self.in_keys)
         """The entries that a call sets whatever they were."""
 
     def compute(self, *inputs: Any) -> tuple[Any, ...]:
-        """What the policy sets, from what it reads."""
+        """As :attr:`call`, not compiled."""
         values: Values = dict(zip(self.in_keys, inputs, strict=True))
         for step in self._steps:
             step(values)
-        return tuple(values[key] for key in self._out_keys)
+        return tuple(values[key] for key in self.out_keys)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        write(tensordict, self._out_keys, self._call(*read(tensordict, self.in_keys)))
+        self.write(tensordict, self.call(*read(tensordict, self.in_keys)))
         return tensordict
+
+    def write(self, tensordict: TensorDictBase, outputs: Sequence[Any]) -> None:
+        """Sets what a call has given."""
+        write(tensordict, self.out_keys, outputs)
 
     def compile(self, **kwargs: Any) -> LeanPolicy:
         """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
@@ -127,7 +132,7 @@ class LeanPolicy:
             # On a GPU the next call may write into the same memory.
             return tuple(value.clone() if value.is_cuda else value for value in compiled(*inputs))
 
-        self._call = call
+        self.call = call
         return self
 
 
