@@ -15,7 +15,6 @@ from tensordict.nn import (
 )
 from tensordict.nn.utils import skip_existing
 from torch import nn
-from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
 from torchrl.modules import (
     AdditiveGaussianModule,
@@ -30,6 +29,7 @@ from torchrl.modules import (
 )
 
 from torchrl_pool._collecting.lean_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
+from torchrl_pool._collecting.lean_policy.compiled_call import CompiledCall
 from torchrl_pool._collecting.lean_policy.networks import (
     NetworkCall,
     Recurrent,
@@ -105,6 +105,7 @@ class LeanPolicy:
         self.in_keys, self.out_keys = tuple(read_first(self._steps)), tuple(written)
         self.call: Callable[..., tuple[Any, ...]] = self.compute
         """What the policy sets, in the order of ``out_keys``, from what it reads, in that of ``in_keys``."""
+        self._compiled: CompiledCall | None = None
         self.overwrites = frozenset(written).difference(self.in_keys)
         """The entries that a call sets whatever they were."""
 
@@ -123,17 +124,20 @@ class LeanPolicy:
         """Sets what a call has given."""
         write(tensordict, self.out_keys, outputs)
 
-    def compile(self, **kwargs: Any) -> LeanPolicy:
-        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
-        compiled = compile_with_warmup(self.compute, **kwargs)
+    def compile(self, policy: nn.Module, **kwargs: Any) -> LeanPolicy:
+        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``.
 
-        def call(*inputs: Any) -> tuple[Any, ...]:
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-            # On a GPU the next call may write into the same memory.
-            return tuple(value.clone() if value.is_cuda else value for value in compiled(*inputs))
-
-        self.call = call
+        Args:
+            policy: what was taken apart.
+            **kwargs: for ``torch.compile``.
+        """
+        self.call = self._compiled = CompiledCall(self.compute, list(policy.modules()), **kwargs)
         return self
+
+    def begin_batch(self) -> None:
+        """Takes note of what may have been changed since the last batch."""
+        if self._compiled is not None:
+            self._compiled.begin_batch()
 
 
 def take_apart(policy: Any) -> LeanPolicy | None:
