@@ -236,9 +236,8 @@ class PoolCollector(StoringCollector):
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
                 self._compiled = policy, lean and lean.compile(policy, **self.compiled_policy_kwargs)
-            if (compiled := self._compiled[1]) is not None:
-                compiled.begin_batch()
-            return self._compiled[1], work
+            if (lean := self._compiled[1]) is not None:
+                lean.begin_batch()
         return lean, work
 
     @contextlib.contextmanager

@@ -25,6 +25,7 @@ from torchrl_pool._collecting.rollout_storage import (
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
+from torchrl_pool._env.tensors import leaf_keys
 from torchrl_pool._env.transfers import down, pinned
 from torchrl_pool._transforms.fused_pool import FusedPool
 from torchrl_pool._transforms.native_part import StepIntoBatch
@@ -154,7 +155,12 @@ class Rollout:
 
         None: steps need more than that. What all of them have in common is decided here.
         """
-        collector, group, lean, storage = self._collector, self._groups[0], self._lean, self._collector._storage
+        collector, group, lean, storage = (
+            self._collector,
+            self._groups[0],
+            self._lean,
+            self._collector._storage,
+        )
         if not self._alone or self._is_within or not self._on_cpu or self._random or self._added:
             return None
         if lean is None or self._ids_at_each_step or storage is None:
@@ -162,8 +168,7 @@ class Rollout:
         if storage.uploads is not None or storage.differentiable or collector._cast_to_policy_device:
             return None
         written = group.next_root.keys()
-        entries = group.carrier.keys(include_nested=True, leaves_only=True)
-        if not written >= {*entries} - {_IDS} or not written >= {*lean.in_keys}:
+        if not written >= {*leaf_keys(group.carrier)} - {_IDS} or not written >= {*lean.in_keys}:
             return None
         return self._env._rollout_steps(group.rows.core, storage.plain_recorded.core)
 
@@ -171,13 +176,18 @@ class Rollout:
         """Makes the steps after the first one. Returns how many there are then."""
         collector, group, lean = self._collector, self._groups[0], self._lean
         assert lean is not None
-        num_steps, interruptor = collector.frames_per_batch, collector.interruptor
+        num_steps: int = collector.frames_per_batch
+        interruptor = collector.interruptor
         root, trajectories = group.next_root, group.carrier.get("collector", None)
-        constant = {} if trajectories is None else {_IDS: trajectories.get("traj_ids")}
+        constant: dict[Key, Any] = {}
+        if trajectories is not None:
+            constant[_IDS] = trajectories.get("traj_ids")
         in_keys, out_keys, call = lean.in_keys, lean.out_keys, lean.call
         for step in range(1, num_steps):
             outputs = call(*[root[key] for key in in_keys])
-            following = step_from(step, {**root, **constant, **dict(zip(out_keys, outputs))}, self._batch)
+            entries: dict[Key, Any] = {**root, **constant}
+            entries.update(zip(out_keys, outputs, strict=True))
+            following = step_from(step, entries, self._batch)
             if following is None:  # what the policy has written is looked at more closely
                 self._carry(group, root, trajectories)
                 lean.write(group.carrier, outputs)
@@ -334,7 +344,7 @@ class Rollout:
 
     def _advance(self, group: _Group, step: int, resets: int) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""
-        collector, env, batch = self._collector, self._env, self._batch
+        env, batch = self._env, self._batch
         assert batch is not None
         entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)

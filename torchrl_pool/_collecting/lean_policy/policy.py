@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
@@ -103,7 +102,7 @@ class LeanPolicy:
         written: dict[Key, None] = dict.fromkeys(key for step in self._steps for key in step.out_keys)
         written.pop("_", None)
         self.in_keys, self.out_keys = tuple(read_first(self._steps)), tuple(written)
-        self.call: Callable[..., tuple[Any, ...]] = self.compute
+        self.call: Callable[..., Sequence[Any]] = self.compute
         """What the policy sets, in the order of ``out_keys``, from what it reads, in that of ``in_keys``."""
         self._compiled: CompiledCall | None = None
         self.overwrites = frozenset(written).difference(self.in_keys)
