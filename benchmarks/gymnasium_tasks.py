@@ -83,15 +83,18 @@ class StableBaselines3:
 
 
 def contenders(task: str, num_envs: int, num_workers: list[int]) -> dict[str, Callable[[], Any]]:
+    # Those that fork come first: libraries such as NetHack's do not live through it.
     found: dict[str, Callable[[], Any]] = {
-        f"PoolEnv, {n} workers": partial(Pool, task, num_envs, n) for n in num_workers if n <= num_envs
+        "AsyncVectorEnv": partial(Gymnasium, gymnasium.vector.AsyncVectorEnv, task, num_envs)
     }
-    found["SyncVectorEnv"] = partial(Gymnasium, gymnasium.vector.SyncVectorEnv, task, num_envs)
-    found["AsyncVectorEnv"] = partial(Gymnasium, gymnasium.vector.AsyncVectorEnv, task, num_envs)
     with contextlib.suppress(ImportError):
         import stable_baselines3  # noqa: F401
 
         found["SubprocVecEnv"] = partial(StableBaselines3, task, num_envs)
+    for workers in num_workers:
+        if workers <= num_envs:
+            found[f"PoolEnv, {workers} workers"] = partial(Pool, task, num_envs, workers)
+    found["SyncVectorEnv"] = partial(Gymnasium, gymnasium.vector.SyncVectorEnv, task, num_envs)
     return found
 
 
