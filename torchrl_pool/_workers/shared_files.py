@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 _FOLDER = "/dev/shm"
 #: Those of multiprocessing and torch, who remove them by themselves.
 _OF_OTHERS = ("sem.mp-", "psm_", "torch_")
+#: Seconds between looks for who has a new file, of which the kernel tells before its creator has it.
+_PAUSES = 0.0, 0.001, 0.002, 0.004, 0.008, 0.016
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,8 @@ class _Note:
 class SharedFiles:
     """Who has created which of them, among what descends from this process.
 
-    The kernel tells of each new file by a signal, while its creator has it open. That it is closed and mapped
-    in between does not matter: it is mapped first. Where the kernel has no such signals, nothing is noted.
+    The kernel tells of each new file by a signal, as its creator opens it. That it is closed and mapped in
+    between does not matter: it is mapped first. Where the kernel has no such signals, nothing is noted.
 
     Args:
         children: of this process, at any time.
@@ -81,14 +84,20 @@ class SharedFiles:
         names = _names()
         new, self._seen = names - self._seen, names
         self._notes = {name: note for name, note in list(self._notes.items()) if name in names}
-        new = {name for name in new if not name.startswith(_OF_OTHERS) and Path(_FOLDER, name).is_file()}
-        if not new:
+        new = {name for name in new if not name.startswith(_OF_OTHERS)}
+        held: dict[int, dict[int, set[str]]] = {}
+        for seconds in _PAUSES:
+            new = {name for name in new if name not in self._notes and Path(_FOLDER, name).is_file()}
+            if not new:
+                break
+            time.sleep(seconds)
+            held = {child: {pid: _held(pid) for pid in _family(child)} for child in self._children()}
+            for child, family in held.items():
+                for pid, files in reversed(family.items()):  # the creator may have shared it upwards since
+                    for name in new & files:
+                        self._notes.setdefault(name, _Note(pid, child, _inode(Path(_FOLDER, name))))
+        if not held:
             return
-        held = {child: {pid: _held(pid) for pid in _family(child)} for child in self._children()}
-        for child, family in held.items():
-            for pid, files in reversed(family.items()):  # the creator may have shared it upwards since
-                for name in new & files:
-                    self._notes.setdefault(name, _Note(pid, child, _inode(Path(_FOLDER, name))))
         for name, note in list(self._notes.items()):  # of engines that were started again, or ended meanwhile
             is_held = any(name in files for files in held.get(note.child, {}).values())
             if not _is_there(note.creator) and not (is_held and _is_there(note.child)):
