@@ -80,14 +80,21 @@ class Children:
             time.sleep(_LOOKING_SECONDS)
         end = time.monotonic() + _DYING_SECONDS
         while (left := _children()) and time.monotonic() < end:
-            _send(signal.SIGKILL, left)
+            self._kill(left)
             self._reap()
             time.sleep(_LOOKING_SECONDS)
 
     def _look(self) -> None:
         if not self._is_forking:
             self._reap()
-            _send(signal.SIGKILL, _children() - self._forked - self._before)
+            if orphans := _children() - self._forked - self._before:
+                self._kill(orphans)
+
+    def _kill(self, pids: set[int]) -> None:
+        """Once it is known which files are theirs, of which they make no more."""
+        _send(signal.SIGSTOP, pids)
+        self._files.look()
+        _send(signal.SIGKILL, pids)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):

@@ -42,7 +42,7 @@ class SharedFiles:
         self._has_news = self._is_looking = False
         self._fd = -1
         with contextlib.suppress(OSError):
-            signal.signal(signal.SIGIO, lambda *_: self._look())
+            signal.signal(signal.SIGIO, lambda *_: self._hear())
             self._fd = os.open(_FOLDER, os.O_RDONLY)
             fcntl.fcntl(self._fd, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)
 
@@ -70,20 +70,23 @@ class SharedFiles:
             with contextlib.suppress(OSError):
                 path.unlink()
 
-    def _look(self) -> None:
+    def _hear(self) -> None:
         """A signal that comes meanwhile has it look once more."""
         self._has_news = True
         while self._has_news and not self._is_looking:
             self._has_news, self._is_looking = False, True
             try:
-                self._look_once()
+                self.look()
             finally:
                 self._is_looking = False
 
-    def _look_once(self) -> None:
+    def look(self) -> None:
+        """Notes new files; in the midst of another look, too."""
         names = _names()
         new, self._seen = names - self._seen, names
-        self._notes = {name: note for name, note in list(self._notes.items()) if name in names}
+        for name in list(self._notes):
+            if not Path(_FOLDER, name).exists():
+                self._notes.pop(name, None)
         new = {name for name in new if not name.startswith(_OF_OTHERS)}
         held: dict[int, dict[int, set[str]]] = {}
         for seconds in _PAUSES:
