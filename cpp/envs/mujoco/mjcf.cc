@@ -49,7 +49,7 @@ class Mjcf {
     PushOptions push;
 
     // What Open makes of them.
-    std::vector<DataField> fields;
+    std::vector<ReadField> fields;
     std::vector<RandomChange> draws;
     std::vector<ModelField> changed;  // of the model; empty: all envs share it
     int key = -1;
@@ -61,7 +61,8 @@ class Mjcf {
     void Visit(Visitor& visit) {
       VisitModel(visit);
       visit("observation", observation,
-            "arrays of mjData, such as 'qpos', 'sensordata', 'xpos:torso' or 'qvel:hip,knee'");
+            "arrays of mjData, such as 'qpos', 'sensordata', 'xpos:torso' or 'qvel:hip,knee', and of each "
+            "env's mjModel, such as 'body_mass:torso'");
       visit("keyframe", keyframe, "where episodes begin: a keyframe of the model, by number or name");
       visit("randomize", randomize,
             "what is drawn at each reset, such as 'qpos += uniform(-0.1, 0.1)' or 'body_mass *= normal(1, "
@@ -83,9 +84,11 @@ class Mjcf {
       if (keyframe) OpenKeyframe();
       actuation.Open(*model, key < 0 ? model->qpos0 : model->key_qpos + key * model->nq);
       push.Open(*model);
-      if (observation.empty()) throw InvalidArgument("observation: expected at least one array of mjData");
+      if (observation.empty())
+        throw InvalidArgument("observation: expected at least one array of mjData or mjModel");
       for (const std::string& name : observation) {
-        wanted.Add(fields.emplace_back(*model, name).array());
+        const ReadField& field = fields.emplace_back(*model, name);
+        if (field.data()) wanted.Add(field.data()->array());
       }
       for (const std::string& line : randomize) {
         const RandomChange& draw = draws.emplace_back(*model, line);
@@ -201,8 +204,8 @@ class Mjcf {
 
   static Specs MakeSpecs(const Options& options) {
     Specs specs;
-    for (const DataField& field : options.fields) {
-      specs.push_back(Observation(field.name(), field.space(), "of mjData"));
+    for (const ReadField& field : options.fields) {
+      specs.push_back(Observation(field.name(), field.space(), field.data() ? "of mjData" : "of mjModel"));
     }
     specs.push_back(options.actuation.ActionSpec(*options.model));
     return specs;
@@ -337,7 +340,7 @@ class Mjcf {
 
   void Write(Row& row) const {
     for (std::size_t i = 0; i < options_.fields.size(); ++i) {
-      options_.fields[i].Read(simulation_.data(), row.Out<void>(static_cast<int>(i)));
+      options_.fields[i].Read(simulation_.model(), simulation_.data(), row.Out<void>(static_cast<int>(i)));
     }
   }
 
