@@ -19,7 +19,7 @@ WRONG = [
     (
         {"fields": ["body_mas"]},
         ValueError,
-        "neither mjData nor mjModel has an array 'body_mas' .did you mean 'body_mass'",
+        "mjData and mjModel have no array 'body_mas' .did you mean 'body_mass'",
     ),
     ({"observation": ["xpos:lowr"]}, ValueError, "no body 'lowr' .did you mean 'lower'.*it has: 'world'"),
     ({"observation": ["efc_force"]}, ValueError, "another length in each step"),

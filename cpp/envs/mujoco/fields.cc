@@ -394,7 +394,7 @@ std::variant<DataField, ModelField> Found(const mjModel& model, const std::strin
   if (is_among(names) || ChangesItsLength(array)) return DataField(model, what);
   if (is_among(of_model)) return ModelField(model, what);
   names.insert(names.end(), of_model.begin(), of_model.end());
-  throw InvalidArgument("neither mjData nor mjModel has an array '" + array + "'" + Suggestion(array, names));
+  throw InvalidArgument("mjData and mjModel have no array '" + array + "'" + Suggestion(array, names));
 }
 
 }  // namespace
