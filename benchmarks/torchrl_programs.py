@@ -62,6 +62,7 @@ class Program:
         settings: hydra's, which cut it short.
         warm_up: frames that do not count.
         changes: of each form, by the file that they are in; a form has those before it, too.
+        mended: what all forms have changed, the published one too, to run here.
     """
 
     folder: str
@@ -69,6 +70,7 @@ class Program:
     settings: str
     warm_up: int
     changes: dict[str, dict[str, list[Replacement]]]
+    mended: tuple[Replacement, ...] = ()
 
     def forms(self) -> list[str]:
         return [PUBLISHED, *self.changes]
@@ -76,6 +78,8 @@ class Program:
     def text_of(self, form: str, file: Path) -> str:
         """A file as it is in a form. Raises ValueError: it does not have the lines that are replaced."""
         text, forms = file.read_text(), self.forms()
+        for pattern, instead in self.mended:
+            text = re.sub(pattern, instead, text)
         for earlier in forms[1 : forms.index(form) + 1]:
             for pattern, instead in self.changes[earlier].get(file.name, []):
                 text, count = re.subn(pattern, instead, text)
@@ -173,12 +177,17 @@ def trainer(name: str, settings: str, warm_up: int) -> Program:
             },
             **({} if name == "td3" else {MORE: {"config.yaml": [(r"num_envs: \d", "num_envs: 8")]}}),
         },
+        # CSV in place of W&B, which wants an account, and without its settings; no Apple GPU.
+        mended=(
+            (r"@logger: wandb", "@logger: csv"),
+            (r"  offline: \w+\n  project: \S+\n", ""),
+            (r"device: mps", "device: cpu"),
+        ),
     )
 
 
 CSV = "logger.backend=csv"
-TRAINER = "trainer.progress_bar=true logger=csv"
-OFF_POLICY = f"collector.init_random_frames=1000 collector.total_frames=3000 {CSV}"
+OFF_POLICY = f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}"
 PROGRAMS = {
     "ppo_mujoco": one_env(
         "ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 {CSV}", 2048
@@ -198,16 +207,16 @@ PROGRAMS = {
     "td3": batch("td3", "td3.py", OFF_POLICY, 1000),
     "ddpg": batch("ddpg", "ddpg.py", OFF_POLICY, 1000),
     "cql_online": batch(
-        "cql", "cql_online.py", f"collector.init_random_frames=1000 collector.total_frames=3000 {CSV}", 1000
+        "cql", "cql_online.py", f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}", 1000
     ),
     "ppo_trainer": trainer("ppo", "collector.total_frames=5120 trainer.total_frames=5120", 1024),
     "a2c_trainer": trainer("a2c", "collector.total_frames=5120 trainer.total_frames=5120", 2048),
     "reinforce_trainer": trainer("reinforce", "collector.total_frames=5120 trainer.total_frames=5120", 2048),
-    "dqn_trainer": trainer("dqn", "collector.init_random_frames=1000 collector.total_frames=4000", 2000),
-    "ddpg_trainer": trainer("ddpg", "collector.init_random_frames=1000 collector.total_frames=4000", 2000),
+    "dqn_trainer": trainer("dqn", "collector.init_random_frames=1000 collector.total_frames=3000", 2000),
+    "ddpg_trainer": trainer("ddpg", "collector.init_random_frames=1000 collector.total_frames=3000", 2000),
     "td3_trainer": trainer("td3", "collector.total_frames=4096 trainer.total_frames=3072", 1024),
-    "sac_trainer": trainer("sac", "collector.init_random_frames=1000 collector.total_frames=4000", 2000),
-    "cql_trainer": trainer("cql", "collector.init_random_frames=1000 collector.total_frames=4000", 2000),
+    "sac_trainer": trainer("sac", "collector.init_random_frames=1000 collector.total_frames=3000", 2000),
+    "cql_trainer": trainer("cql", "collector.init_random_frames=1000 collector.total_frames=3000", 2000),
 }
 
 

@@ -10,14 +10,18 @@ import torch
 from torchrl.record.loggers import Logger, get_logger
 from torchrl.record.loggers.mlflow import MLFlowLogger
 
+from torchrl_pool.examples.results import first_line, warn
 from torchrl_pool.examples.video import Video
+
+# MLflow sets it as well, to the place of the run before.
+MLFLOW_PLACE = os.environ.get("MLFLOW_TRACKING_URI")
 
 
 def open_logger(name: str, folder: Path) -> Logger:
     """A logger of a training that has this folder.
 
-    CSV, TensorBoard, W&B and MLflow write there. trackio has a place of its own; MLflow and W&B go elsewhere
-    where ``MLFLOW_TRACKING_URI`` and ``WANDB_MODE`` say so.
+    CSV, TensorBoard and W&B write there, MLflow writes ``mlflow.db`` beside it, for the other seeds as well,
+    unless ``MLFLOW_TRACKING_URI`` names a place. trackio has a place of its own.
 
     Raises:
         ValueError: there is no such logger, or its package is missing or refuses.
@@ -25,14 +29,13 @@ def open_logger(name: str, folder: Path) -> Logger:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if name == "mlflow":  # of get_logger it has a folder, which MLflow does not take any more
-            place = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve() / 'mlflow.db'}"
-            artifacts = (folder.resolve() / "mlruns").as_uri() if place.startswith("sqlite:") else None
+            place = MLFLOW_PLACE or f"sqlite:///{folder.resolve().with_name('mlflow.db')}"
+            artifacts = None if MLFLOW_PLACE else folder.resolve().with_name("mlruns").as_uri()
             return MLFlowLogger(exp_name=folder.name, tracking_uri=place, artifact_location=artifacts)
         logger: Logger = get_logger(name, logger_name=str(folder), experiment_name=folder.name)
         return logger
     except Exception as error:  # each library has its own
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"--logger {name}: {reason}") from error
+        raise ValueError(f"--logger {name}: {first_line(error)}") from error
 
 
 def close_logger(logger: Logger) -> None:
@@ -45,13 +48,9 @@ def close_logger(logger: Logger) -> None:
 
 
 def log_video(logger: Logger, video: Video, step: int) -> None:
-    """Sends a video.
-
-    Raises:
-        OSError: the package that encodes the logger's videos is missing.
-    """
+    """Sends a video; warns where the package that the logger encodes videos with is missing."""
     frames = torch.from_numpy(np.stack(video.pictures)).permute(0, 3, 1, 2)[None]  # [1, T, 3, H, W]
     try:
         logger.log_video("video", frames, step=step, fps=max(1, round(video.fps)))
     except Exception as error:  # TorchRL raises Exception itself where moviepy is missing
-        raise OSError(f"{type(logger).__name__} takes no video: {error}") from error
+        warn(f"{type(logger).__name__} gets no video: {first_line(error)}")
