@@ -15,7 +15,7 @@ def test_the_mean_of_the_middle_half():
 
 
 def test_an_interval_holds_the_mean_and_is_the_same_each_time():
-    values = np.random.default_rng(1).normal(size=(8, 3)) + [0, 10, 20]
+    values = np.random.default_rng(1).normal([0, 10, 20], size=(8, 3))
     low, high = interval(values)
     assert low.shape == (3,)
     assert (low < interquartile_mean(values)).all()
