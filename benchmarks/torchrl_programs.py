@@ -187,13 +187,15 @@ def trainer(name: str, settings: str, warm_up: int) -> Program:
 
 
 CSV = "logger.backend=csv"
-OFF_POLICY = f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}"
+OFF_POLICY = (
+    f"collector.frames_per_batch=400 collector.init_random_frames=400 collector.total_frames=800 {CSV}"
+)
 PROGRAMS = {
     "ppo_mujoco": one_env(
         "ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 {CSV}", 2048
     ),
     "a2c_mujoco": one_env(
-        "a2c", "utils_mujoco.py", "a2c_mujoco.py", f"collector.total_frames=2560 {CSV}", 640
+        "a2c", "utils_mujoco.py", "a2c_mujoco.py", f"collector.total_frames=1920 {CSV}", 640
     ),
     "dqn_cartpole": one_env(
         "dqn",
@@ -202,10 +204,10 @@ PROGRAMS = {
         "collector.init_random_frames=2000 collector.total_frames=7000 logger.backend=null",
         3000,
     ),
-    "sac": batch("sac", "sac.py", OFF_POLICY, 1000),
-    "discrete_sac": batch("discrete_sac", "discrete_sac.py", f"env.library=gymnasium {OFF_POLICY}", 1000),
-    "td3": batch("td3", "td3.py", OFF_POLICY, 1000),
-    "ddpg": batch("ddpg", "ddpg.py", OFF_POLICY, 1000),
+    "sac": batch("sac", "sac.py", OFF_POLICY, 400),
+    "discrete_sac": batch("discrete_sac", "discrete_sac.py", f"env.library=gymnasium {OFF_POLICY}", 400),
+    "td3": batch("td3", "td3.py", OFF_POLICY, 400),
+    "ddpg": batch("ddpg", "ddpg.py", OFF_POLICY, 400),
     "cql_online": batch(
         "cql", "cql_online.py", f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}", 1000
     ),
