@@ -39,12 +39,13 @@ def split_states(states: Sequence[Any], rows: TensorDictBase) -> list[bytes]:
     if not any(sizes):
         return physics
     table = torch.frombuffer(bytearray(b"".join(rest)), dtype=torch.uint8).reshape(len(states), -1)
-    for (key, tensor), raw in zip(tensors, table.split(sizes, 1), strict=True):
+    for (key, tensor), raw in zip(tensors, torch.split(table, sizes, 1), strict=True):
         if not raw.numel():
             continue
         if tensor.dtype is torch.bool and int(raw.max()) > 1:
             raise ValueError("corrupt saved state: a value is out of its range")
-        rows.set(key, raw.contiguous().view(-1).view(tensor.dtype).reshape(tensor.shape).to(tensor.device))
+        aligned = raw.clone(memory_format=torch.contiguous_format).view(-1)
+        rows.set(key, aligned.view(tensor.dtype).reshape(tensor.shape).to(tensor.device))
     return physics
 
 
