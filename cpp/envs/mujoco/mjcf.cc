@@ -9,6 +9,7 @@
 #include "gymnasium_env.h"
 #include "pushes.h"
 #include "random_change.h"
+#include "shared_data.h"
 #include "wanted.h"
 
 namespace torchrl_pool::mujoco {
@@ -54,6 +55,7 @@ class Mjcf {
     std::vector<ModelField> changed;  // of the model; empty: all envs share it
     int key = -1;
     Wanted wanted;
+    std::shared_ptr<SharedData> shared;  // null: a simulation needs data of its own
 
     Options() : GymnasiumOptions(kPole, 1, std::nullopt) {}
 
@@ -95,6 +97,11 @@ class Mjcf {
         if (draw.model()) Change(*draw.model());
       }
       for (const std::string& name : model_fields) Change(ModelField(*model, name));
+      const auto computed = [](const DataField& field) { return SharedData::Suits(field.array()); };
+      if (SharedData::Suits(*model) && !actuation.law.reads_derived() &&
+          std::all_of(fields.begin(), fields.end(), computed)) {
+        shared = std::make_shared<SharedData>(model);
+      }
     }
 
    private:
@@ -213,13 +220,14 @@ class Mjcf {
 
   explicit Mjcf(const Options& options)
       : options_(options),
-        simulation_(options.model),
+        simulation_(options.model, options.shared.get()),
         actuation_(options.actuation, *options.model, options.frame_skip),
         pushes_(options.push) {}
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
   void Reset(Row& row, const ResetOptions& chosen) {
+    const Simulation::Use use(simulation_);
     std::vector<std::vector<double>> numbers;
     for (const RandomChange& draw : options_.draws) numbers.push_back(draw.Sample(rng_));
     if (!options_.changed.empty()) ResetModel(numbers, chosen);
@@ -249,26 +257,30 @@ class Mjcf {
   }
 
   Outcome Step(Row& row) {
+    const Simulation::Use use(simulation_);
     const mjModel* const model = &simulation_.model();
     mjData* const data = simulation_.mutable_data();
     pushes_.Apply(data, rng_);
     actuation_.Act(row.Action<float>());
     simulation_.Run([&] {
-      for (std::int64_t i = 0; i < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
-      if (options_.fresh) mj_forward(model, data);
-      ComputeWanted(*model, data);
+      for (std::int64_t i = 0; i + 1 < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
     });
+    simulation_.Mark();
+    simulation_.Run([&] { FinishStep(); });
     Write(row);
     return {};
   }
 
   static ImageSize RenderSize(const Options& options) { return {options.view.height, options.view.width}; }
   void Render(std::uint8_t* rgb) {
+    const Simulation::Use use(simulation_, Simulation::Use::Keep::kNothing);
+    simulation_.Recompute([&] { FinishStep(); });
     Draw(options_.model, simulation_.model(), simulation_.mutable_data(), options_.view, rgb);
   }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
+    const Simulation::Use use(simulation_);
     visit(rng_);
     if (!options_.changed.empty()) VisitModel(visit);
     simulation_.VisitState(visit);
@@ -333,6 +345,14 @@ class Mjcf {
     }
   }
 
+  // Its last simulation step, and what follows from it.
+  void FinishStep() {
+    const mjModel& model = simulation_.model();
+    mjData* const data = simulation_.mutable_data();
+    actuation_.Advance(options_.frame_skip - 1, model, data);
+    if (options_.fresh) mj_forward(&model, data);
+    ComputeWanted(model, data);
+  }
   void ComputeWanted(const mjModel& model, mjData* data) const {
     options_.wanted.ComputeMomenta(model, data);
     options_.wanted.ComputeForces(model, data);
