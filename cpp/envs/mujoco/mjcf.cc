@@ -97,7 +97,9 @@ class Mjcf {
         if (draw.model()) Change(*draw.model());
       }
       for (const std::string& name : model_fields) Change(ModelField(*model, name));
-      const auto computed = [](const DataField& field) { return SharedData::Suits(field.array()); };
+      const auto computed = [](const ReadField& field) {
+        return !field.data() || SharedData::Suits(field.data()->array());
+      };
       if (SharedData::Suits(*model) && !actuation.law.reads_derived() &&
           std::all_of(fields.begin(), fields.end(), computed)) {
         shared = std::make_shared<SharedData>(model);
