@@ -5,7 +5,7 @@ installed. Each runs as published, with a PoolEnv in place of its envs, with its
 PoolCollector in place of Collector, one after the other and with the same settings:
 
     git clone --branch v0.14.0 https://github.com/pytorch/rl
-    python benchmarks/torchrl_programs.py rl --results benchmarks/results/torchrl_programs.json
+    python benchmarks/torchrl_programs.py rl --json benchmarks/results/torchrl_programs.json
     python benchmarks/torchrl_programs.py rl --show --only sac  # the lines that are changed
 
 Frames and seconds are those between the first update after the warm-up and the end of the program's progress
@@ -24,9 +24,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from torchrl_pool._bench.document import document
 
@@ -52,8 +52,7 @@ def write():
 """
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A program and its settings.
 
     Args:
@@ -292,14 +291,12 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--show", action="store_true", help="print the changes, run nothing")
-    parser.add_argument("--results", type=Path, metavar="FILE.json", help="results are added to those there")
+    parser.add_argument("--json", type=Path, metavar="FILE.json", help="results are added to those there")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds of a run")
     options = parser.parse_args()
     sources = options.checkout / "sota-implementations"
     results = (
-        json.loads(options.results.read_text())["results"]
-        if options.results and options.results.exists()
-        else {}
+        json.loads(options.json.read_text())["results"] if options.json and options.json.exists() else {}
     )
     failed = False
     for name in options.only:
@@ -319,8 +316,8 @@ def main() -> int:
                 failed = True
                 continue
             results[name] = rates
-            if options.results:
-                options.results.write_text(json.dumps(document(results), indent=1) + "\n")
+            if options.json:
+                options.json.write_text(json.dumps(document(results), indent=1) + "\n")
     return int(failed)
 
 
