@@ -1,6 +1,7 @@
 """ViZDoom's games, which are processes of their own, with the files that they share with their worker."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,21 @@ from launched import eventually, killed, parent_of
 from torchrl_pool import EnvFailure, PoolEnv
 
 pytest.importorskip("vizdoom")
-TASK = "gymnasium:vizdoom.gymnasium_wrapper:VizdoomBasic-v1"
+
+
+def make(folder):
+    import gymnasium
+
+    own = folder / str(os.getpid())  # games write there
+    own.mkdir(exist_ok=True)
+    os.chdir(own)
+    task = "vizdoom.gymnasium_wrapper:VizdoomBasic-v1"
+    return gymnasium.make(task, screen_resolution="RES_160X120")
 
 
 @pytest.fixture
-def pool(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the games write settings there
-    pool = PoolEnv(TASK, 2, num_workers=2, seed=0, screen_resolution="RES_160X120")
+def pool(tmp_path):
+    pool = PoolEnv(partial(make, tmp_path), 2, num_workers=2, seed=0)
     yield pool
     pool.close()
 
@@ -26,7 +35,7 @@ def games(folder):
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_text().split("\0")
-            if words[0].endswith("vizdoom") and (process / "cwd").readlink() == folder:
+            if words[0].endswith("vizdoom") and (process / "cwd").readlink().parent == folder:
                 found[int(process.name)] = words[words.index("+viz_instance_id") + 1]
         except OSError:
             pass
