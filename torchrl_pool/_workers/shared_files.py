@@ -1,4 +1,4 @@
-"""Files in ``/dev/shm`` that killed processes leave behind: a game engine's shared memory, say."""
+"""Shared memory in ``/dev/shm`` that killed processes leave behind: a game engine's, say."""
 
 from __future__ import annotations
 
@@ -7,29 +7,37 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _FOLDER = "/dev/shm"
 #: Those of multiprocessing and torch, who remove them by themselves.
 _OF_OTHERS = ("sem.mp-", "psm_", "torch_")
-#: Seconds between looks for who has a new file, of which the kernel tells before its creator has it.
-_PAUSES = 0.0, 0.001, 0.002, 0.004, 0.008, 0.016
+#: How often is looked for who has mapped a new file, of which the kernel tells before its creator can do so.
+_LOOKS = 6
+#: Seconds between two looks at least, and for each second that the first took: files of others cost little.
+_PAUSE, _REST = 0.004, 4.0
+#: How many last characters the names of files share that were made for one instance of an engine.
+_ALIKE = 8
+_GONE = 0
 
 
 @dataclass(frozen=True)
 class _Note:
+    name: str
     creator: int
     child: int  # of this process, from which the creator descends
-    inode: int
 
 
 class SharedFiles:
-    """Who has created which of them, among what descends from this process.
+    """Who has created and mapped which of them, among what descends from this process.
 
-    The kernel tells of each new file by a signal, as its creator opens it. That it is closed and mapped in
-    between does not matter: it is mapped first. Where the kernel has no such signals, nothing is noted.
+    The kernel tells of each new file by a signal. Where it has no such signals, files are seen as processes
+    end. A file is known by its inode. What is written and never mapped is no shared memory: it is left.
+
+    A creator that is killed at once is gone before anybody looks. Engines that share several files end their
+    names with one identifier: the file belongs to whom those belong, unless another process maps it.
 
     Args:
         children: of this process, at any time.
@@ -37,90 +45,113 @@ class SharedFiles:
 
     def __init__(self, children: Callable[[], set[int]]) -> None:
         self._children = children
-        self._notes: dict[str, _Note] = {}
-        self._seen = _names()
-        self._has_news = self._is_looking = False
+        self._notes: dict[int, _Note] = {}
+        self._unknown: dict[int, int] = {}  # how often each is still looked for
+        self._names = _names()
+        self._rests_until = 0.0
         self._fd = -1
         with contextlib.suppress(OSError):
-            signal.signal(signal.SIGIO, lambda *_: self._hear())
+            for number in (signal.SIGIO, signal.SIGALRM):
+                signal.signal(number, lambda *_: self._hear())
             self._fd = os.open(_FOLDER, os.O_RDONLY)
             fcntl.fcntl(self._fd, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)
 
     def let_go(self) -> None:
         """In a forked child, which is told of nothing."""
+        for number in (signal.SIGIO, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            signal.signal(signal.SIGIO, signal.SIG_DFL)
 
     def ended(self, pid: int, status: int) -> None:
         """Removes what it has created, or what its descendants have that ended before it.
 
         Of a child that has ended as it should, its own files are left: it knows what it does.
         """
-        for name, note in list(self._notes.items()):
-            if note.creator == note.child == pid and status == 0:
-                self._notes.pop(name, None)
-            elif note.creator == pid or (note.child == pid and not _is_there(note.creator)):
-                self._remove(name)
+        with _undisturbed():
+            self.look()
+            self._guess([note for note in self._notes.values() if note.child == pid], self._unknown)
+            for inode, note in list(self._notes.items()):
+                if note.creator == note.child == pid and status == 0:
+                    del self._notes[inode]
+                elif note.creator == pid or (note.child == pid and not _is_there(note.creator)):
+                    self._remove(inode)
 
-    def _remove(self, name: str) -> None:
-        path, note = Path(_FOLDER, name), self._notes.pop(name, None)  # a signal may have come in between
-        if note is not None and _inode(path) == note.inode:
+    def _remove(self, inode: int) -> None:
+        note = self._notes.pop(inode)
+        if note.creator == _GONE and any(inode in _mapped(pid) for pid in _everybody()):
+            return
+        if name := _names().get(inode):
             with contextlib.suppress(OSError):
-                path.unlink()
+                Path(_FOLDER, name).unlink()
 
     def _hear(self) -> None:
-        """A signal that comes meanwhile has it look once more."""
-        self._has_news = True
-        while self._has_news and not self._is_looking:
-            self._has_news, self._is_looking = False, True
-            try:
-                self.look()
-            finally:
-                self._is_looking = False
+        if (rest := self._rests_until - time.monotonic()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, rest)
+        else:
+            self.look()
 
     def look(self) -> None:
-        """Notes new files; in the midst of another look, too."""
-        names = _names()
-        new, self._seen = names - self._seen, names
-        for name in list(self._notes):
-            if not Path(_FOLDER, name).exists():
-                self._notes.pop(name, None)
-        new = {name for name in new if not name.startswith(_OF_OTHERS)}
-        held: dict[int, dict[int, set[str]]] = {}
-        for seconds in _PAUSES:
-            new = {name for name in new if name not in self._notes and Path(_FOLDER, name).is_file()}
-            if not new:
-                break
-            time.sleep(seconds)
-            held = {child: {pid: _held(pid) for pid in _family(child)} for child in self._children()}
-            for child, family in held.items():
-                for pid, files in reversed(family.items()):  # the creator may have shared it upwards since
-                    for name in new & files:
-                        self._notes.setdefault(name, _Note(pid, child, _inode(Path(_FOLDER, name))))
-        if not held:
-            return
-        for name, note in list(self._notes.items()):  # of engines that were started again, or ended meanwhile
-            is_held = any(name in files for files in held.get(note.child, {}).values())
-            if not _is_there(note.creator) and not (is_held and _is_there(note.child)):
-                self._remove(name)
+        """Notes new files."""
+        with _undisturbed():
+            begin = time.monotonic()
+            before, self._names = self._names, _names()
+            self._unknown.update(dict.fromkeys(self._names.keys() - before.keys(), _LOOKS))
+            self._find_creators()
+            self._unknown = {inode: looks - 1 for inode, looks in self._unknown.items()}
+            self._guess(
+                list(self._notes.values()), [inode for inode, looks in self._unknown.items() if not looks]
+            )
+            self._unknown = {inode: looks for inode, looks in self._unknown.items() if looks}
+            pause = max(_PAUSE, _REST * (time.monotonic() - begin))
+            self._rests_until = time.monotonic() + pause
+            if self._unknown:
+                signal.setitimer(signal.ITIMER_REAL, pause)
+            else:  # until here a file that has gone says whose others are
+                self._notes = {inode: note for inode, note in self._notes.items() if inode in self._names}
+
+    def _find_creators(self) -> None:
+        for inode in self._unknown.keys() - self._names.keys():
+            del self._unknown[inode]
+        for child in self._children() if self._unknown else ():
+            for pid in reversed(list(_family(child))):  # the creator may have shared it upwards since
+                for inode in _mapped(pid) & self._unknown.keys():
+                    del self._unknown[inode]
+                    self._notes[inode] = _Note(self._names[inode], pid, child)
+
+    def _guess(self, notes: list[_Note], inodes: Iterable[int]) -> None:
+        """Notes those whose names end like that of one of these."""
+        children = {note.name[-_ALIKE:]: note.child for note in notes}
+        for inode in list(inodes):
+            name = self._names[inode]
+            if child := children.get(name[-_ALIKE:]):
+                del self._unknown[inode]
+                self._notes[inode] = _Note(name, _GONE, child)
 
 
-def _names() -> set[str]:
-    with contextlib.suppress(OSError):
-        return set(os.listdir(_FOLDER))
-    return set()
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """By signals: they come afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGIO, signal.SIGALRM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _names() -> dict[int, str]:
+    with contextlib.suppress(OSError), os.scandir(_FOLDER) as entries:
+        return {entry.inode(): entry.name for entry in entries if not entry.name.startswith(_OF_OTHERS)}
+    return {}
 
 
 def _is_there(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    return pid != _GONE and Path(f"/proc/{pid}").exists()
 
 
-def _inode(path: Path) -> int:
-    with contextlib.suppress(OSError):
-        return path.stat().st_ino
-    return 0
+def _everybody() -> Iterator[int]:
+    return map(int, filter(str.isdigit, os.listdir("/proc")))
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -131,13 +162,11 @@ def _family(pid: int) -> Iterator[int]:
                 yield from _family(int(child))
 
 
-def _held(pid: int) -> set[str]:
-    """Names of the files that it has open or mapped."""
-    paths = []
+def _mapped(pid: int) -> set[int]:
+    """Inodes of the files in the folder's file system that it has mapped."""
     with contextlib.suppress(OSError):
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                paths.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        maps = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
-        paths += [line.split(None, 5)[-1] for line in maps.splitlines()]
-    return {path.removeprefix(f"{_FOLDER}/") for path in paths if path.startswith(f"{_FOLDER}/")}
+        number = os.stat(_FOLDER).st_dev
+        device = f"{os.major(number):02x}:{os.minor(number):02x}"
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
+        return {int(inode) for _, _, _, at, inode, *_ in map(str.split, lines) if at == device}
+    return set()
