@@ -54,7 +54,7 @@ class Pool:
 
 
 class Gymnasium:
-    def __init__(self, cls: type, task: str, num_envs: int) -> None:
+    def __init__(self, cls: Callable[..., Any], task: str, num_envs: int) -> None:
         makers = [partial(gymnasium.make, task)] * num_envs
         self.envs = cls(makers, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
         self.envs.reset(seed=0)
@@ -83,10 +83,9 @@ class StableBaselines3:
 
 
 def contenders(task: str, num_envs: int, num_workers: list[int]) -> dict[str, Callable[[], Any]]:
-    # Those that fork come first: libraries such as NetHack's do not live through it.
-    found: dict[str, Callable[[], Any]] = {
-        "AsyncVectorEnv": partial(Gymnasium, gymnasium.vector.AsyncVectorEnv, task, num_envs)
-    }
+    # Those that fork come first: libraries such as NetHack's do not live through it. TorchRL has set spawning.
+    forked = partial(gymnasium.vector.AsyncVectorEnv, context="fork")
+    found: dict[str, Callable[[], Any]] = {"AsyncVectorEnv": partial(Gymnasium, forked, task, num_envs)}
     with contextlib.suppress(ImportError):
         import stable_baselines3  # noqa: F401
 
