@@ -83,7 +83,7 @@ class StableBaselines3:
 
 
 def contenders(task: str, num_envs: int, num_workers: list[int]) -> dict[str, Callable[[], Any]]:
-    # Those that fork come first: libraries such as NetHack's do not live through it. TorchRL has set spawning.
+    # Those that fork come first: libraries such as NetHack's do not live through it. TorchRL would spawn.
     forked = partial(gymnasium.vector.AsyncVectorEnv, context="fork")
     found: dict[str, Callable[[], Any]] = {"AsyncVectorEnv": partial(Gymnasium, forked, task, num_envs)}
     with contextlib.suppress(ImportError):
