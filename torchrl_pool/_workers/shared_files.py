@@ -95,7 +95,7 @@ class SharedFiles:
     def look(self) -> None:
         """Notes new files."""
         with _undisturbed():
-            begin = time.monotonic()
+            begin = time.thread_time()
             before, self._names = self._names, _names()
             self._unknown.update(dict.fromkeys(self._names.keys() - before.keys(), _LOOKS))
             self._find_creators()
@@ -104,9 +104,9 @@ class SharedFiles:
                 list(self._notes.values()), [inode for inode, looks in self._unknown.items() if not looks]
             )
             self._unknown = {inode: looks for inode, looks in self._unknown.items() if looks}
-            pause = max(_PAUSE, _REST * (time.monotonic() - begin))
-            self._rests_until = time.monotonic() + pause
             if self._unknown:
+                pause = max(_PAUSE, _REST * (time.thread_time() - begin))
+                self._rests_until = time.monotonic() + pause
                 signal.setitimer(signal.ITIMER_REAL, pause)
             else:  # until here a file that has gone says whose others are
                 self._notes = {inode: note for inode, note in self._notes.items() if inode in self._names}
