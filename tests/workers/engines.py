@@ -46,9 +46,7 @@ class Engines(gymnasium.Env):
             print(os.getpid(), file=file)
         number = number_of(folder)
         self.shared = Path("/dev/shm", f"env-{os.getpid()}-of-{number}")
-        with self.shared.open("w+b") as file:
-            file.truncate(4096)
-            self.memory = mmap.mmap(file.fileno(), 4096)
+        self.memory = [shared_memory(self.shared), shared_memory(kept(folder))]
         subprocess.run(
             ["sh", "-c", KILLED, result(folder), f"{self.shared.parent}/killed-of-{number}"], check=False
         )
@@ -68,6 +66,12 @@ class Engines(gymnasium.Env):
         (self.folder / "closed").touch()
 
 
+def shared_memory(path):
+    with path.open("w+b") as file:
+        file.truncate(4096)
+        return mmap.mmap(file.fileno(), 4096)
+
+
 def number_of(folder):
     return str(Path(folder).stat().st_ino)
 
@@ -77,7 +81,13 @@ def shared_files(folder):
     return [name for name in os.listdir("/dev/shm") if name.endswith(f"-of-{number_of(folder)}")]
 
 
+def kept(folder):
+    """What the env itself shares, and leaves as it closes."""
+    return Path("/dev/shm", f"{number_of(folder)}-kept")
+
+
 def result(folder):
+    """What a program of its writes."""
     return Path("/dev/shm", f"{number_of(folder)}-result")
 
 

@@ -4,7 +4,7 @@ import signal
 from functools import partial
 
 import pytest
-from engines import Engines, pids, result, shared_files
+from engines import Engines, kept, pids, result, shared_files
 from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -60,7 +60,7 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     eventually(lambda: not any(map(parent_of, found)))
     assert (tmp_path / "closed").exists()
     eventually(lambda: not shared_files(tmp_path))
-    result(tmp_path).unlink()
+    kept(tmp_path).unlink(), result(tmp_path).unlink()
 
 
 @pytest.mark.parametrize("how", ["close", "kill", "template", "fail"])
@@ -84,6 +84,7 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             with pytest.raises(EnvFailure):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
         eventually(lambda: not any(map(parent_of, first)) and not shared_files(one))
+        eventually(lambda: kept(one).exists() == (how == "close"))
         if how in ("kill", "fail"):
             assert all(map(parent_of, second))
             assert len(shared_files(other)) == 8
@@ -92,7 +93,9 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             eventually(lambda: not any(map(parent_of, second)) and not shared_files(other))
     finally:
         pool.close()
-        result(one).unlink(), result(other).unlink()
+        for folder in (one, other):
+            assert kept(folder).exists() == (how != "template")
+            kept(folder).unlink(missing_ok=True), result(folder).unlink()
 
 
 def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_path, monkeypatch):

@@ -34,17 +34,20 @@ class Children:
     """The children of this process, which has one thread.
 
     It has forked some of them, which adopt their own orphans. All others are then what one of them has left
-    behind as it ended: they are killed at once, and so is what these leave behind. Their files in
-    ``/dev/shm`` are removed.
+    behind as it ended: they are killed at once, and so is what these leave behind. Their shared memory in
+    ``/dev/shm`` is removed.
+
+    Args:
+        tidy: what this process forks does the same for its own children, unless it is killed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tidy: bool = False) -> None:
         self._before = _children()  # what an import has started, say, is not told from orphans later
         self._forked: set[int] = set()
         self._exit_codes: dict[int, int] = {}
         self._is_forking = False
         adopt_orphans()
-        self._files = SharedFiles(lambda: _children() - self._before)
+        self._files = SharedFiles(lambda: _children() - self._before, tidy)
         self._is_here = True
         signal.signal(signal.SIGCHLD, lambda *_: self._look())
         os.register_at_fork(after_in_child=self._let_go)

@@ -41,10 +41,12 @@ class SharedFiles:
 
     Args:
         children: of this process, at any time.
+        tidy: they remove such files by themselves, unless they are killed.
     """
 
-    def __init__(self, children: Callable[[], set[int]]) -> None:
+    def __init__(self, children: Callable[[], set[int]], tidy: bool) -> None:
         self._children = children
+        self._tidy = tidy
         self._notes: dict[int, _Note] = {}
         self._unknown: dict[int, int] = {}  # how often each is still looked for
         self._names = _names()
@@ -73,7 +75,7 @@ class SharedFiles:
             self.look()
             self._guess([note for note in self._notes.values() if note.child == pid], self._unknown)
             for inode, note in list(self._notes.items()):
-                if note.creator == note.child == pid and status == 0:
+                if note.child == pid and status == 0 and (note.creator == pid or self._tidy):
                     del self._notes[inode]
                 elif note.creator == pid or (note.child == pid and not _is_there(note.creator)):
                     self._remove(inode)

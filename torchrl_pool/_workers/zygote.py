@@ -104,7 +104,7 @@ def serve(fd: int) -> NoReturn:
         if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:  # by nohup, say
             signal.signal(number, lambda *_: None)
             signal.siginterrupt(number, False)
-    children = Children()  # workers whose template was killed, too
+    children = Children(tidy=True)  # workers whose template was killed, too
     for module in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
