@@ -117,7 +117,7 @@ class SharedFiles:
         for inode in self._unknown.keys() - self._names.keys():
             del self._unknown[inode]
         for child in self._children() if self._unknown else ():
-            for pid in reversed(list(_family(child))):  # the creator may have shared it upwards since
+            for pid in _family(child):  # a child that is just forked has what its parent has: parents first
                 for inode in _mapped(pid) & self._unknown.keys():
                     del self._unknown[inode]
                     self._notes[inode] = _Note(self._names[inode], pid, child)
