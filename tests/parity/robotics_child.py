@@ -39,7 +39,9 @@ def registrations():
     """Limits and options of the tasks with Fetch or a maze that run here."""
     found = {}
     for id, spec in gymnasium.registry.items():
-        if not str(spec.entry_point).startswith(("gymnasium_robotics.envs.fetch", "gymnasium_robotics.envs.maze")):
+        if not str(spec.entry_point).startswith(
+            ("gymnasium_robotics.envs.fetch", "gymnasium_robotics.envs.maze")
+        ):
             continue
         if id.startswith("AntMaze") and spec.version == 3:  # an older reset, which is not here
             continue
@@ -58,7 +60,9 @@ def different_specs(task):
     pool = PoolEnv(task, 2, device="cpu")
     twins = SerialEnv(2, lambda: GymEnv(task))
     kinds = ("observation", "action", "reward", "done")
-    return [kind for kind in kinds if getattr(pool, f"{kind}_spec") != getattr(twins, f"{kind}_spec").to("cpu")]
+    return [
+        kind for kind in kinds if getattr(pool, f"{kind}_spec") != getattr(twins, f"{kind}_spec").to("cpu")
+    ]
 
 
 class Comparison:
