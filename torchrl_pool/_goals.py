@@ -14,10 +14,15 @@ _FAMILY = "robotics"
 
 @dataclass(frozen=True)
 class GoalReward:
-    """What a step is worth towards a goal. Made by :func:`goal_reward`.
+    """What a step is worth towards a goal, float32 ``[..., 1]``. Made by :func:`goal_reward`.
 
     Attributes:
         threshold: the distance within which a goal is reached, in metres.
+
+    Examples:
+        >>> from torchrl_pool import goal_reward
+        >>> goal_reward("PointMaze_UMaze-v3").threshold
+        0.45
     """
 
     threshold: float
