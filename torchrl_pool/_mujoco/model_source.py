@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,6 +103,20 @@ def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(f"assets: {name!r}: expected bytes, got {type(content).__name__}")
     return ModelInFolder(str(xml), assets)
+
+
+def models_per_env(
+    xml: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    assets: Mapping[str, bytes] | None,
+    num_envs: int,
+) -> list[str]:
+    """Each env's model as the task takes it, of one for all of them or one for each."""
+    if isinstance(xml, (str, os.PathLike)) or not isinstance(xml, Sequence):
+        return [with_assets(xml, assets)] * num_envs
+    if len(xml) != num_envs:
+        raise ValueError(f"xml: expected one model or {num_envs} of them, one per env, got {len(xml)}")
+    distinct = {one: with_assets(one, assets) for one in xml}
+    return [distinct[one] for one in xml]
 
 
 def python_model(option: str) -> Any:
