@@ -76,9 +76,12 @@ class APPOTraining(PPOTraining):
 
     def make_actors(self, policy: ProbabilisticActor, steps: int) -> Threaded:
         config = self.config
-        frames = config.num_envs * steps // config.refreshes
-        actor = self.make_actor(0, frames, double_buffered=config.double_buffered)
-        return Threaded([actor], policy, config.max_lag, refreshes=config.refreshes)
+        frames = self.env.batch_size[0] * steps // config.refreshes
+        actors = [
+            self.begin_actor(number, frames, double_buffered=config.double_buffered)
+            for number in range(config.actors)
+        ]
+        return Threaded(actors, policy, config.max_lag, refreshes=config.refreshes)
 
     def advance(self) -> Row:
         return {**super().advance(), "largest_lag": self.actors.largest_lag}

@@ -1,0 +1,241 @@
+"""Trainings for a night: killed at any time, they go on from their checkpoints; memory and descriptors stay flat.
+
+    python benchmarks/night.py --minutes 480 --output night
+
+Each training has its share of the time. In the first half of it, ``--kills`` times, a process of it gets SIGKILL, once
+while it writes a checkpoint; it is started again with ``--resume``. The second half is undisturbed. Checked are:
+
+- resources: in the second half, resident memory, descriptors and threads of all its processes together do not grow;
+- where the program promises it: batches that were lost with a kill and made again have the same figures, bit for bit;
+- no traceback is printed, and whatever ends is started again.
+
+The exit status says whether all of that held; ``resources.csv`` and ``output.txt`` in each folder say more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchrl_pool._bench.document import save
+from torchrl_pool._tables import print_table
+
+TRAININGS = {
+    "impala-pong": ("impala", "--task ALE/Pong-v5", True),
+    "appo-pong": ("appo", "--task ALE/Pong-v5", False),
+    "ppo-breakout": ("ppo", "--task ALE/Breakout-v5", True),
+}
+"""By name: the program, its options, and whether a killed training's batches come again bit for bit."""
+FOREVER = str(10**12)
+TIMES = {"seconds", "steps_per_second"}  # of a curve's columns, what no promise is about
+Row = dict[str, str]
+
+
+@dataclass
+class Night:
+    """One training, its parts and its ends.
+
+    Args:
+        program: of ``torchrl_pool.examples``.
+        options: its own.
+        is_exact: whether batches that are made again are equal.
+        folder: for all that it leaves.
+        checkpoint_seconds: between two checkpoints.
+    """
+
+    program: str
+    options: list[str]
+    is_exact: bool
+    folder: Path
+    checkpoint_seconds: float
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+    faults: list[str] = field(default_factory=list)
+    samples: list[dict[str, float]] = field(default_factory=list)
+    kills: int = 0
+    ends: int = 0
+    made_again: int = 0
+
+    def run(self, seconds: float, kills: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        begin = time.monotonic()
+        due = sorted(self.chance.uniform(0.1, 0.5) * seconds for _ in range(kills))
+        with (self.folder / "output.txt").open("w") as output:
+            process, lost = self._start(output), list[Row]()
+            while (passed := time.monotonic() - begin) < seconds:
+                time.sleep(1.0)
+                if process.poll() is not None:
+                    self.ends += 1
+                    self.made_again += self._compare(lost)
+                    lost = self._rows()
+                    process = self._start(output)
+                    continue
+                self._sample(process.pid, passed)
+                in_save = self.kills > 0 or self._saves()  # the first kill waits for that
+                if due and passed > due[0] and in_save and self._checkpoint().exists():
+                    due.pop(0)
+                    os.kill(self.chance.choice(tree_of(process.pid)), signal.SIGKILL)
+                    self.kills += 1
+            process.send_signal(signal.SIGTERM)  # it saves, and ends
+            if process.wait(600) != 0:
+                self.faults.append(f"ended with status {process.returncode}")
+            self.made_again += self._compare(lost)
+        self._check()
+
+    def _start(self, output: Any) -> subprocess.Popen[bytes]:
+        how = ["--resume", str(self._checkpoint())] if self._checkpoint().exists() else ["--overwrite"]
+        options = [] if how[0] == "--resume" else self.options
+        every = ["--checkpoint-seconds", str(self.checkpoint_seconds)]
+        command = [sys.executable, "-m", f"torchrl_pool.examples.{self.program}", *options, *how, *every]
+        shared = ["--total-frames", FOREVER, "--output", str(self.folder), "--evaluate", "0", "--quiet"]
+        return subprocess.Popen([*command, *shared], stdout=output, stderr=subprocess.STDOUT)
+
+    def _checkpoint(self) -> Path:
+        found = sorted(self.folder.glob("*/checkpoint.pt"))
+        return found[0] if found else self.folder / "checkpoint.pt"
+
+    def _saves(self) -> bool:
+        """Waits for a moment in which a checkpoint is being written, for two seconds."""
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            if any(self.folder.glob("*/checkpoint.unfinished")):
+                return True
+            time.sleep(0.001)
+        return False
+
+    def _rows(self) -> list[Row]:
+        found = list(self.folder.glob("*/curve.csv"))
+        if not found:
+            return []
+        with found[0].open() as file:
+            return [row for row in csv.DictReader(file) if None not in row.values()]  # the last may be cut
+
+    def _compare(self, lost: list[Row]) -> int:
+        """How many batches have been made again; where that is promised, with the same figures."""
+        again = {row["frames"]: row for row in self._rows()}
+        kept = self._saved_rows(lost)
+        pairs = [(row, again[row["frames"]]) for row in lost[kept:-1] if row["frames"] in again]
+        differ = [
+            old["frames"] for old, new in pairs if any(old[key] != new[key] for key in old.keys() - TIMES)
+        ]
+        if self.is_exact and differ:
+            self.faults.append(f"a batch made again differs, after {differ[0]} frames")
+        return len(pairs)
+
+    def _saved_rows(self, lost: list[Row]) -> int:
+        """Rows that came out of the checkpoint, not made again: they have the times of before, too."""
+        again = {row["frames"]: row for row in self._rows()}
+        same = [row["frames"] in again and row == again[row["frames"]] for row in lost]
+        return same.index(False) if False in same else len(same)
+
+    def _sample(self, pid: int, passed: float) -> None:
+        found = [resources for process in tree_of(pid) if (resources := resources_of(process))]
+        total = {name: sum(one[name] for one in found) for name in ("memory", "descriptors", "threads")}
+        self.samples.append({"seconds": passed, "kills": self.kills, "ends": self.ends, **total})
+
+    def _check(self) -> None:
+        with (self.folder / "resources.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(self.samples[0]))
+            writer.writeheader()
+            writer.writerows(self.samples)
+        for name, allowed in (("memory", 0.05), ("descriptors", 0.0), ("threads", 0.0)):
+            early, late = self.halves(name)
+            if late > early * (1 + allowed):
+                self.faults.append(f"{name} grew from {early:,.0f} to {late:,.0f}")
+        if "Traceback" in (self.folder / "output.txt").read_text():
+            self.faults.append("a traceback was printed, see output.txt")
+
+    def halves(self, name: str) -> tuple[float, float]:
+        """The largest value of a resource in the first half of the undisturbed time, and in the second.
+
+        What the first minute of a process does is not counted.
+        """
+        last = self.samples[-1]["ends"]
+        values = [one for one in self.samples if one["ends"] == last]
+        values = [one for one in values if one["seconds"] > values[0]["seconds"] + 60] or values
+        half = len(values) // 2
+        return max(one[name] for one in values[: half + 1]), max(one[name] for one in values[half:])
+
+
+def tree_of(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    found = [pid]
+    for one in found:
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:  # a thread that has just ended
+                continue
+    return found
+
+
+def resources_of(pid: int) -> dict[str, float] | None:
+    """Resident memory in MiB, descriptors and threads; None: it has ended."""
+    try:
+        status = dict(
+            line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
+        )
+        return {
+            "memory": int(status["VmRSS"].split()[0]) / 1024,
+            "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+            "threads": int(status["Threads"]),
+        }
+    except (OSError, KeyError):
+        return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=480, help="of all trainings together")
+    parser.add_argument("--kills", type=int, default=3, help="of each training")
+    parser.add_argument("--only", nargs="+", choices=TRAININGS, default=list(TRAININGS))
+    parser.add_argument("--checkpoint-seconds", type=float, default=60)
+    parser.add_argument("--options", default="", help="for each training, such as '--torch-threads 1'")
+    parser.add_argument("--output", type=Path, default=Path("night"))
+    parser.add_argument("--json", type=Path)
+    parsed = parser.parse_args()
+    rows, results = [], {}
+    for name in parsed.only:
+        program, options, is_exact = TRAININGS[name]
+        night = Night(program, f"{options} {parsed.options}".split(), is_exact, parsed.output / name, parsed.checkpoint_seconds)
+        night.run(parsed.minutes * 60 / len(parsed.only), parsed.kills)
+        last = night._rows()[-1]
+        memory, descriptors = night.halves("memory"), night.halves("descriptors")
+        results[name] = {
+            "frames": int(float(last["frames"])),
+            "return": float(last["return"]),
+            "kills": night.kills,
+            "made again": night.made_again,
+            "memory": memory,
+            "descriptors": descriptors,
+            "faults": night.faults,
+        }
+        rows.append(
+            [
+                name,
+                f"{results[name]['frames']:,}",
+                f"{float(last['return']):.1f}",
+                str(night.kills),
+                str(night.made_again),
+                " → ".join(f"{one:,.0f}" for one in memory),
+                " → ".join(f"{one:.0f}" for one in descriptors),
+                "; ".join(night.faults) or "none",
+            ]
+        )
+        print(name, results[name], flush=True)
+    head = ["training", "frames", "return", "kills", "batches made again", "MiB", "descriptors", "faults"]
+    print_table(head, rows, numbers=4)
+    save(parsed.json, results)
+    return int(any(result["faults"] for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
