@@ -36,6 +36,7 @@ try:
 except ImportError as error:
     say_what_is_missing(error)
 
+tqdm.set_lock(threading.RLock())  # its own is one of processes, for which Python would start a process
 WINDOW = 100  # finished episodes that a point of the learning curve averages
 Row = dict[str, float]
 
