@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -55,18 +55,21 @@ class Host:
     """An actor in a process of its own; where that dies, Ray starts another, which begins new episodes.
 
     Args:
-        make: makes the actor, once it is asked where it is.
+        make: makes the actor, at the first call: each may come to a new process.
     """
 
     def __init__(self, make: Callable[[], Actor]) -> None:
-        self._make, self._actor, self._number = make, None, -1
+        self._make, self._number = make, -1
+
+    @cached_property
+    def _actor(self) -> Actor:
+        torch.set_num_threads(1)
+        return self._make()
 
     def begin(self) -> tuple[str, bool]:
         """Makes the actor, unless it has been made; returns the machine's address, and whether it was made."""
-        is_new = self._actor is None
-        if is_new:
-            torch.set_num_threads(1)
-            self._actor = self._make()
+        is_new = "_actor" not in vars(self)
+        assert self._actor
         return ray.util.get_node_ip_address(), is_new
 
     def collect(self, number: int, version: int, weights: torch.Tensor) -> TensorDictBase:

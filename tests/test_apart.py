@@ -1,0 +1,137 @@
+"""Trainings whose actors are on machines that are really apart: delays, losses, links that are cut, hosts that die."""
+
+import csv
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'torchrl_pool[ray]'")
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+
+from hosts import NoNamespaces
+from ray_hosts import RayHosts
+
+from torchrl_pool.examples import impala
+
+pytestmark = pytest.mark.slow
+QUIET = ["--task", "CartPole-v1", "--quiet", "--evaluate", "0"]
+TIMES = {"seconds", "steps_per_second"}
+SECONDS = 300.0  # that anything may take on a slow machine
+
+
+@pytest.fixture
+def hosts():
+    try:
+        with RayHosts(3) as hosts:
+            yield hosts
+    except NoNamespaces as error:
+        pytest.skip(str(error))
+
+
+class Learner:
+    """A training on the head."""
+
+    def __init__(self, hosts, folder, program, *options):
+        self.folder, self.output = folder, folder / "output.txt"
+        folder.mkdir(exist_ok=True)
+        self.process = hosts.learner(program, *QUIET, *options, "--output", str(folder), output=self.output)
+
+    def rows(self):
+        """Of the curve, without the last one, which may not be whole yet."""
+        found = list(self.folder.glob("*/curve.csv"))
+        if not found:
+            return []
+        with found[0].open() as file:
+            return list(csv.DictReader(file))[: None if self.process.poll() is not None else -1]
+
+    def makes(self, batches):
+        """Waits for so many more batches."""
+        end, wanted = time.monotonic() + SECONDS, len(self.rows()) + batches
+        while len(self.rows()) < wanted:
+            assert self.process.poll() is None, self.told()
+            assert time.monotonic() < end, self.told()
+            time.sleep(0.05)
+
+    def ends(self, status=0):
+        assert self.process.wait(SECONDS) == status, self.told()
+        return self.told()
+
+    def told(self):
+        """What was printed, but for Ray's own lines."""
+        text = self.output.read_text()
+        assert "Traceback" not in text, text
+        return text
+
+
+def figures(rows):
+    return [{name: one[name] for name in one.keys() - TIMES} for one in rows]
+
+
+def test_a_disturbed_network_changes_no_weight(hosts, tmp_path):
+    frames = ["--total-frames", "50000"]
+    hosts.set_link(0, delay=0.025, loss=0.01)
+    learner = Learner(hosts, tmp_path / "apart", "distributed_impala", *frames)
+    for worker, seconds in ((1, 2.0), (2, 4.0)):
+        learner.makes(10)
+        hosts.set_link(worker, cut=True)
+        time.sleep(seconds)  # less than Ray takes to give up the node
+        hosts.set_link(worker)
+    learner.ends()
+    here = tmp_path / "here"
+    assert impala.PROGRAM.main([*QUIET, *frames, "--actors", "2", "--output", str(here)]) == 0
+    with next(here.glob("*/curve.csv")).open() as file:
+        expected = list(csv.DictReader(file))
+    assert figures(learner.rows()) == figures(expected)
+    assert {row["lag"] for row in learner.rows()} == {"0.0", "1.0"}
+    assert [row["lag"] for row in learner.rows()].count("0.0") == 1  # the first
+
+
+def test_hosts_are_lost_and_come_back(hosts, tmp_path):
+    learner = Learner(hosts, tmp_path, "distributed_ppo", "--total-frames", "100000")
+    learner.makes(3)
+    hosts.set_link(1, cut=True)
+    learner.makes(8)  # both actors are on the other host
+    assert "actor" in (told := learner.told()) and "is lost; expected back within 120 s" in told
+    assert "is back, on 10.77.0.3; it begins new episodes" in told
+    hosts.set_link(1)
+    hosts.stop_processes(1)
+    hosts.start_ray(1)
+    hosts.stop_processes(2)
+    learner.makes(8)
+    assert "is back, on 10.77.0.2; it begins new episodes" in learner.told()
+    learner.ends()
+    rows = learner.rows()
+    assert [int(float(row["frames"])) for row in rows] == [2048 * (1 + i) for i in range(len(rows))]
+    assert {float(row["lag"]) for row in rows} == {0.0}
+    assert float(rows[-1]["return"]) > 2 * float(rows[0]["return"])
+
+
+def test_what_stays_lost_ends_the_training_which_goes_on_later(hosts, tmp_path):
+    options = ["--patience", "5", "--checkpoint-seconds", "0", "--total-frames", "1000000"]
+    learner = Learner(hosts, tmp_path, "distributed_impala", *options)
+    learner.makes(5)
+    for worker in (1, 2):
+        hosts.stop_processes(worker)
+    told = learner.ends(status=1)
+    assert "the training ends here: actor" in told and "was not there for 5 s (--patience)" in told
+    assert "go on with --resume" in told
+    for worker in (1, 2):
+        hosts.start_ray(worker)
+    (checkpoint,) = tmp_path.glob("*/checkpoint.pt")
+    before = len(learner.rows())
+    again = Learner(hosts, tmp_path, "distributed_impala", "--resume", str(checkpoint), "--patience", "100")
+    again.makes(before + 5)
+    again.process.kill()
+
+
+@pytest.mark.parametrize(("delay", "architecture", "most"), [(0.025, "asynchronous", 2), (0.0, "synchronous", 0)])
+def test_lag_is_bounded(hosts, tmp_path, delay, architecture, most):
+    hosts.set_link(1, delay=delay)
+    options = ["--architecture", architecture, "--total-frames", "30000"]
+    learner = Learner(hosts, tmp_path, "distributed_impala", *options)
+    learner.ends()
+    assert 0 <= max(float(row["lag"]) for row in learner.rows()) <= most
