@@ -82,7 +82,9 @@ class Hosts:
         own = self._folder / str(host)
         own.mkdir()
         self._private.mkdir(parents=True, exist_ok=True)
-        ready = f"mount --bind {own} {self._private} && ip link set lo up && echo ready && exec sleep infinity"
+        ready = (
+            f"mount --bind {own} {self._private} && ip link set lo up && echo ready && exec sleep infinity"
+        )
         namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         holder = subprocess.Popen(
             [*namespaces, "sh", "-c", ready], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -203,9 +205,13 @@ def main() -> int:
     if sys.argv[1:2] == ["--switch"]:
         switch([int(device) for device in sys.argv[2:]])
         return 0
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", type=int, default=3)
-    parser.add_argument("--delay", type=float, default=0.0, help="of the first host's packets, seconds each way")
+    parser.add_argument(
+        "--delay", type=float, default=0.0, help="of the first host's packets, seconds each way"
+    )
     parser.add_argument("--loss", type=float, default=0.0, help="share of the first host's packets")
     parser.add_argument("command", nargs="+")
     parsed = parser.parse_args()

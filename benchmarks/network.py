@@ -22,7 +22,15 @@ PROGRAMS = {
     "distributed_ppo": ["--task", "CartPole-v1"],
     "distributed_impala": ["--task", "CartPole-v1"],
 }
-CONDITIONS = [(0, 0.0), (2, 0.0), (10, 0.0), (50, 0.0), (50, 0.01), (100, 0.0), (0, 0.0)]  # milliseconds, share lost
+CONDITIONS = [
+    (0, 0.0),
+    (2, 0.0),
+    (10, 0.0),
+    (50, 0.0),
+    (50, 0.01),
+    (100, 0.0),
+    (0, 0.0),
+]  # milliseconds, share lost
 
 
 class Learner:

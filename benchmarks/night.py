@@ -193,7 +193,9 @@ def resources_of(pid: int) -> dict[str, float] | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=480, help="of all trainings together")
     parser.add_argument("--kills", type=int, default=3, help="of each training")
     parser.add_argument("--only", nargs="+", choices=TRAININGS, default=list(TRAININGS))
@@ -205,7 +207,13 @@ def main() -> int:
     rows, results = [], {}
     for name in parsed.only:
         program, options, is_exact = TRAININGS[name]
-        night = Night(program, f"{options} {parsed.options}".split(), is_exact, parsed.output / name, parsed.checkpoint_seconds)
+        night = Night(
+            program,
+            f"{options} {parsed.options}".split(),
+            is_exact,
+            parsed.output / name,
+            parsed.checkpoint_seconds,
+        )
         night.run(parsed.minutes * 60 / len(parsed.only), parsed.kills)
         last = night._rows()[-1]
         memory, descriptors = night.halves("memory"), night.halves("descriptors")

@@ -128,7 +128,9 @@ def test_what_stays_lost_ends_the_training_which_goes_on_later(hosts, tmp_path):
     again.process.kill()
 
 
-@pytest.mark.parametrize(("delay", "architecture", "most"), [(0.025, "asynchronous", 2), (0.0, "synchronous", 0)])
+@pytest.mark.parametrize(
+    ("delay", "architecture", "most"), [(0.025, "asynchronous", 2), (0.0, "synchronous", 0)]
+)
 def test_lag_is_bounded(hosts, tmp_path, delay, architecture, most):
     hosts.set_link(1, delay=delay)
     options = ["--architecture", architecture, "--total-frames", "30000"]

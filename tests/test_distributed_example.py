@@ -1,4 +1,4 @@
-"""The distributed PPO example: workers get today's weights, and one that is killed comes back."""
+"""Actors in processes of Ray: they get today's weights, and one that is killed comes back."""
 
 import os
 
@@ -24,12 +24,8 @@ def cluster():
     ray.shutdown()
 
 
-def ask(worker, function):
-    return ray.get(worker.__ray_call__.remote(lambda self: function()))
-
-
-def pid_of(worker):
-    return ask(worker, os.getpid)
+def pid_of(actor):
+    return ray.get(actor._host.__ray_call__.remote(lambda self: os.getpid()))
 
 
 def assert_chosen_by(training, batch):
@@ -44,17 +40,15 @@ def test_a_killed_worker_comes_back_and_gets_the_weights_of_the_day(tmp_path, cl
         first = training.actors.next(0)
         assert first.shape == (8, 32)
         assert first["observation"][:, 0].unique(dim=0).shape[0] == 8  # no two envs have one seed
-        seeds = [ask(worker, torch.initial_seed) for worker in training.actors.collector.remote_collectors]
-        assert seeds == [0, 4]
         training.iterate()
-        worker = training.actors.collector.remote_collectors[0]
-        before = pid_of(worker)
+        actor = training.actors.actors[0]
+        before = pid_of(actor)
         killed(before)
         with torch.no_grad():
-            batch = training.actors.next(0)
+            batch = training.actors.next(1)
             assert_chosen_by(training, batch)
         assert batch.shape == (8, 32)
-        assert pid_of(worker) != before
+        assert pid_of(actor) != before
         training.iterate()
         assert training.frames == 512
     finally:
@@ -64,9 +58,9 @@ def test_a_killed_worker_comes_back_and_gets_the_weights_of_the_day(tmp_path, cl
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--workers", "3"], "--num-envs: expected a multiple of the 3 workers, got 8"),
-        (["--workers", "0"], "--workers: expected at least 1"),
-        (["--normalize-observations"], "expected no statistics of observations"),
+        (["--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 8"),
+        (["--actors", "0"], "--actors: expected at least 1"),
+        (["--normalize-observations"], "--normalize-observations"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(given, message, capsys):

@@ -37,7 +37,7 @@ SENT_ALONG = 100_000
 
 @dataclass(frozen=True)
 class RemoteOptions:
-    """Options of programs whose actors are processes of a Ray cluster: goes before the algorithm's settings."""
+    """Options of programs whose actors are processes of a Ray cluster; goes before the algorithm's."""
 
     actors: int = option(2, "processes that collect, each with its share of the envs", least=1, kept=True)
     address: str = option("", "of a Ray cluster, such as 10.0.0.1:6379; none: one is started on this machine")
@@ -67,7 +67,7 @@ class Host:
         return self._make()
 
     def begin(self) -> tuple[str, bool]:
-        """Makes the actor, unless it has been made; returns the machine's address, and whether it was made."""
+        """The machine's address, and whether the actor was made by this call."""
         is_new = "_actor" not in vars(self)
         assert self._actor
         return ray.util.get_node_ip_address(), is_new
@@ -155,7 +155,8 @@ class RemoteActor:
             if left > 0 or isinstance(error, ActorDiedError):
                 raise
         if left <= 0:
-            free = ray.available_resources().get("CPU", 0)
+            resources: Any = ray.available_resources()  # type: ignore[no-untyped-call]
+            free = resources.get("CPU", 0)
             raise ConnectionError(
                 f"{self._name} was not there for {self._patience:g} s (--patience), "
                 f"the cluster has {free:g} processors to spare"
@@ -192,9 +193,10 @@ class RemoteTraining(ActorTraining[A]):
         config: Any = self.config
         self._started_ray = not ray.is_initialized()
         if self._started_ray:
-            where = {"address": config.address} if config.address else {"num_cpus": config.actors}
-            quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-            ray.init(**where, **quiet)
+            where: dict[str, Any] = {"num_cpus": config.actors}
+            if config.address:
+                where = {"address": config.address}
+            ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         return super().make_actors(policy, steps)
 
     def begin_actor(self, number: int, frames: int, **options: Any) -> RemoteActor:
