@@ -1,8 +1,8 @@
 """Machines that are really apart, on one: namespaces of their own, joined by a network that delays and loses.
 
-Each host has a network, mounts and processes of its own. Packets go through TUN devices to one process, the switch,
-which delivers them after a delay, loses some, and counts bytes (``tc netem`` does so in kernels that have it; a cut
-link and counted bytes come with it here, on any kernel). Needs root and ``ip`` of iproute2.
+Each host has a network, mounts and processes of its own. Packets go through TUN devices to one process,
+the switch, which delivers them after a delay, loses some, and counts bytes (``tc netem`` does so in kernels
+that have it; a cut link and counted bytes come with it here, on any kernel). Needs root and ``ip`` of iproute2.
 
     python benchmarks/hosts.py --hosts 3 --delay 0.025 -- ip route
 
@@ -90,7 +90,8 @@ class Hosts:
             [*namespaces, "sh", "-c", ready], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self._holders.append(holder)
-        assert holder.stdout and holder.stderr
+        assert holder.stdout
+        assert holder.stderr
         if holder.stdout.readline() != "ready\n":
             raise OSError(holder.stderr.read().strip())
         device, name = os.open("/dev/net/tun", os.O_RDWR), f"hosts{os.getpid()}-{host}"[-15:]
@@ -114,7 +115,7 @@ class Hosts:
         return ["nsenter", "--target", str(self._init(host)), "--net", "--mount", "--pid", "--", *command]
 
     def set_link(self, host: int, delay: float = 0.0, loss: float = 0.0, cut: bool = False) -> None:
-        """What packets from a host and to it meet: seconds each way, the share that is lost, or no link at all."""
+        """What packets of a host meet: seconds each way, the share that is lost, or no link at all."""
         self._ask({"host": host, "delay": delay, "loss": loss, "cut": cut})
 
     def counted(self) -> list[dict[str, int]]:
@@ -123,7 +124,9 @@ class Hosts:
         return counted
 
     def _ask(self, request: dict[str, Any]) -> Any:
-        assert self._switch and self._switch.stdin and self._switch.stdout
+        assert self._switch
+        assert self._switch.stdin
+        assert self._switch.stdout
         self._switch.stdin.write(json.dumps(request) + "\n")
         self._switch.stdin.flush()
         return json.loads(self._switch.stdout.readline())

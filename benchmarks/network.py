@@ -1,4 +1,4 @@
-"""What a network costs a training whose actors are on other machines: frames/s by round trip and loss, bytes per step.
+"""What a network costs a training with actors on other machines: frames/s by delay and loss, bytes.
 
 Three hosts in namespaces of their own (``hosts.py``): the learner's, and two with an actor each.
 """

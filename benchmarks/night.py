@@ -1,15 +1,15 @@
-"""Trainings for a night: killed at any time, they go on from their checkpoints; memory and descriptors stay flat.
+"""Trainings for a night: killed at any time, they go on; memory and descriptors stay flat.
 
     python benchmarks/night.py --minutes 480 --output night
 
-Each training has its share of the time. In the first half of it, ``--kills`` times, a process of it gets SIGKILL, once
-while it writes a checkpoint; it is started again with ``--resume``. The second half is undisturbed. Checked are:
+Each training has its share of the time. In the first half of it, ``--kills`` times, a process of it gets
+SIGKILL, once while it writes a checkpoint; it is started again with ``--resume``. Checked are:
 
-- resources: in the second half, resident memory, descriptors and threads of all its processes together do not grow;
-- where the program promises it: batches that were lost with a kill and made again have the same figures, bit for bit;
+- resources: in the undisturbed second half, memory, descriptors and threads do not grow;
+- where the program promises it: batches that were lost with a kill and made again are equal, bit for bit;
 - no traceback is printed, and whatever ends is started again.
 
-The exit status says whether all of that held; ``resources.csv`` and ``output.txt`` in each folder say more.
+The exit status says whether all held; ``resources.csv`` and ``output.txt`` in each folder say more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Ray node on each of several hosts that are apart: the first is the head, where learners run, and has no actors."""
+"""A Ray node on each of several hosts that are apart: on the first, the head, learners run."""
 
 from __future__ import annotations
 

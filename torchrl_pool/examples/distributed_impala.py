@@ -1,4 +1,4 @@
-"""Trains IMPALA from what several machines collect: ``python -m torchrl_pool.examples.distributed_impala``."""
+"""Trains IMPALA on several machines: ``python -m torchrl_pool.examples.distributed_impala``."""
 
 from __future__ import annotations
 

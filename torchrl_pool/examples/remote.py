@@ -1,4 +1,4 @@
-"""Actors on other machines: processes of a Ray cluster, which a learner calls as it calls those of its own."""
+"""Actors on other machines: processes of a Ray cluster, called as those of the learner's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ except ImportError as error:
 
 ONE_PROCESS = {"num_cpus": 1, "num_gpus": 0, "memory": 10**8, "max_restarts": -1}
 SENT_ALONG = 100_000
-"""Bytes of weights up to which they are part of a call; more lie on each machine once, for all of its actors."""
+"""Bytes of weights up to which they are part of a call; more lie on each machine once."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Host:
         """The machine's address, and whether the actor was made by this call."""
         is_new = "_actor" not in vars(self)
         assert self._actor
-        return ray.util.get_node_ip_address(), is_new
+        where: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        return where, is_new
 
     def collect(self, number: int, version: int, weights: torch.Tensor) -> TensorDictBase:
         """The batch of that number. Asked again, for its answer was lost on the way, it is the same one."""
