@@ -2,7 +2,8 @@
 
 Each host has a network, mounts and processes of its own. Packets go through TUN devices to one process,
 the switch, which delivers them after a delay, loses some, and counts bytes (``tc netem`` does so in kernels
-that have it; a cut link and counted bytes come with it here, on any kernel). Needs root and ``ip`` of iproute2.
+that have it; a cut link
+and counted bytes come with it here, on any kernel). Needs root and ``ip`` of iproute2.
 
     python benchmarks/hosts.py --hosts 3 --delay 0.025 -- ip route
 
