@@ -249,6 +249,19 @@ class PlainTensors:
     ) -> None: ...
     def find(self, tensordict: object, num_rows: int | None = None) -> tuple[list[Any], list[int]] | None: ...
 
+class RolloutSteps:
+    def __init__(
+        self,
+        *,
+        pool: Pool,
+        rows: RolloutRows,
+        inputs: PlainTensors,
+        recorded: PlainTensors,
+        roots: TensorMemory,
+        chain: Chain | None,
+    ) -> None: ...
+    def make(self, step: int, entries: dict[Any, Any], owner: object) -> dict[Any, Any] | None: ...
+
 class RowEraser:
     def __init__(self, tensor_type: type[Any]) -> None: ...
     def erased(self, value: object, rows: object) -> Any: ...

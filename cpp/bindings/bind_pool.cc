@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <tuple>
 #include <utility>
 
 #include "chain.h"
 #include "columns.h"
-#include "errors.h"
 #include "gil.h"
 #include "module.h"
-#include "pool.h"
+#include "pool_handle.h"
 
 namespace py = pybind11;
 
@@ -42,99 +40,12 @@ using core::Job;
 using core::Op;
 using core::Pool;
 
-// No value for what lasts for ever: longer than a year, which would overflow.
-std::optional<core::Outbox::Clock::duration> ToDuration(const std::optional<double>& seconds) {
-  if (!seconds || *seconds >= 3e7) return std::nullopt;
-  return std::chrono::duration_cast<core::Outbox::Clock::duration>(std::chrono::duration<double>(*seconds));
-}
-
-// Owns a Pool, except that a forked child must not touch the one it inherited.
-class PoolHandle {
- public:
-  PoolHandle(const std::vector<std::shared_ptr<Config>>& configs,
-             const std::vector<std::int64_t>& max_episode_steps, int num_threads,
-             std::vector<int> thread_affinity, const core::LayoutOptions& layout,
-             const std::optional<double>& step_timeout, const py::object& workers) {
-    std::vector<core::EnvRequest> envs;
-    for (std::size_t i = 0; i < configs.size(); ++i) envs.push_back({configs[i], max_episode_steps.at(i)});
-    core::PoolOptions options;
-    options.layout = layout;
-    if (workers.is_none()) {
-      options.threads.num_threads = num_threads;
-      options.threads.thread_affinity = std::move(thread_affinity);
-      options.threads.step_timeout = ToDuration(step_timeout);
-    } else {
-      options.workers = ToWorkerOptions(workers);
-      options.workers->step_timeout = ToDuration(step_timeout);
-    }
-    {
-      const GilReleased released;
-      pool_ = Pool::Open(std::move(envs), options, Interrupted);
-    }
-  }
-
-  ~PoolHandle() {
-    const py::error_scope pending;  // this may run while an exception is on its way
-    bool freed = false;
-    try {
-      const GilReleased released;
-      freed = Pool::Retire(std::move(pool_), Interrupted);
-    } catch (const core::Interrupted&) {
-      PyErr_WriteUnraisable(nullptr);
-    }
-    if (!freed) owner_.release();
-  }
-
-  // Keeps what the pool's threads write to until they have ended.
-  void Own(py::object owner) { owner_ = std::move(owner); }
-
-  // The one way to it. A child that was forked has threads and worker processes of it no more: it is refused.
-  Pool* operator->() {
-    if (pool_->forked()) (void)pool_->workers();  // throws
-    return pool_.get();
-  }
-  void Close() { pool_->Close(Interrupted); }  // nothing, in a child
-
- private:
-  py::object owner_;
-  std::unique_ptr<Pool> pool_;
-};
-
 core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
   if (auto* workers = pool->workers()) return *workers;
   throw core::PoolError("expected a pool with worker processes, got one without");
 }
 
 using Entropy = std::vector<std::vector<std::uint32_t>>;
-
-// A job of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
-// until no thread can touch it. Without the GIL.
-template <class FillJob>
-Job& Begin(PoolHandle& pool, Op op, const std::shared_ptr<void>& owner, FillJob&& fill) {
-  Job& job = pool->Begin(op);
-  try {
-    job.owner = owner;
-    fill(job);
-  } catch (...) {
-    pool->Drop(job);
-    throw;
-  }
-  return job;
-}
-
-// One call of the pool.
-template <class FillJob>
-std::uint32_t Run(PoolHandle& pool, Op op, std::uintptr_t mask, const py::object& owner, FillJob&& fill,
-                  const std::function<void()>& meanwhile = nullptr) {
-  const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
-  const GilReleased released;
-  Job& job = Begin(pool, op, shared, [&](Job& begun) {
-    fill(begun);
-    if (mask != 0) pool->Select(begun, reinterpret_cast<const std::uint8_t*>(mask));
-  });
-  pool->Submit(job, Pool::Await::kAtOnce, Interrupted);
-  return pool->Wait(job, Interrupted, meanwhile);
-}
 
 void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
            const py::object& owner, const std::vector<std::shared_ptr<core::ResetOptions>>& options,
@@ -146,7 +57,7 @@ void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy e
     throw py::value_error("options: expected those of each env");
   }
   const Columns columns{pool->layout(), chain};
-  auto outputs = columns.Root("out", out);
+  auto outputs = columns.Root("out", FromList(out));
   Run(pool, Op::kReset, mask, owner, [&](Job& job) {
     columns.Extend(job);
     job.out.SetBases(outputs);
@@ -158,7 +69,7 @@ void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy e
 void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::uintptr_t mask,
           const py::object& owner, const Chain* chain) {
   const Columns columns{pool->layout(), chain};
-  auto inputs = columns.Inputs(actions);
+  auto inputs = columns.Inputs(FromList(actions));
   auto outputs = columns.Outputs(out);
   Run(pool, Op::kStep, mask, owner, [&](Job& job) {
     columns.Extend(job);
@@ -171,9 +82,9 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
                            const py::list& root, const py::object& owner, const py::object& meanwhile,
                            const Chain* chain) {
   const Columns columns{pool->layout(), chain};
-  auto inputs = columns.Inputs(actions);
+  auto inputs = columns.Inputs(FromList(actions));
   auto outputs = columns.Outputs(out);
-  auto roots = columns.Root("root", root);
+  auto roots = columns.Root("root", FromList(root));
   const auto fill = [&](Job& job) {
     columns.Extend(job);
     job.actions.SetBases(inputs);
@@ -188,109 +99,6 @@ std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::
     if (!result) throw core::Interrupted();  // its error stays set in this thread
     Py_DECREF(result);
   });
-}
-
-// Where a rollout's batch has the rows of consecutive envs: in each column, that of the first one at step 0,
-// and the bytes from an env's row to the next env's and from a step to the next.
-struct RolloutRows {
-  using Column = std::tuple<std::uintptr_t, std::size_t, std::size_t>;
-
-  std::uint32_t first, count;
-  std::vector<Column> outputs;  // without an address: the row goes to the next root instead
-  std::vector<Column> recorded;
-  std::vector<std::size_t> recorded_bytes;  // of a row
-  std::vector<std::size_t> output_strides = {};
-
-  static std::byte* At(const Column& column, std::size_t step) {
-    const auto& [address, env_stride, step_stride] = column;
-    return address == 0 ? nullptr : reinterpret_cast<std::byte*>(address) + step * step_stride;
-  }
-};
-
-RolloutRows MakeRolloutRows(std::uint32_t first, std::uint32_t count,
-                            std::vector<RolloutRows::Column> outputs,
-                            std::vector<RolloutRows::Column> recorded,
-                            std::vector<std::size_t> recorded_bytes) {
-  if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
-  RolloutRows rows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes)};
-  for (const auto& column : rows.outputs) rows.output_strides.push_back(std::get<1>(column));
-  return rows;
-}
-
-// A step whose rows lie in a rollout's batch. Addresses in lists are those of the first env's row.
-auto FillRolloutStep(PoolHandle& pool, const RolloutRows& rows, std::size_t step, const py::list& actions,
-                     const py::list& root, const py::list& sources, const Chain* chain) {
-  const Columns columns{pool->layout(), chain};
-  auto inputs = columns.Inputs(actions);
-  auto roots = columns.Root("root", root);
-  if (rows.outputs.size() != roots.size()) throw py::value_error("expected an output for each column");
-  Addresses outputs(roots);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (std::byte* address = RolloutRows::At(rows.outputs[i], step)) outputs[i] = address;
-  }
-  const std::size_t num_recorded = rows.recorded.size(), first = rows.first;
-  const auto from = FromList("sources", sources, num_recorded);
-  std::vector<core::RecordedColumn> recorded(num_recorded);
-  for (std::size_t i = 0; i < num_recorded; ++i) {
-    const std::size_t bytes = rows.recorded_bytes[i], stride = std::get<1>(rows.recorded[i]);
-    std::byte* const to = RolloutRows::At(rows.recorded[i], step);
-    recorded[i] = {{from[i] - first * bytes, bytes}, {to - first * stride, stride}, bytes};
-  }
-  return [&rows, columns, inputs = std::move(inputs), outputs = std::move(outputs), roots = std::move(roots),
-          recorded = std::move(recorded)](Job& job) mutable {
-    columns.Extend(job);
-    job.actions.SetBases(inputs);
-    job.out.SetBases(outputs);
-    job.out.SetStrides(rows.output_strides);
-    job.root.SetBases(roots);
-    for (core::Batch* batch : {&job.actions, &job.out, &job.root}) batch->BeginAt(rows.first);
-    job.recorded.swap(recorded);
-    job.completes_root = true;
-  };
-}
-
-// Of all envs.
-std::uint32_t StepInto(PoolHandle& pool, const RolloutRows& rows, std::size_t step, const py::list& actions,
-                       const py::list& root, const py::list& sources, const py::object& owner,
-                       const Chain* chain, bool resets) {
-  return Run(pool, resets ? Op::kStepAndReset : Op::kStep, 0, owner,
-             FillRolloutStep(pool, rows, step, actions, root, sources, chain));
-}
-
-// A job in flight, for Python to wait for once. Made before it takes off, so that no interrupt comes
-// between the submission and the knowledge of it.
-struct Flight {
-  Job* job = nullptr;
-};
-
-void SubmitInto(PoolHandle& pool, Flight& flight, const RolloutRows& rows, std::size_t step,
-                const py::list& actions, const py::list& root, const py::list& sources,
-                const py::object& owner, const Chain* chain) {
-  if (flight.job) throw core::PoolError("this step is in flight: wait for it first");
-  auto fill = FillRolloutStep(pool, rows, step, actions, root, sources, chain);
-  const auto shared = Share(owner);
-  const GilReleased released;
-  Job& job = Begin(pool, Op::kStepAndReset, shared, [&](Job& begun) {
-    fill(begun);
-    pool->Select(begun, core::EnvRange{rows.first, rows.count});
-  });
-  pool->Submit(job, Pool::Await::kLater, Interrupted);
-  flight.job = &job;
-}
-
-std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
-  if (!flight.job) throw core::PoolError("this step is not in flight");
-  Job& job = *std::exchange(flight.job, nullptr);
-  try {
-    const GilReleased released;
-    return pool->Wait(job, Interrupted);
-  } catch (const core::Interrupted&) {
-    flight.job = &job;  // it is still in flight
-    throw;
-  } catch (const core::PoolError&) {
-    flight.job = &job;
-    throw;
-  }
 }
 
 // Envs that Python works with, between __enter__ and __exit__: nobody else does then.
@@ -398,12 +206,6 @@ void GatherRows(
 }  // namespace
 
 void InitPool(py::module_& m) {
-  py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
-      .def(py::init(&MakeRolloutRows), py::kw_only(), py::arg("first"), py::arg("count"), py::arg("outputs"),
-           py::arg("recorded"), py::arg("recorded_bytes"));
-  py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
-      .def(py::init<>())
-      .def_property_readonly("in_flight", [](const Flight& flight) { return flight.job != nullptr; });
   py::class_<Touch>(m, "Touch", "Envs that nobody else uses while Python works with them.")
       .def("__enter__", &Touch::Enter)
       .def("__exit__", &Touch::Exit);
@@ -430,12 +232,6 @@ void InitPool(py::module_& m) {
            py::arg("chain") = nullptr)
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
-      .def("step_into", &StepInto, py::arg("rows"), py::arg("step"), py::arg("actions"), py::arg("root"),
-           py::arg("sources"), py::arg("owner"), py::arg("chain") = nullptr, py::arg("resets") = true)
-      .def("submit_into", &SubmitInto, py::arg("flight"), py::arg("rows"), py::arg("step"),
-           py::arg("actions"), py::arg("root"), py::arg("sources"), py::arg("owner"),
-           py::arg("chain") = nullptr)
-      .def("wait", &Wait, py::arg("flight"))
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
       .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"),

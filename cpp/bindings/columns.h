@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chain.h"
@@ -19,30 +20,37 @@ namespace py = pybind11;
 
 using Addresses = std::vector<std::byte*>;
 
-inline Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
-  if (list.size() != expected) {
-    throw py::value_error(std::string(what) + ": expected " + std::to_string(expected) + " addresses, got " +
-                          std::to_string(list.size()));
-  }
-  Addresses addresses(expected);
-  for (std::size_t i = 0; i < expected; ++i) {
-    const std::size_t address = PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), i));
+inline Addresses Expected(const char* what, Addresses addresses, std::size_t number) {
+  if (addresses.size() == number) return addresses;
+  throw py::value_error(std::string(what) + ": expected " + std::to_string(number) + " addresses, got " +
+                        std::to_string(addresses.size()));
+}
+
+inline Addresses FromList(const py::list& list) {
+  Addresses addresses(list.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const std::size_t address = PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), static_cast<py::ssize_t>(i)));
     if (address == static_cast<std::size_t>(-1) && PyErr_Occurred()) throw py::error_already_set();
     addresses[i] = reinterpret_cast<std::byte*>(address);
   }
   return addresses;
 }
 
-// Addresses of all outputs but rewards, as a root has them, with nulls for those.
-inline Addresses FromRoot(const char* what, const py::list& list, const core::Layout& layout) {
-  const auto is_reward = [](const auto& column) { return column.spec.role == TRP_REWARD; };
-  const auto rewards = std::count_if(layout.outputs.begin(), layout.outputs.end(), is_reward);
-  Addresses addresses = FromList(what, list, layout.outputs.size() - static_cast<std::size_t>(rewards));
+inline Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
+  return Expected(what, FromList(list), expected);
+}
+
+// Addresses of all outputs, with nulls for rewards, from those of all others: what a root has.
+inline Addresses WithoutRewards(const char* what, Addresses addresses, const core::Layout& layout) {
   for (std::size_t i = 0; i < layout.outputs.size(); ++i) {
-    if (is_reward(layout.outputs[i]))
-      addresses.insert(addresses.begin() + static_cast<std::ptrdiff_t>(i), nullptr);
+    if (layout.outputs[i].spec.role != TRP_REWARD) continue;
+    addresses.insert(addresses.begin() + static_cast<std::ptrdiff_t>(std::min(i, addresses.size())), nullptr);
   }
-  return addresses;
+  return Expected(what, std::move(addresses), layout.outputs.size());
+}
+
+inline Addresses FromRoot(const char* what, const py::list& list, const core::Layout& layout) {
+  return WithoutRewards(what, FromList(list), layout);
 }
 
 // What a call's batches consist of: the pool's columns, and those of its chain if it has one. A chain's roots
@@ -51,13 +59,15 @@ struct Columns {
   const core::Layout& layout;
   const core::Chain* chain;
 
-  std::size_t num_inputs() const { return chain ? chain->num_inputs() : layout.actions.size(); }
-  Addresses Inputs(const py::list& list) const { return FromList("actions", list, num_inputs()); }
+  Addresses Inputs(Addresses addresses) const {
+    return Expected("actions", std::move(addresses), chain ? chain->num_inputs() : layout.actions.size());
+  }
   Addresses Outputs(const py::list& list) const {
     return FromList("out", list, chain ? chain->num_columns() : layout.outputs.size());
   }
-  Addresses Root(const char* what, const py::list& list) const {
-    return chain ? FromList(what, list, chain->num_columns()) : FromRoot(what, list, layout);
+  Addresses Root(const char* what, Addresses addresses) const {
+    return chain ? Expected(what, std::move(addresses), chain->num_columns())
+                 : WithoutRewards(what, std::move(addresses), layout);
   }
   void Extend(core::Job& job) const {
     if (chain) chain->Extend(job);

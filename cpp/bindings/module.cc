@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m) {
   InitWatch(m);
   InitWorkers(m);
   InitPool(m);
+  InitRollout(m);
   InitRng(m);
   InitBareLoop(m);
 }

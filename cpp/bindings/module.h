@@ -29,6 +29,7 @@ void InitGil(pybind11::module_& m);
 void InitMemory(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
+void InitRollout(pybind11::module_& m);  // after InitPool
 void InitRng(pybind11::module_& m);
 void InitTensors(pybind11::module_& m);
 void InitWatch(pybind11::module_& m);

@@ -49,6 +49,12 @@ class PlainTensor {
     return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   }
 
+  // Bytes from a row to the next.
+  static std::size_t RowStride(const DlTensor& tensor) {
+    if (tensor.ndim == 0) return 0;
+    return static_cast<std::size_t>(tensor.strides[0]) * (tensor.dtype.bits / 8);
+  }
+
  private:
   static bool IsTrue(const pybind11::object& value) { return value.ptr() == Py_True; }
 

@@ -235,8 +235,9 @@ class PoolCollector(StoringCollector):
         lean = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
-                self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
-            return self._compiled[1], work
+                self._compiled = policy, lean and lean.compile(policy, **self.compiled_policy_kwargs)
+            if (lean := self._compiled[1]) is not None:
+                lean.begin_batch()
         return lean, work
 
     @contextlib.contextmanager

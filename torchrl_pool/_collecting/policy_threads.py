@@ -24,10 +24,21 @@ def work_for(policy: Any) -> float:
     """
     if not isinstance(policy, nn.Module):
         return 0
-    if any(isinstance(module, nn.modules.conv._ConvNd) for module in policy.modules()):
-        return math.inf
-    made = (one for one in policy.parameters() if not is_lazy(one))  # others wait for a first call
-    return sum(parameter.numel() for parameter in made)  # each weight is used once
+    # nn.Module's own iterators name every module and parameter, which takes as long as a step of small envs.
+    work, seen = 0, {id(policy)}
+    modules: list[nn.Module] = [policy]
+    for module in modules:
+        if isinstance(module, nn.modules.conv._ConvNd):
+            return math.inf
+        for parameter in module._parameters.values():
+            if parameter is None or id(parameter) in seen or is_lazy(parameter):
+                continue  # a lazy one waits for a first call
+            seen.add(id(parameter))
+            work += parameter.numel()  # each weight is used once
+        found = [one for one in module._modules.values() if one is not None and id(one) not in seen]
+        seen.update(map(id, found))
+        modules += found
+    return work
 
 
 def threads_for(work: float) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -25,11 +25,13 @@ from torchrl_pool._collecting.rollout_storage import (
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
+from torchrl_pool._env.tensors import leaf_keys
 from torchrl_pool._env.transfers import down, pinned
 from torchrl_pool._transforms.fused_pool import FusedPool
 from torchrl_pool._transforms.native_part import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
+StepFromTensors: TypeAlias = "Callable[[int, dict[Key, Any], object], dict[Key, torch.Tensor] | None]"
 
 
 class StoringCollector(Collector):
@@ -82,7 +84,7 @@ class Rollout:
         # Whether TorchRL runs transforms around what the executor does.
         self._is_within = isinstance(self._env, FusedPool) and self._env.runs_rest
         self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
-        self._random = False
+        self._random, self._lean = False, lean
         policy = collector._wrapped_policy
         call = lean or policy
         # The next call of what torch has captured may write into the same memory.
@@ -138,10 +140,69 @@ class Rollout:
             made += 1
             if interruptor is not None and interruptor.collection_stopped():
                 break
+            if made == 1 and (step := self._step_from_tensors()) is not None:
+                made = self._go_on_with_tensors(step)
+                break
         for group in self._groups:
             if group.flight.in_flight:
                 self._finish_step(group, made - 1)
         return self._finish_batch(made)
+
+    # ---- steps after the first one, where roots hold nothing but tensors that the pool writes
+
+    def _step_from_tensors(self) -> StepFromTensors | None:
+        """Makes a step from the tensors of a root and of the policy, to those of the next root.
+
+        None: steps need more than that. What all of them have in common is decided here.
+        """
+        collector, group, lean, storage = (
+            self._collector,
+            self._groups[0],
+            self._lean,
+            self._collector._storage,
+        )
+        if not self._alone or self._is_within or not self._on_cpu or self._random or self._added:
+            return None
+        if lean is None or self._ids_at_each_step or storage is None:
+            return None
+        if storage.uploads is not None or storage.differentiable or collector._cast_to_policy_device:
+            return None
+        written = group.next_root.keys()
+        if not written >= {*leaf_keys(group.carrier)} - {_IDS} or not written >= {*lean.in_keys}:
+            return None
+        return self._env._rollout_steps(group.rows.core, storage.plain_recorded.core)
+
+    def _go_on_with_tensors(self, step_from: StepFromTensors) -> int:
+        """Makes the steps after the first one. Returns how many there are then."""
+        collector, group, lean = self._collector, self._groups[0], self._lean
+        assert lean is not None
+        num_steps: int = collector.frames_per_batch
+        interruptor = collector.interruptor
+        root, trajectories = group.next_root, group.carrier.get("collector", None)
+        constant: dict[Key, Any] = {}
+        if trajectories is not None:
+            constant[_IDS] = trajectories.get("traj_ids")
+        in_keys, out_keys, call = lean.in_keys, lean.out_keys, lean.call
+        for step in range(1, num_steps):
+            outputs = call(*[root[key] for key in in_keys])
+            entries: dict[Key, Any] = {**root, **constant}
+            entries.update(zip(out_keys, outputs, strict=True))
+            following = step_from(step, entries, self._batch)
+            if following is None:  # what the policy has written is looked at more closely
+                self._carry(group, root, trajectories)
+                lean.write(group.carrier, outputs)
+                self._begin_step(group, step)
+                following = group.next_root
+            root = following
+            if interruptor is not None and interruptor.collection_stopped():
+                num_steps = step + 1
+                break
+        self._env._allocator.latest = group.next_root = root
+        self._carry(group, root, trajectories)
+        return num_steps
+
+    def _carry(self, group: _Group, root: dict[Key, Any], trajectories: TensorDictBase | None) -> None:
+        self._go_on(group, self._carrier_of(group, root), trajectories, None)
 
     # ---- the policy
 
@@ -283,7 +344,7 @@ class Rollout:
 
     def _advance(self, group: _Group, step: int, resets: int) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""
-        collector, env, batch = self._collector, self._env, self._batch
+        env, batch = self._env, self._batch
         assert batch is not None
         entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
@@ -304,13 +365,17 @@ class Rollout:
             root[entry.key] = self._where_the_root_is(value)
         if not env._on_cpu:
             group.origins = {id(value): (value, group.next_root[key]) for key, value in written.items()}
-        carrier = env._unsafe(root, num_rows=group.num_envs)
-        if collector._carrier_has_no_device:
-            carrier._device = None
+        carrier = self._carrier_of(group, root)
         ended = self._ended(batch, (group.envs, step)) if self._ends else done
         self._go_on(group, carrier, trajectories, ended, begins if ended is done else None)
         if group is self._groups[-1]:
             batch.send(step + 1)
+
+    def _carrier_of(self, group: _Group, root: dict[Key, Any]) -> TensorDict:
+        carrier = self._env._unsafe(root, num_rows=group.num_envs)
+        if self._collector._carrier_has_no_device:
+            carrier._device = None
+        return carrier
 
     def _go_on(
         self,

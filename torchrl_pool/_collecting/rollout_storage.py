@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import torch
@@ -13,7 +14,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool._collecting.memory_cache import MemoryCache
 from torchrl_pool._env.specs import Key, NestedSizes
-from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
+from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, leaf_keys, unsafe_tensordict
 from torchrl_pool._env.transfers import PackedLayout, Uploads
 
 RowType: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
@@ -38,10 +39,8 @@ class RolloutBatch:
             self._steps_on_device = storage.uploads.begin(self._steps)
             by_step = storage.by_step.of(self._steps)
         self.tensors = {
-            key: by_step[key].transpose(0, 1)
-            if key in by_step
-            else storage.empty(key, (storage.num_envs, storage.num_steps, *shape), dtype)
-            for key, (shape, dtype) in {**storage.recorded, **storage.filled_in, **storage.written}.items()
+            key: by_step[key].transpose(0, 1) if key in by_step else storage.empty(key, shape, dtype)
+            for key, (shape, dtype) in storage.tensors.items()
         }
         # What was copied to a place of an entry, where gradients shall find the way back.
         self._origins: dict[Key, list[tuple[BatchIndex, torch.Tensor]]] = defaultdict(list)
@@ -137,21 +136,17 @@ class RolloutRows:
     def __init__(self, batch: RolloutBatch, storage: RolloutStorage, first: int, num_envs: int) -> None:
         self._storage, self._num_envs = storage, num_envs
 
-        def place_of(key: Key, row: RowType) -> _core.RolloutColumn:
-            env_stride, step_stride = storage.strides(key, _row_bytes(row))
-            return batch.tensors[key].data_ptr() + first * env_stride, env_stride, step_stride
+        def place_of(key: Key | None, env_stride: int, step_stride: int) -> _core.RolloutColumn:
+            address = 0 if key is None else batch.tensors[key].data_ptr() + first * env_stride
+            return address, env_stride, step_stride
 
-        # What the batch does not get of the outputs goes to the next root instead.
-        outputs = [
-            place_of(in_next(key), row) if in_next(key) in storage.written else (0, _row_bytes(row), 0)
-            for key, row in storage.outputs.items()
-        ]
+        outputs = list(starmap(place_of, storage.output_columns))
         self.core = _core.RolloutRows(
             first=first,
             count=num_envs,
             outputs=outputs if storage.columns is None else storage.columns(outputs, first),
-            recorded=[place_of(key, row) for key, row in storage.recorded.items()],
-            recorded_bytes=[_row_bytes(row) for row in storage.recorded.values()],
+            recorded=list(starmap(place_of, storage.recorded_columns)),
+            recorded_bytes=storage.recorded_bytes,
         )
         """Where the executor writes these envs' rows."""
 
@@ -230,6 +225,9 @@ class RolloutStorage:
             [(key, dtype, torch.Size((num_envs, *shape))) for key, (shape, dtype) in recorded.items()]
         )
         entries = {**self.recorded, **self.filled_in, **self.written}
+        size = (num_envs, num_steps)
+        self.tensors = {key: (torch.Size((*size, *shape)), dtype) for key, (shape, dtype) in entries.items()}
+        """Shape and dtype of each tensor of a batch."""
         self._places = frozenset([*entries, *left_out])
         self.has_private = any(
             part.startswith("_") for key in entries for part in ((key,) if isinstance(key, str) else key)
@@ -243,8 +241,20 @@ class RolloutStorage:
             {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
         )
 
-    def strides(self, key: Key, row_bytes: int) -> tuple[int, int]:
-        """Bytes from an env's row to the next env's, and from a step to the next."""
+        # By key, bytes from an env's row to the next env's, and from a step to the next. What a batch does
+        # not get of the outputs goes to the next root instead.
+        self.output_columns: list[tuple[Key | None, int, int]] = [
+            (in_next(key), *self._strides(in_next(key), _row_bytes(row)))
+            if in_next(key) in self.written
+            else (None, _row_bytes(row), 0)
+            for key, row in outputs.items()
+        ]
+        self.recorded_bytes = [_row_bytes(row) for row in recorded.values()]
+        self.recorded_columns = [
+            (key, *self._strides(key, size)) for key, size in zip(recorded, self.recorded_bytes, strict=True)
+        ]
+
+    def _strides(self, key: Key, row_bytes: int) -> tuple[int, int]:
         if key in self.by_step.offsets:
             return row_bytes, self.by_step.num_bytes
         return row_bytes * self.num_steps, row_bytes
@@ -259,7 +269,7 @@ class RolloutStorage:
 
     def holds(self, root: TensorDictBase) -> bool:
         """Whether all entries of a root have their place, if they shall have one."""
-        return all(key in self._places for key in root.keys(include_nested=True, leaves_only=True))
+        return self._places.issuperset(leaf_keys(root))
 
     def fits(self, data: TensorDictBase, *, zeros: bool) -> bool:
         """Whether these are all entries that batches hold of roots, and of ``"next"`` if there is one.

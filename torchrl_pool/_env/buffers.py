@@ -115,6 +115,11 @@ class BatchAllocator:
         """The same without rewards: what a reset writes."""
         return self._spares.pop("root", None) or self._allocate(self._root)
 
+    @property
+    def root_memory(self) -> _core.TensorMemory | None:
+        """Where the executor may take a root's tensors from; None: they are allocated otherwise."""
+        return None if self._together or self._pin_memory else self._root.memory
+
     def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
         """Tensors ``[num_rows, *shape]``, with or without the rewards, for envs from the ``first`` on."""
         return self._allocate(self._rows_of(num_rows, rewards))

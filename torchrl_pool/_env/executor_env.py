@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Protocol, Self
 
@@ -238,6 +238,18 @@ class ExecutorEnv(EnvBase):
         if self._pool is None:
             raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
         return self._pool
+
+    def _rollout_steps(
+        self, rows: _core.RolloutRows, recorded: _core.PlainTensors
+    ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
+        """Makes a step of all envs in one call, :meth:`_core.RolloutSteps.make`; None: not for this env."""
+        roots = self._allocator.root_memory
+        if roots is None or self._states is not None:
+            return None
+        inputs = self._plain_actions.core
+        return _core.RolloutSteps(
+            pool=self._running(), rows=rows, inputs=inputs, recorded=recorded, roots=roots, chain=None
+        ).make
 
     def __enter__(self) -> Self:
         return self

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase, is_non_tensor, is_tensor_collection
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key, NestedSizes
@@ -26,18 +26,30 @@ class PlainEntries:
     def __init__(
         self, wanted: Sequence[tuple[Key, torch.dtype, torch.Size]], required: Sequence[bool] | None = None
     ) -> None:
-        self.find: Callable[..., tuple[list[Any], list[int]] | None] = _core.PlainTensors(
+        self.core = _core.PlainTensors(
             tensor_type=torch.Tensor,
             tensordict_type=TensorDict,
             keys=[[key] if isinstance(key, str) else key for key, _, _ in wanted],
             tensors=[(list(shape), str(dtype).removeprefix("torch.")) for _, dtype, shape in wanted],
             required=[True] * len(wanted) if required is None else required,
-        ).find
+        )
+        self.find: Callable[..., tuple[list[Any], list[int]] | None] = self.core.find
         """From a tensordict and a number of rows (None: all) to the tensors and their addresses.
 
         None and 0 stand for what may be missing and is. No result: one has to be looked at more closely,
         which may be an error.
         """
+
+
+def leaf_keys(tensordict: TensorDictBase) -> Iterator[Key]:
+    """The keys of all leaves, as ``keys(True, True)`` gives them, in a tenth of the time."""
+    items = tensordict._tensordict.items() if type(tensordict) is TensorDict else tensordict.items()
+    for name, value in items:
+        if type(value) is torch.Tensor or not is_tensor_collection(value) or is_non_tensor(value):
+            yield name
+            continue
+        for below in leaf_keys(value):
+            yield (name, below) if isinstance(below, str) else (name, *below)
 
 
 def as_choices(key: Key, action: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

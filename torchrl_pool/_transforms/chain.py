@@ -265,6 +265,12 @@ class Inputs:
         required = [True] * len(actions) + [one.required for one in chain.carried]
         self._plain = PlainEntries(layout, required)
 
+    @property
+    def plain(self) -> PlainEntries | None:
+        """What finds all of them in a root; None: they are not all there as they are."""
+        looks_elsewhere = self._inverse or self._may_be_next or self._env._states is not None
+        return None if looks_elsewhere else self._plain
+
     def check(
         self, root: TensorDictBase, num_rows: int | None = None
     ) -> tuple[list[torch.Tensor], list[int]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -75,6 +75,22 @@ class FusedPool:
             raise ValueError(f"expected a root with the entries {expected}, got {root!r}")
         return inputs
 
+    def _rollout_steps(
+        self, rows: _core.RolloutRows, recorded: _core.PlainTensors
+    ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
+        """As :meth:`PoolEnv._rollout_steps`."""
+        roots, inputs, pool = self._allocator.root_memory, self.part.inputs.plain, self._running()
+        if roots is None or inputs is None:
+            return None
+        make = pool.rollout_steps(rows=rows, inputs=inputs.core, recorded=recorded, roots=roots)
+
+        def step(
+            step: int, entries: dict[Key, torch.Tensor], owner: object
+        ) -> dict[Key, torch.Tensor] | None:
+            return make(step, entries, (owner, pool.ready()))
+
+        return step
+
     def _on_device(self, values: dict[Key, torch.Tensor]) -> dict[Key, torch.Tensor]:
         return self.part.env._on_device(values)
 
@@ -99,8 +115,11 @@ class ChainedPool:
         sources: list[int],
         owner: object,
     ) -> int:
-        chain = self._ready()
+        chain = self.ready()
         return self._pool.step_into(rows, step, actions, root, sources, (owner, chain), chain.core)
+
+    def rollout_steps(self, **arguments: Any) -> Callable[..., dict[Key, torch.Tensor] | None]:
+        return _core.RolloutSteps(pool=self._pool, chain=self._chain.core, **arguments).make
 
     def submit_into(
         self,
@@ -112,13 +131,14 @@ class ChainedPool:
         sources: list[int],
         owner: object,
     ) -> None:
-        chain = self._ready()
+        chain = self.ready()
         self._pool.submit_into(flight, rows, step, actions, root, sources, (owner, chain), chain.core)
 
     def wait(self, flight: _core.Flight) -> int:
         return self._pool.wait(flight)
 
-    def _ready(self) -> Chain:
+    def ready(self) -> Chain:
+        """The chain, before a step. Raises as :meth:`Chain.check_in_place`."""
         chain = self._chain
         chain.check_in_place()
         chain.hidden.latest = chain.hidden.root

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
@@ -15,7 +14,6 @@ from tensordict.nn import (
 )
 from tensordict.nn.utils import skip_existing
 from torch import nn
-from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
 from torchrl.modules import (
     AdditiveGaussianModule,
@@ -30,6 +28,7 @@ from torchrl.modules import (
 )
 
 from torchrl_pool._collecting.lean_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
+from torchrl_pool._collecting.lean_policy.compiled_call import CompiledCall
 from torchrl_pool._collecting.lean_policy.networks import (
     NetworkCall,
     Recurrent,
@@ -102,33 +101,42 @@ class LeanPolicy:
         # In the order in which the policy sets them.
         written: dict[Key, None] = dict.fromkeys(key for step in self._steps for key in step.out_keys)
         written.pop("_", None)
-        self.in_keys, self._out_keys = tuple(read_first(self._steps)), tuple(written)
-        self._call: Callable[..., tuple[Any, ...]] = self.compute
+        self.in_keys, self.out_keys = tuple(read_first(self._steps)), tuple(written)
+        self.call: Callable[..., Sequence[Any]] = self.compute
+        """What the policy sets, in the order of ``out_keys``, from what it reads, in that of ``in_keys``."""
+        self._compiled: CompiledCall | None = None
         self.overwrites = frozenset(written).difference(self.in_keys)
         """The entries that a call sets whatever they were."""
 
     def compute(self, *inputs: Any) -> tuple[Any, ...]:
-        """What the policy sets, from what it reads."""
+        """As :attr:`call`, not compiled."""
         values: Values = dict(zip(self.in_keys, inputs, strict=True))
         for step in self._steps:
             step(values)
-        return tuple(values[key] for key in self._out_keys)
+        return tuple(values[key] for key in self.out_keys)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        write(tensordict, self._out_keys, self._call(*read(tensordict, self.in_keys)))
+        self.write(tensordict, self.call(*read(tensordict, self.in_keys)))
         return tensordict
 
-    def compile(self, **kwargs: Any) -> LeanPolicy:
-        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
-        compiled = compile_with_warmup(self.compute, **kwargs)
+    def write(self, tensordict: TensorDictBase, outputs: Sequence[Any]) -> None:
+        """Sets what a call has given."""
+        write(tensordict, self.out_keys, outputs)
 
-        def call(*inputs: Any) -> tuple[Any, ...]:
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-            # On a GPU the next call may write into the same memory.
-            return tuple(value.clone() if value.is_cuda else value for value in compiled(*inputs))
+    def compile(self, policy: nn.Module, **kwargs: Any) -> LeanPolicy:
+        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``.
 
-        self._call = call
+        Args:
+            policy: what was taken apart.
+            **kwargs: for ``torch.compile``.
+        """
+        self.call = self._compiled = CompiledCall(self.compute, list(policy.modules()), **kwargs)
         return self
+
+    def begin_batch(self) -> None:
+        """Takes note of what may have been changed since the last batch."""
+        if self._compiled is not None:
+            self._compiled.begin_batch()
 
 
 def take_apart(policy: Any) -> LeanPolicy | None:
