@@ -17,7 +17,7 @@ from typing import Any
 from chart import SCHEMES, bars
 from generated import CHECKOUT, fill, table
 
-DOCUMENTS = ["README.md", "docs/index.md", "docs/benchmarks.md"]
+DOCUMENTS = ["README.md", "docs/index.md", "docs/benchmarks.md", "docs/recipes/torchrl_programs.md"]
 CHART = "docs/images/throughput"
 MAIN = ["HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "ALE/Pong-v5", "CartPole-v1"]
 SIDES = {"torchrl_pool": "torchrl_pool, not compiled", "TorchRL's ppo_mujoco": "TorchRL's `ppo_mujoco.py`"}
@@ -207,6 +207,21 @@ def training_to_return() -> str:
     return f"Measured on: {machine('ppo_lander')}, with many other jobs.\n\n" + table(header, rows)
 
 
+def torchrl_programs() -> str:
+    """Frames per second of TorchRL's own programs."""
+    forms = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs"]
+    told = results("torchrl_programs")
+    forms = [form for form in forms if any(form in rates for rates in told.values())]
+    rows = [
+        [f"`{name}`", *(digits(rates[form]) if form in rates else "" for form in forms)]
+        for name, rates in told.items()
+    ]
+    header = ["frames/s", *(f"{form}:" for form in forms)]
+    return f"Measured on: {machine('torchrl_programs')}; one thread of torch, one run.\n\n" + table(
+        header, rows
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "sentence": sentence,
     "throughput": throughput_table,
@@ -218,6 +233,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "heavy_tail": heavy_tail,
     "training_iteration": training_iteration,
     "training_to_return": training_to_return,
+    "torchrl_programs": torchrl_programs,
 }
 
 

@@ -1,8 +1,8 @@
-"""What rewards in torch cost: Ant-v5 rebuilt with MujocoPool, beside the native task and others' ants.
+"""What rewards in torch cost: MujocoPool beside MuJoCo's own batch, the native task and others' ants.
 
-Random actions, episodes begun again; contenders take turns. mujoco.rollout steps the same batch the same
-number of simulation steps, with no observations, rewards or episodes: step by step, as a policy would have
-it, and many steps in one call, with actions that are known before.
+Random actions, episodes begun again; contenders take turns. mujoco.batch and mujoco.rollout step the same
+batch the same number of simulation steps, with no observations, rewards or tensors; mujoco.rollout step by
+step, as a policy would have it, and many steps in one call, with actions that are known before.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import mujoco
 import numpy as np
 import torch
 from mujoco.rollout import Rollout
+from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.custom.mujoco import AntEnv
 
@@ -49,6 +50,36 @@ class Env:
 
     def close(self) -> None:
         self.env.close()
+
+
+class MujocoBatch:
+    """``mujoco.batch``: simulation steps, and resets of all at once."""
+
+    def __init__(self, model: mujoco.MjModel, num_envs: int, num_threads: int, frame_skip: int) -> None:
+        from mujoco.batch import Batch
+
+        self.batch = Batch(model, num_envs, num_threads)
+        self.frame_skip, self.calls = frame_skip, 0
+        low, high = model.actuator_ctrlrange.T
+        self.controls = np.random.uniform(low, high, (ACTIONS, num_envs, model.nu))
+        self.begin()
+
+    def begin(self) -> None:
+        self.batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
+        for array in (self.batch.qpos, self.batch.qvel):
+            array += np.random.uniform(-0.1, 0.1, array.shape)
+        self.batch.forward()
+
+    def __call__(self, calls: int) -> None:
+        for _ in range(calls):
+            self.batch.ctrl = self.controls[self.calls % ACTIONS]
+            self.batch.step(nstep=self.frame_skip)
+            self.calls += 1
+            if self.calls % EPISODE == 0:
+                self.begin()
+
+    def close(self) -> None:
+        del self.batch
 
 
 class MujocoRollout:
@@ -85,11 +116,41 @@ class MujocoRollout:
         self.rollout.close()
 
 
-def physics(num_envs: int, threads: int) -> MujocoPool:
-    """What mujoco.rollout does too: steps, with no reward and episodes of a fixed length."""
+def quadruped() -> dict[str, Any]:
+    """dm_control's."""
+    from dm_control.suite import common, quadruped
+
+    return {"xml": quadruped.make_model(floor_size=10).decode(), "assets": dict(common.ASSETS)}
+
+
+MODELS: dict[str, Callable[[], dict[str, Any]]] = {
+    "ant": lambda: {"xml": "ant.xml"},
+    "half_cheetah": lambda: {"xml": "half_cheetah.xml"},
+    "humanoid": lambda: {"xml": "humanoid.xml"},
+    "quadruped": quadruped,
+}
+
+
+def run_forwards(state: TensorDictBase, action: torch.Tensor, new: TensorDictBase) -> torch.Tensor:
+    """The reward of a task for any of these models."""
+    speed = (new["qpos"][:, 0] - state["qpos"][:, 0]) / 0.05
+    return speed - 0.1 * action.square().sum(1)
+
+
+def observe(state: TensorDictBase) -> torch.Tensor:
+    return torch.cat([state["qpos"][:, 1:], state["qvel"]], dim=1)
+
+
+TASK = {"reward": run_forwards, "observation": observe, "fields": ("qpos", "qvel")}
+
+
+def make_pool(model: str, num_envs: int, threads: int, **task: Any) -> MujocoPool:
+    """With no task: what MuJoCo's batch does too: steps, with no reward and episodes of a fixed length."""
     noise = ("qpos += uniform(-0.1, 0.1)", "qvel += uniform(-0.1, 0.1)")
     limit = {"max_episode_steps": EPISODE, "num_threads": threads, "seed": 0}
-    return MujocoPool("ant.xml", num_envs, frame_skip=FRAME_SKIP, randomize=noise, **limit)
+    return MujocoPool(
+        num_envs=num_envs, frame_skip=FRAME_SKIP, randomize=noise, **MODELS[model](), **limit, **task
+    )
 
 
 def moved(cls: type) -> type[MujocoTask]:
@@ -105,12 +166,23 @@ def moved(cls: type) -> type[MujocoTask]:
     return made
 
 
-def contenders(num_envs: int, threads: int) -> dict[str, tuple[Callable[[], Any], int]]:
+def contenders(model: str, num_envs: int, threads: int) -> dict[str, tuple[Callable[[], Any], int]]:
     """What makes each, and how many steps of every env one call makes."""
-    return {
-        "MujocoPool": (lambda: Env(make_ant(num_envs, num_threads=threads, seed=0)), 1),
+
+    def batch() -> MujocoBatch:
+        env = make_pool(model, 1, 1)
+        return MujocoBatch(env.mj_model, num_envs, threads, FRAME_SKIP)
+
+    everywhere: dict[str, tuple[Callable[[], Any], int]] = {
+        "MujocoPool": (lambda: Env(make_pool(model, num_envs, threads, **TASK)), 1),
+        "MujocoPool, no task": (lambda: Env(make_pool(model, num_envs, threads)), 1),
+        "mujoco.batch": (batch, 1),
+    }
+    if model != "ant":
+        return everywhere
+    return everywhere | {
+        "MujocoPool, Ant-v5": (lambda: Env(make_ant(num_envs, num_threads=threads, seed=0)), 1),
         "PoolEnv, native": (lambda: Env(PoolEnv("Ant-v5", num_envs, num_threads=threads, seed=0)), 1),
-        "MujocoPool, no task": (lambda: Env(physics(num_envs, threads)), 1),
         "mujoco.rollout, 1 step": (partial(MujocoRollout, num_envs, threads, 1), 1),
         "mujoco.rollout, 20 steps": (partial(MujocoRollout, num_envs, threads, 20), 20),
         "MujocoTask, TorchRL's ant": (lambda: Env(moved(AntEnv)(num_envs=num_envs, num_threads=threads)), 1),
@@ -120,6 +192,8 @@ def contenders(num_envs: int, threads: int) -> dict[str, tuple[Callable[[], Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=MODELS, default="ant")
+    parser.add_argument("--batch", action="store_true", help="mujoco.batch alone, beside MujocoPool")
     parser.add_argument("--num-envs", type=int, default=64)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=9)
@@ -129,7 +203,8 @@ def main() -> None:
     torch.manual_seed(0)
     np.random.seed(0)
     one_torch_thread()
-    makers = contenders(options.num_envs, options.threads)
+    everyone = contenders(options.model, options.num_envs, options.threads)
+    makers = dict(list(everyone.items())[:3]) if options.batch else everyone
     running = {name: make() for name, (make, _) in makers.items()}
     times = alternate(running, round_seconds=options.round_seconds, rounds=options.rounds)
     for contender in running.values():
@@ -141,7 +216,9 @@ def main() -> None:
     ]
     print(f"{machine_line()}\n")
     print_table(
-        [f"{options.num_envs} ants", "steps/s", "MujocoPool is … times as fast", "spread"], rows, numbers=3
+        [f"{options.num_envs} x {options.model}", "steps/s", "MujocoPool is … times as fast", "spread"],
+        rows,
+        numbers=3,
     )
     save(options.json, {"num_envs": options.num_envs, "steps_per_second": rates, "seconds_per_call": times})
 

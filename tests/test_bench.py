@@ -148,6 +148,8 @@ def test_what_cannot_be_measured_says_why(envpool, monkeypatch):
     assert "--max-processes is 3" in why("torchrl", num_envs=4, max_processes=3)
     assert "--max-processes is 3" in why("gymnasium-async", num_envs=4, max_processes=3)
     assert "no simulator but its own code" in why("simulator")
+    monkeypatch.setattr("torchrl_pool._bench.contenders._SIMULATOR", "benchmarks/peers/none.py")
+    assert "in a checkout (benchmarks/peers/none.py), not in an installed package" in why("simulator")
     monkeypatch.setattr("torchrl_pool._bench.contenders.find_spec", lambda name: None)
     assert "pip install envpool" in why("envpool")
     monkeypatch.setattr("torchrl_pool._bench.gymnasium_env.find_spec", lambda name: None)

@@ -29,7 +29,18 @@ def test_list_of_a_family_as_json(capsys):
     assert tasks["Pendulum-v1"]["reward_threshold"] is None
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["info", "Ant-v5"], ["bench", "--help"]])
+def test_list_begins_with_small_families(capsys):
+    assert main(["list"]) == 0
+    families = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    sizes = [families.count(family) for family in dict.fromkeys(families)]
+    assert sizes == sorted(sizes)
+    assert sum(sizes) == len(families)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["info", "Ant-v5"], ["info", "gymnasium:CartPole-v1"], ["bench", "--help"]],
+)
 def test_torch_is_not_waited_for(arguments):
     program = (
         "import sys; from torchrl_pool.__main__ import main\n"
@@ -47,7 +58,10 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
     limit = info["max_episode_steps"]
-    assert f"time limit: {'none' if limit is None else f'{limit} steps'};" in shown
+    own = {"minigrid": "the task's own (option max_steps)"}
+    own["atari"] = "108000 frames (option max_num_frames_per_episode)"
+    said = own.get(info["family"], "none") if limit is None else f"{limit} steps"
+    assert f"time limit: {said};" in shown
     for entry in info["specs"] + info["options"]:
         assert entry["name"] in shown
     assert {spec["role"] for spec in info["specs"]} >= {"observation", "action", "reward"}
@@ -59,6 +73,8 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     [
         (["info", "CartPole"], "did you mean 'CartPole-v1' or 'CartPole-v0'?"),
         (["list", "--family", "robots"], "unknown family 'robots'; expected one of: "),
+        (["info", "gymnasium:CartPol-v1"], "doesn't exist. Did you mean: `CartPole`?"),
+        (["bench", "gymnasium:CartPole-v1"], "this package has 'CartPole-v1' itself"),
     ],
 )
 def test_unknown_names(arguments, message, capsys):
@@ -66,7 +82,10 @@ def test_unknown_names(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Ant-v5"])
+@pytest.mark.parametrize(
+    "task",
+    ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Ant-v5", "gymnasium:CartPole-v1", "gymnasium:Taxi-v4"],
+)
 def test_info_shows_shapes_as_pool_env_has_them(task, capsys):
     assert main(["info", task]) == 0
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
@@ -87,7 +106,29 @@ def test_info_shows_the_bounds_and_meaning_of_each_number(capsys):
     assert "3      pole angular velocity (rad/s)" in shown
     assert "1      push right" in shown
     assert main(["info", "LunarLander-v3"]) == 0
-    assert "[-2.5, 2.5] x 2 [-10, 10] x 2" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "[-2.5, 2.5] x 2 [-10, 10] x 2" in shown
+    assert "[0, 1] x 2" in shown  # Gymnasium has -0.0 there
+
+
+def test_info_of_an_env_that_gymnasium_makes(capsys):
+    assert main(["info", "gymnasium:CartPole-v1"]) == 0
+    shown = capsys.readouterr().out
+    assert "this package has it in C++, faster, as CartPole-v1" in shown
+    assert "time limit: 500 steps; solved at a return of: 475" in shown
+    assert main(["info", "gymnasium:Blackjack-v1"]) == 0
+    assert "time limit: none registered;" in capsys.readouterr().out
+
+
+def test_help_shows_commands_that_work(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    _, _, examples = capsys.readouterr().out.partition("examples:\n")
+    commands = [line.partition("torchrl_pool ")[2].split() for line in examples.splitlines()]
+    for command in commands:
+        if command[:1] in (["list"], ["info"]):
+            assert main(command) == 0
+    assert {command[0] for command in commands if command} == {"demo", "list", "info", "bench", "new"}
 
 
 def elements(task, name, capsys):

@@ -39,6 +39,8 @@ def public() -> Iterator[tuple[str, Any]]:
     for module in MODULES:
         for name in importlib.import_module(module).__all__:
             thing = getattr(importlib.import_module(module), name)
+            if not callable(thing):  # a constant: its docstring is in the source alone
+                continue
             yield f"{module}.{name}", thing
             if inspect.isclass(thing):
                 for method, function in methods(thing):

@@ -60,7 +60,8 @@ def test_the_examples_of_docstrings_hold(module):
 def test_every_block_has_a_language_that_is_run():
     for document in DOCUMENTS:
         fences = re.findall(r"^```(.*)$", document.read_text(), re.MULTILINE)
-        assert set(fences[::2]) <= {"python", "cpp", "bash"}, document
+        # A diff shows what changes in somebody else's program.
+        assert set(fences[::2]) <= {"python", "cpp", "bash", "diff"}, document
         assert set(fences[1::2]) <= {""}, document
 
 

@@ -242,7 +242,7 @@ def test_a_seed_that_cannot_begin_is_left_out(tmp_path, capsys):
     assert ppo.PROGRAM.main(arguments) == 1
     said = capsys.readouterr()
     assert "seed 2 is left out: " in said.err
-    assert "Mean return over 2 seeds, 1, 3:" in said.out
+    assert "Return over 2 seeds, 1, 3:" in said.out
 
 
 @pytest.mark.parametrize("name", ["population.csv", "population.png"])

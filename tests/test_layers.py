@@ -12,7 +12,7 @@ import torchrl_pool
 pytestmark = pytest.mark.repo
 
 PACKAGE = Path(torchrl_pool.__file__).parent
-COPIED = ("_plugins/template", "_bench/peers")  # programs of their own
+COPIED = ("_plugins/template",)  # programs of their own
 
 
 def source_files():

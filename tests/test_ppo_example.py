@@ -18,14 +18,8 @@ from torchrl.envs import RewardSum, TransformedEnv
 from torchrl_pool import PoolEnv, task_info
 from torchrl_pool.examples.envs import make_env, normalizer_of
 from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
-from torchrl_pool.examples.results import (
-    StopRequest,
-    evaluate,
-    load_checkpoint,
-    padded_to_even,
-    record_video,
-    save_checkpoint,
-)
+from torchrl_pool.examples.results import StopRequest, evaluate, load_checkpoint, save_checkpoint
+from torchrl_pool.examples.video import padded_to_even, record_video
 
 SMALL = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2", "--quiet"]
 
@@ -189,7 +183,11 @@ def test_timings_leave_out_the_first_iteration(tmp_path):
 def test_several_seeds_are_drawn_with_their_mean(tmp_path, capsys):
     run(tmp_path, "--total-frames", "512", "--seeds", "1", "2", "--evaluate", "2")
     out = capsys.readouterr().out
-    assert "Mean return over 2 seeds" in out
+    assert "Return over 2 seeds, 1, 2: interquartile mean" in out
+    assert "Evaluation over 2 seeds: interquartile mean" in out
+    together = json.loads((tmp_path / "ppo-CartPole-v1.json").read_text())
+    assert list(together["returns"]) == ["1", "2"]
+    assert together["interval"][0] <= together["interquartile_mean"] <= together["interval"][1]
     assert "Where the time of 3 iterations went" in out
     assert (tmp_path / "ppo-CartPole-v1.png").read_bytes().startswith(b"\x89PNG")
     assert len(curve_of(tmp_path, 1)) == len(curve_of(tmp_path, 2)) == 4
@@ -200,8 +198,9 @@ def test_a_video_shows_an_episode(task, tmp_path):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
     env = training.evaluation_env(1, render=True)
-    path, is_whole = record_video(env, training.actor, tmp_path / "video", max_frames=6)
-    assert not is_whole
+    video = record_video(env, training.actor, max_frames=6)
+    assert not video.is_whole
+    path = video.save(tmp_path / "video")
     assert path.suffix in (".gif", ".mp4")
     frames = imageio.mimread(path)
     assert 1 < len(frames) <= 6  # a gif has equal pictures once
@@ -212,16 +211,14 @@ def test_a_video_shows_an_episode(task, tmp_path):
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1", "Blackjack-v1"])
 @pytest.mark.parametrize("num_envs", [1, 3])
-def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path, monkeypatch):
-    imageio = pytest.importorskip("imageio.v2")
+def test_a_video_shows_how_an_episode_ends(task, num_envs, tmp_path):
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
     env = training.evaluation_env(num_envs, render=True)
-    films, steps = [], []
-    monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: films.append(pictures))
-    _, is_whole = record_video(env, lambda root: steps.append(training.actor(root)) or steps[-1], tmp_path)
-    assert is_whole
-    assert len(films[0]) == len(steps) + 1
-    assert (films[0][-1] != films[0][-2]).any()
+    steps = []
+    video = record_video(env, lambda root: steps.append(training.actor(root)) or steps[-1])
+    assert video.is_whole
+    assert len(video.pictures) == len(steps) + 1
+    assert (video.pictures[-1] != video.pictures[-2]).any()
     env.close()
     training.close()
 
@@ -236,7 +233,7 @@ def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
     env = training.evaluation_env(1, render=True)
     saved = []
     monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: saved.append(options))
-    record_video(env, training.actor, tmp_path / "video", max_frames=2)
+    record_video(env, training.actor, max_frames=2).save(tmp_path / "video")
     assert saved[0].get("fps", 1000 / saved[0].get("duration", 1)) == pytest.approx(fps)
     env.close()
     training.close()
@@ -248,7 +245,7 @@ def test_an_mp4_has_the_size_of_its_pictures(task, shape, tmp_path, caplog):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
     env = training.evaluation_env(1, render=True)
-    path, _ = record_video(env, training.actor, tmp_path / "video", max_frames=3)
+    path = record_video(env, training.actor, max_frames=3).save(tmp_path / "video")
     assert path.suffix == ".mp4"
     assert imageio.mimread(path)[0].shape[:2] == shape
     assert not caplog.records

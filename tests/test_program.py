@@ -11,7 +11,7 @@ import torch
 
 pytest.importorskip("matplotlib")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play
+from torchrl_pool.examples import appo, dqn, impala, loggers, ppo, program, sac, self_play
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.results import Clock, Curve, load_checkpoint, save_checkpoint
 
@@ -339,14 +339,14 @@ def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
     heard = []
 
     class Logger:
-        def log_scalar(self, name, value, step):
-            heard.append((name, step))
+        def log_metrics(self, row, step):
+            heard.extend((name, step) for name in row)
 
         def close(self):
             heard.append(("closed", 0))
 
     made = []
-    monkeypatch.setattr(program, "get_logger", lambda kind, **names: made.append(kind) or Logger())
+    monkeypatch.setattr(loggers, "get_logger", lambda kind, **names: made.append(kind) or Logger())
     assert ppo.PROGRAM.main([*PPO, "--logger", "wandb", "--output", str(tmp_path)]) == 0
     assert made == ["wandb"]
     assert [step for name, step in heard if name == "return"] == [16, 32]
@@ -382,6 +382,6 @@ def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, 
     monkeypatch.setattr(program, "plot_curves", plot_and_note)
     assert ppo.PROGRAM.main([*PPO, "--seeds", "1", "2", "3", "4", "--output", str(tmp_path)]) == 1
     seeds = "seeds, 1 (diverged), 2, 3 (stopped): "
-    assert f"Mean return over 3 {seeds}" in capsys.readouterr().out
+    assert f"Return over 3 {seeds}" in capsys.readouterr().out
     assert titles[-1] == "PPO on CartPole-v1, seeds 1 (diverged), 2, 3 (stopped)"
     assert not (tmp_path / "ppo-CartPole-v1-4").exists()

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         task_info,
         versions,
     )
-    from torchrl_pool._texts import decode_text
+    from torchrl_pool._texts import MISSION_WORDS, decode_text
     from torchrl_pool._transforms import FusedEnv, fuse
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MISSION_WORDS",
     "EnvFailure",
     "FusedEnv",
     "MujocoPool",
@@ -72,7 +73,7 @@ _PLACES = {
         "task_info",
         "versions",
     ],
-    "_texts": ["decode_text"],
+    "_texts": ["MISSION_WORDS", "decode_text"],
     "_transforms": ["FusedEnv", "fuse"],
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

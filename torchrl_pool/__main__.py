@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
-import math
 import os
-import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from torchrl_pool import __version__, _core
+from torchrl_pool import __version__
 from torchrl_pool._bench import command as bench
+from torchrl_pool._info import show_task, show_tasks
 from torchrl_pool._plugins.building import BuildError, build_plugin, compile_plugin, note_build
 from torchrl_pool._plugins.loading import load_plugin
-from torchrl_pool._plugins.options import OptionInfo
-from torchrl_pool._plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
 from torchrl_pool._plugins.scaffold import new_package
-from torchrl_pool._tables import print_table
+
+_EXAMPLES = """\
+examples:
+  %(prog)s demo
+  %(prog)s list --family mujoco
+  %(prog)s info HalfCheetah-v5
+  %(prog)s info gymnasium:CartPole-v1
+  %(prog)s bench HalfCheetah-v5 --num-envs 64
+  %(prog)s new my_envs
+
+To train: python -m torchrl_pool.examples.ppo --task CartPole-v1
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
-        description="Lists, shows, measures, builds and starts tasks.",
+        description="Lists, shows and measures environments, and starts packages of your own.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchrl_pool {__version__}")
     parser.set_defaults(run=lambda _: parser.print_help())
@@ -59,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_list)
 
-    command = commands.add_parser("info", help="show a task's specs, options and time limit")
-    command.add_argument("task", help="the task's id, such as CartPole-v1")
+    command = commands.add_parser("info", help="show a task's observations, actions, options and time limit")
+    command.add_argument("task", help="the task's id, such as CartPole-v1, or gymnasium:ID")
     command.add_argument("--json", action="store_true", help="print JSON")
     _add_plugin(command)
     command.set_defaults(run=_info)
@@ -155,173 +162,11 @@ def _build(parsed: argparse.Namespace) -> None:
 
 
 def _list(parsed: argparse.Namespace) -> None:
-    tasks = [task_info(task) for task in list_tasks(parsed.family)]
-    if parsed.json:
-        print(json.dumps([_task_summary(task) for task in tasks], indent=2))
-        return
-    rows = [
-        (task.id, task.family, _or_dash(task.max_episode_steps), _or_dash(task.reward_threshold))
-        for task in tasks
-    ]
-    print_table(("task", "family", "time limit", "solved at"), rows)
+    show_tasks(parsed.family, parsed.json)
 
 
 def _info(parsed: argparse.Namespace) -> None:
-    task = task_info(parsed.task)
-    config = open_config(task.id, {})
-    specs = _entries(config)
-    if parsed.json:
-        entries = [_spec_dict(spec) for spec in specs]
-        tables = {
-            "options": [_option_dict(option) for option in task.options],
-            "reset_options": [_option_dict(option) for option in task.reset_options],
-        }
-        document = {**_task_summary(task), "specs": entries, **tables}
-        print(json.dumps({**document, "native_info_keys": config.native_keys}, indent=2))
-        return
-    print(f"{task.id}  (family {task.family}){': ' + task.description if task.description else ''}")
-    limit = "none" if task.max_episode_steps is None else f"{task.max_episode_steps} steps"
-    print(f"time limit: {limit}; solved at a return of: {_or_dash(task.reward_threshold)}")
-    print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
-    print(f"same numbers as: {versions()[task.family]}")
-    print("\nEntries of one env in PoolEnv")
-    rows = [
-        (s.name, s.role, s.dtype, _shape(s), _values(s), "see below" if _elements(s) else s.help)
-        for s in specs
-    ]
-    print_table(("name", "role", "dtype", "shape", "values", "meaning"), rows)
-    if any(map(_is_one_hot, specs)):
-        print("\nWith categorical_action_encoding=True choices are numbers instead of one-hot vectors.")
-    for spec in specs:
-        if names := _elements(spec):
-            print(f"\n{'Choices' if len(spec.categories) == 1 else 'Elements'} of {spec.name!r}")
-            print_table(("index", "meaning"), [(str(i), name) for i, name in enumerate(names)])
-    print(f"\nInfo keys of every task: {', '.join(config.native_keys)}")
-    for title, options in (("Options", task.options), ("Options of a reset", task.reset_options)):
-        if not options:
-            continue
-        print(f"\n{title}")
-        options_rows = [(o.name, _type(o), _shortened(repr(o.default)), o.help) for o in options]
-        print_table(("name", "type", "default", "meaning"), options_rows)
-
-
-def _task_summary(task: TaskInfo) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "family": task.family,
-        "description": task.description,
-        "max_episode_steps": task.max_episode_steps,
-        "reward_threshold": task.reward_threshold,
-        "can_render": task.can_render,
-        "can_save": task.can_save,
-    }
-
-
-def _spec_dict(spec: _core.Spec) -> dict[str, Any]:
-    return {
-        "name": spec.name,
-        "role": spec.role,
-        "dtype": spec.dtype,
-        "shape": list(spec.shape),
-        "one_hot_shape": list(spec.one_hot_shape) if _is_one_hot(spec) else None,
-        "low": [_finite(x) for x in spec.low] or None,
-        "high": [_finite(x) for x in spec.high] or None,
-        "categories": list(spec.categories) or None,
-        "help": spec.help,
-    }
-
-
-def _option_dict(option: OptionInfo) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "type": option.type,
-        "default": _finite(option.default),
-        "nullable": option.nullable,
-        "choices": _finite(option.choices) or None,
-        "minimum": _finite(option.minimum),
-        "maximum": _finite(option.maximum),
-        "help": option.help,
-    }
-
-
-def _finite(x: Any) -> Any:
-    """The value with None for infinite numbers, which JSON does not have."""
-    if isinstance(x, Mapping):
-        return {key: _finite(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return [_finite(value) for value in x]
-    return None if isinstance(x, float) and not math.isfinite(x) else x
-
-
-def _shape(spec: _core.Spec) -> str:
-    return "x".join(map(str, spec.one_hot_shape if _is_one_hot(spec) else spec.shape)) or "scalar"
-
-
-def _is_one_hot(spec: _core.Spec) -> bool:
-    """Whether it is a one-hot vector in PoolEnv by default."""
-    return bool(spec.categories) and (spec.one_hot or spec.role == "action")
-
-
-def _entries(config: _core.Config) -> list[_core.Spec]:
-    """As PoolEnv has them by default, in the task's order, infos among them."""
-    layout = _core.LayoutOptions(
-        info_keys=[spec.name for spec in config.specs if spec.role == "info"],
-        one_hot=True,
-        float_dtype=-1,
-        from_pixels=False,
-        pixels_only=False,
-        refuse_nan=False,
-        strict_actions=False,
-    )
-    written = {spec.name: spec for spec in config.outputs(layout)}
-    return [written.get(spec.name, spec) for spec in config.specs]
-
-
-def _elements(spec: _core.Spec) -> list[str]:
-    """What the elements of a vector or the choices of an action mean, where the entry's help lists them."""
-    several = len(spec.categories) != 1  # or none at all
-    count = math.prod(spec.shape) if several else spec.categories[0]
-    names = re.split(r", (?![^(]*\))", spec.help)
-    return names if len(names) == count > 1 else []
-
-
-def _values(spec: _core.Spec) -> str:
-    if spec.categories:
-        one_hot = "one-hot of " if _is_one_hot(spec) else ""
-        return one_hot + ", ".join(f"0 … {n - 1}" for n in spec.categories)
-    if spec.dtype == "bool":
-        return "yes, no"
-    if not spec.low and not spec.high:
-        return "any"
-    bounds = [f"[{low:.4g}, {high:.4g}]" for low, high in zip(spec.low, spec.high, strict=True)]
-    if len(set(bounds)) == 1:
-        return bounds[0]
-    shown = list(_runs(bounds))
-    return " ".join(shown[:8] + ["…"] * (len(shown) > 8))
-
-
-def _runs(texts: Iterable[str]) -> Iterable[str]:
-    """Each text, once where it is repeated, with how often."""
-    for text, run in groupby(texts):
-        count = len(list(run))
-        yield f"{text} x {count}" if count > 1 else text
-
-
-def _shortened(text: str, length: int = 40) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _type(option: OptionInfo) -> str:
-    choices = " | ".join(map(repr, option.choices))
-    return choices + " or None" * option.nullable if choices else option.type_name
-
-
-def _or_dash(value: object) -> str:
-    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
+    show_task(parsed.task, parsed.json)
 
 
 if __name__ == "__main__":

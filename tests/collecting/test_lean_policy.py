@@ -318,9 +318,9 @@ def test_explain_tells_how_the_policy_is_called(capsys):
     env.close()
 
 
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("own", ["nothing", "module", "function"])
 def test_guards_of_a_compiled_policy_are_checked_at_a_batchs_first_calls(own, monkeypatch):
-    """... unless its modules may do more than computing; what is changed between batches counts."""
+    """... unless code of the user's own may do more; what is changed between batches counts."""
 
     class Scaled(nn.Linear):
         calls = 0
@@ -330,8 +330,11 @@ def test_guards_of_a_compiled_policy_are_checked_at_a_batchs_first_calls(own, mo
             return super().forward(observation)
 
     env = PoolEnv("CartPole-v1", 4, seed=0)
-    network = nn.Sequential(Scaled(4, 2) if own else nn.Linear(4, 2), nn.Dropout(1.0).eval())
+    network = nn.Sequential(Scaled(4, 2) if own == "module" else nn.Linear(4, 2), nn.Dropout(1.0).eval())
     policy = QValueActor(network, in_keys=["observation"], spec=env.action_spec_unbatched)
+    if own == "function":
+        seen = TensorDictModule(lambda observation: 2 * observation, ["observation"], ["seen"])
+        policy = TensorDictSequential(seen, policy)
     collector = PoolCollector(env, policy, frames_per_batch=32, total_frames=-1, compile_policy=True)
     batches = iter(collector)
     next(batches)
@@ -347,7 +350,7 @@ def test_guards_of_a_compiled_policy_are_checked_at_a_batchs_first_calls(own, mo
         change()
         guarded.clear()
         batch = next(batches)
-        assert len(guarded) == (8 if own else 2)
+        assert len(guarded) == (2 if own == "nothing" else 8)
         with torch.no_grad():
             torch.testing.assert_close(batch["action_value"], network(batch["observation"]))
     assert not batch["action_value"].any()  # all of it dropped out

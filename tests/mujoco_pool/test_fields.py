@@ -1,6 +1,9 @@
 """What a tensor holds of mjData, compared with Python's mujoco to the last bit."""
 
+import math
+
 import mujoco
+import numpy as np
 import pytest
 import torch
 from models import ARM, Reference, assert_equal
@@ -114,6 +117,39 @@ def test_every_array_of_mjdata_has_its_name():
         assert entry.shape[1:].numel() == value.size, name
         counted += 1
     assert counted > 40
+
+
+def test_what_was_drawn_of_the_model_can_be_read(reference):
+    lines = ["body_mass:lower *= uniform(0.5, 2)", "geom_friction:floor = log_uniform(0.5, 2)"]
+    fields = ("body_mass", "body_subtreemass", "geom_friction:floor", "jnt_type")
+    env = MujocoPool(ARM, 3, observation=fields, randomize=lines, dtype=torch.float64)
+    root = env.reset(seed=7)
+    for index in range(3):
+        rng = np.random.default_rng(7 + index)
+        own = reference.model.body_mass.copy()
+        own[mujoco.mj_name2id(reference.model, mujoco.mjtObj.mjOBJ_BODY, "lower")] *= rng.uniform(0.5, 2)
+        assert_equal(root["body_mass"][index], own)
+        assert torch.isclose(root["body_subtreemass"][index, 0], torch.tensor(own.sum(), dtype=torch.float64))
+        low, high = math.log(0.5), math.log(2)
+        assert_equal(root["geom_friction:floor"][index], [math.exp(x) for x in rng.uniform(low, high, 3)])
+    assert_equal(root["jnt_type"], np.tile(reference.model.jnt_type, (3, 1)))
+    stepped = env.rand_step(root)["next"]
+    assert torch.equal(stepped["body_mass"], root["body_mass"])
+    begun = env.reset(stepped.clone().set("_reset", torch.tensor([[False], [True], [False]])))
+    changed = (begun["body_mass"] != root["body_mass"]).any(1)
+    assert changed.tolist() == [False, True, False]
+
+
+def test_rewards_read_the_model_that_each_env_has():
+    env = MujocoPool(
+        ARM,
+        2,
+        fields=["body_mass:lower"],
+        model_fields={"body_mass:lower": torch.tensor([[1.0], [3.0]])},
+        reward=lambda state, action, new: new["body_mass:lower"],
+    )
+    assert env.rand_step(env.reset())["next", "reward"].tolist() == [[1.0], [3.0]]
+    assert "body_mass:lower" not in env.observation_spec.keys()  # noqa: SIM118
 
 
 def test_heightfields_and_meshes_come_with_the_text():

@@ -16,6 +16,11 @@ WRONG = [
     ({"xml": 3}, TypeError, "xml: expected"),
     ({"xml": "<mujoco/>"}, ValueError, "is empty|no actuators"),
     ({"observation": ["qpoz"]}, ValueError, "did you mean 'qpos'"),
+    (
+        {"fields": ["body_mas"]},
+        ValueError,
+        "mjData and mjModel have no array 'body_mas' .did you mean 'body_mass'",
+    ),
     ({"observation": ["xpos:lowr"]}, ValueError, "no body 'lowr' .did you mean 'lower'.*it has: 'world'"),
     ({"observation": ["efc_force"]}, ValueError, "another length in each step"),
     ({"observation": ["mocap_pos:upper"]}, ValueError, "has nothing in"),

@@ -12,7 +12,7 @@ import torch
 from long_form import LONG, kind_of
 from minigrid_planner import Planner
 
-from torchrl_pool import EnvFailure, PoolEnv, decode_text, list_tasks, task_info
+from torchrl_pool import MISSION_WORDS, EnvFailure, PoolEnv, decode_text, list_tasks, task_info
 from torchrl_pool.testing import assert_same_trajectories, check_plugin
 
 with warnings.catch_warnings():
@@ -231,13 +231,26 @@ def test_keeps_the_contract(task):
     assert "states" in check_plugin(task)
 
 
-def test_decoded_missions_equal_minigrids():
-    pool = PoolEnv("BabyAI-BossLevel-v0", 4)
+@pytest.mark.parametrize("form", ["chars", "words"])
+def test_decoded_missions_equal_minigrids(form):
+    pool = PoolEnv("BabyAI-BossLevel-v0", 12, mission=form)
     twin = AsArrays(gymnasium.make("BabyAI-BossLevel-v0"), 1000)
     missions = decode_text(pool.reset(seed=11)["mission"])
     pool.close()
     for i, mission in enumerate(missions):
         assert decode_text(twin.reset(seed=11 + i)[0]["mission"]) == mission
+
+
+def test_words_of_all_tasks_are_decoded_to_their_texts():
+    known = wrappers.DictObservationSpaceWrapper.get_minigrid_words()
+    assert list(MISSION_WORDS)[1 : len(known) + 1] == sorted(known, key=known.get)
+    for task in TASKS:
+        texts = []
+        for form in ("chars", "words"):
+            pool = PoolEnv(task, 4, mission=form, num_threads=1)
+            texts.append(decode_text(pool.reset(seed=3)["mission"]))
+            pool.close()
+        assert texts[0] == texts[1], task
 
 
 def go_on_through_doors(pool, steps):

@@ -1,146 +1,254 @@
-"""A fused env gives what TorchRL's TransformedEnv gives, through every way of stepping it."""
+"""A fused env gives what TorchRL's TransformedEnv gives, through every way of stepping it.
+
+In the long form over a thousand steps each, a hundred of Atari's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 import torch
-from pipelines import ALL, ROWS, STATISTICS, assert_same, fused_env, serial_env, torchrl_env
-from tensordict import TensorDictBase
+from long_form import LONG, few_of
+from pipelines import (
+    CASES,
+    FEW,
+    LEFT,
+    Case,
+    adds_up_the_batch,
+    assert_same,
+    fused_env,
+    looks_at_rows,
+    over_gym_envs,
+    pool_of,
+    torchrl_env,
+)
+from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
-from torchrl.envs import TransformedEnv
+from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
-from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool import PoolCollector
 
-N = 5
-CASES = [(name, "CartPole-v1") for name in ALL]
-CASES += [(name, "HalfCheetah-v5") for name in ("sac", "observation_norm", "sum_then_sign", "ppo", "v2")]
-CASES += [(name, "LunarLander-v3") for name in ("counters", "frames", "ppo")]
-GRIDS = [(name, "MiniGrid-DoorKey-5x5-v0") for name in ("counters", "scaled", "numbered")]
+N = 4
+# All of them are kept until they are compared: of pictures that are gigabytes.
+MOST = {"atari": 100 if LONG else 12, "agents": 1000 if LONG else 16}
+VECTOR_STEPS = 1000 if LONG else 24
 
-
-def pool(task: str = "CartPole-v1", **options: object) -> PoolEnv:
-    return PoolEnv(task, N, seed=3, num_threads=2, **options)
-
-
-def pair(pipeline: str, task: str = "CartPole-v1") -> tuple[TransformedEnv, TransformedEnv]:
-    return fused_env(pool(task), pipeline), torchrl_env(pool(task), pipeline)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*VecNorm"),
+    pytest.mark.filterwarnings("ignore:This class is to be deprecated"),
+]
 
 
-def played(env: TransformedEnv, steps: int = 120) -> TensorDictBase:
-    torch.manual_seed(0)
-    return env.rollout(steps, break_when_any_done=False)
+def parametrized(cases: list[Case], few: list[Case] = FEW) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", few_of(cases, few), ids=" ".join)
 
 
-@pytest.mark.parametrize(("pipeline", "task"), [*CASES, *GRIDS])
-def test_rollouts_equal_torchrl_over_the_same_pool(pipeline, task):
-    fused, reference = pair(pipeline, task)
-    assert_same(played(fused), played(reference), exact=pipeline in ROWS)
+pipelines = parametrized(CASES)
+# Of Atari games a pool's pictures are not those of GymEnv, with or without transforms.
+on_cartpole = [case for case in CASES if case[0] == "classic"]
+gymnasiums = [case for case in CASES if case[0] in ("classic", "mujoco", "box2d")]
+gymnasiums = [case for case in gymnasiums if not adds_up_the_batch(case)]
 
 
-@pytest.mark.parametrize(("pipeline", "task"), [case for case in CASES if case[0] in ROWS])
-def test_rollouts_equal_torchrl_over_serial_gym_envs(pipeline, task):
-    options = {"max_episode_steps": None} if task == "CartPole-v1" else {}
-    fused, reference = fused_env(pool(task, **options), pipeline), serial_env(task, pipeline, N)
-    reference.set_seed(3)
-    assert_same(played(fused, 60), played(reference, 60), in_order=False)
+def pair(case: Case, **options: object) -> tuple[TransformedEnv, TransformedEnv]:
+    """The fused env, and TorchRL's over a pool of the same seed."""
+    pools = [pool_of(case, N, seed=3, num_threads=2, **options) for _ in range(2)]
+    return fused_env(pools[0], case), torchrl_env(pools[1], case)
 
 
-@pytest.mark.parametrize("pipeline", ALL)
-def test_steps_resets_and_masks_equal_torchrl(pipeline):
-    """What one env's data depend on is the same, whichever way the calls before have gone."""
-    envs = pair(pipeline)
-    torch.manual_seed(1)
-    masks = [torch.rand(N, 1) < 0.4 for _ in range(40)]
-    roots = [env.reset() for env in envs]
-    exact = pipeline in ROWS
-    assert_same(*roots, exact=exact)
-    for mask in masks:
-        action = envs[0].full_action_spec.rand()
-        for i, env in enumerate(envs):
-            root = roots[i].update(action)
-            kind = int(mask.sum()) % 4
-            if kind == 0:
-                _, roots[i] = env.step_and_maybe_reset(root)
-            elif kind == 1:
-                root = env.step_mdp(env.step(root))
-                reset = mask | root["done"]
-                roots[i] = env.reset(root.set("_reset", reset)) if reset.any() else root
-            elif kind == 2:
-                root = env.step_mdp(env.step(root.set("_step", mask.squeeze(-1))))
-                roots[i] = env.maybe_reset(root.exclude("_step"))
-            else:
-                roots[i] = env.maybe_reset(env.step_mdp(env.step(root)))
+Way = Callable[[EnvBase, int], Iterator[TensorDictBase]]
+
+
+def assert_equals_torchrl(way: Way, case: Case, *, in_order: bool = False) -> None:
+    """Both envs give the same in a way of stepping them so many times."""
+    results = []
+    for env in pair(case):
+        torch.manual_seed(0)
+        results.append(list(way(env, MOST.get(case[0], VECTOR_STEPS))))
+    for ours, theirs in zip(*results, strict=True):
+        assert_same(ours, theirs, exact=not adds_up_the_batch(case), in_order=in_order)
+
+
+# ---- ways of stepping
+
+
+def rollouts(env: EnvBase, count: int) -> Iterator[TensorDictBase]:
+    yield env.rollout(2 * count, break_when_any_done=False)
+    yield env.rollout(count)
+    yield env.rollout(count, break_when_any_done=False, break_when_all_done=True)
+    root = env.reset()
+    yield env.rollout(5, auto_reset=False, tensordict=root, break_when_any_done=False, set_truncated=True)
+    yield env.rollout(5, break_when_any_done=False, return_contiguous=False).contiguous()
+    yield env.rollout(5, env.rand_action, break_when_any_done=False, auto_cast_to_device=True)
+
+
+def turns(env: EnvBase, count: int) -> Iterator[TensorDictBase]:
+    """Calls of every kind, so that none leaves behind what another stumbles over."""
+    root = env.reset()
+    yield root.clone()
+    for _ in range(count):
+        kind, mask = int(torch.randint(4, ())), torch.rand(N, 1) < 0.4
+        root = env.rand_action(root)
+        if kind == 0:
+            step, root = env.step_and_maybe_reset(root)
+        elif kind == 1:
+            step = env.step(root)
+            root = env.maybe_reset(env.step_mdp(step))
+        elif kind == 2:
+            step = env.step(root)
+            root = env.step_mdp(step)
+            reset = mask | root["done"]
+            root = env.reset(root.set("_reset", reset)) if reset.any() else root
+        else:
+            step = env.step(root.set("_step", mask.squeeze(-1)))
+            root = env.maybe_reset(env.step_mdp(step).exclude("_step"))
+        yield step["next"].clone()
         # The pool leaves the last action in the row of an env that begins an episode.
-        shown = [root.exclude("_reset", *envs[0].action_keys) for root in roots]
-        assert_same(*shown, exact=exact, in_order=False)
+        root = root.exclude("_reset", "_step")
+        yield root.exclude(*env.action_keys).clone()
 
 
-# ---- further ways, each with each pipeline in the long form
+def steps(env: EnvBase, count: int) -> Iterator[TensorDictBase]:
+    root = env.reset()
+    yield root.clone()
+    for _ in range(count):
+        step = env.step(env.rand_action(root))
+        yield step.clone()
+        root = env.step_mdp(step)
+        if root["done"].any():
+            root = env.maybe_reset(root)
+            yield root.exclude("_reset")
 
 
-def specs(pipeline, task):
-    fused, reference = pair(pipeline, task)
+def resets_by_a_mask_alone(env: EnvBase, count: int) -> Iterator[TensorDictBase]:
+    """The rows that are reset are all that such a call is asked for."""
+    for _ in range(count // 4):
+        root = env.reset()
+        env.step(env.rand_action(root))
+        mask = torch.arange(N).unsqueeze(-1) == torch.randint(N, ())
+        root = env.reset(TensorDict({"_reset": mask}, [N]))
+        yield root[mask.squeeze(-1)].exclude("_reset")
+
+
+@pytest.mark.every_combination
+@pipelines
+@pytest.mark.parametrize("way", [rollouts, turns])
+def test_every_pipeline(case, way):
+    assert_equals_torchrl(way, case)
+
+
+@pipelines
+@pytest.mark.parametrize("way", [steps, resets_by_a_mask_alone])
+def test_further_ways(case, way):
+    # Agents' entries come after all that transforms have added to the root's own.
+    assert_equals_torchrl(way, case, in_order=way is steps and case[0] != "agents")
+
+
+@parametrized(gymnasiums)
+def test_rollouts_over_gymnasiums_envs(case):
+    fused, reference = fused_env(pool_of(case, N), case), over_gym_envs(case, N)
+    assert fused.set_seed(5) == reference.set_seed(5)
+    data = []
+    for env in (fused, reference):
+        torch.manual_seed(0)
+        data.append(env.rollout(VECTOR_STEPS, break_when_any_done=False))
+    assert_same(*data, in_order=False)
+
+
+# ---- specs
+
+
+@pipelines
+def test_specs(case):
+    fused, reference = pair(case)
     assert fused.output_spec == reference.output_spec
     assert fused.input_spec == reference.input_spec
+    assert fits_its_specs(fused) is fits_its_specs(reference)
+
+
+def fits_its_specs(env: EnvBase) -> bool:
+    """RewardSum takes the bounds of one signed reward for those of their sum."""
     try:
-        check_env_specs(reference)
-    except AssertionError:  # RewardSum takes the bounds of one reward for those of their sum
-        assert "signed" in pipeline or task != "CartPole-v1"
-    else:
-        check_env_specs(fused)
+        check_env_specs(env)
+    except AssertionError:
+        return False
+    return True
 
 
-def rollouts_until_all_are_done(pipeline, task):
-    data = []
-    for env in pair(pipeline, task):
-        torch.manual_seed(0)
-        data.append(env.rollout(60, break_when_any_done=False, break_when_all_done=True))
-    assert_same(*data, exact=pipeline in ROWS, in_order=False)
+# ---- collectors
 
 
-def collectors(pipeline, task):
-    batches = []
-    for make in (Collector, PoolCollector):
-        for env in pair(pipeline, task):
-            torch.manual_seed(0)
-            collector = make(env, None, frames_per_batch=N * 30, total_frames=N * 90)
-            batches.append([batch.clone() for batch in collector])
-            assert make is Collector or collector.writes_once
-    reference = batches[1]
-    for others in (batches[0], *batches[2:]):
-        for batch, expected in zip(others, reference, strict=True):
-            assert_same(batch, expected, exact=pipeline in ROWS, in_order=False)
+def batches(kind: type[Collector], env: EnvBase, policy: object = None, **options: object) -> list:
+    torch.manual_seed(0)
+    collector = kind(env, policy, frames_per_batch=N * 12, total_frames=N * 36, **options)
+    collected = [batch.clone() for batch in collector]
+    assert kind is Collector or collector.writes_once
+    collector.shutdown()
+    return collected
 
 
-@pytest.mark.parametrize(("pipeline", "task"), CASES)
-@pytest.mark.parametrize("equals_torchrl", [specs, rollouts_until_all_are_done, collectors])
-def test_every_way(equals_torchrl, pipeline, task):
-    equals_torchrl(pipeline, task)
+@pipelines
+@pytest.mark.parametrize("kind", [Collector, PoolCollector])
+def test_collectors(case, kind):
+    fused, reference = pair(case)
+    expected = batches(Collector, reference)
+    for ours, theirs in zip(batches(kind, fused), expected, strict=True):
+        assert_same(ours, theirs, exact=not adds_up_the_batch(case), in_order=False)
 
 
-@pytest.mark.parametrize("pipeline", ROWS)
-def test_double_buffered_collectors_yield_the_same_transitions(pipeline):
+@parametrized(CASES, [("classic", "counters"), ("classic", "ppo"), ("classic", "a_stranger")])
+def test_a_pool_collector_fuses_by_itself(case):
+    expected = batches(Collector, pair(case)[1])
+    for ours, theirs in zip(batches(PoolCollector, pair(case)[1]), expected, strict=True):
+        assert_same(ours, theirs, exact=not adds_up_the_batch(case), in_order=False)
+
+
+@parametrized([case for case in on_cartpole if looks_at_rows(case) and case[1] not in LEFT])
+def test_double_buffered_collectors_yield_the_same_transitions(case):
     def act(root):  # to the left, until the pole falls
-        key = "move" if pipeline == "actions_renamed" else "action"
+        (key,) = action_keys
         return root.set(key, torch.tensor([1, 0]).expand(*root.batch_size, 2).clone())
 
-    batches = []
+    collected = []
     for groups in (1, 2):
-        collector = PoolCollector(
-            fused_env(pool(), pipeline), act, frames_per_batch=N * 40, total_frames=N * 80,
-            double_buffered=groups, trust_policy=True,
-        )  # fmt: skip
-        batches.append([batch.clone() for batch in collector])
-    for batch, expected in zip(*batches, strict=True):
+        env = fused_env(pool_of(case, N, seed=3, num_threads=2), case)
+        action_keys = env.action_keys
+        collected.append(batches(PoolCollector, env, act, double_buffered=groups, trust_policy=True))
+    for batch, expected in zip(*collected, strict=True):
         assert_same(batch.exclude("collector"), expected.exclude("collector"), in_order=False)
 
 
-@pytest.mark.parametrize("pipeline", STATISTICS)
-def test_statistics_do_not_depend_on_the_number_of_threads(pipeline):
+# ---- async calls, threads
+
+
+# A few are enough: transforms have no part in it.
+FOR_ASYNC = [("classic", "sac"), ("classic", "ppo"), ("classic", "a_stranger"), ("atari", "grey")]
+FOR_ASYNC += [("agents", "mappo")]
+
+
+@parametrized([case for case in CASES if case[1] != "double_actions"], FOR_ASYNC)
+def test_async_calls(case):
+    """They are the pool's own, with its actions, and no transform sees them, as with any TransformedEnv."""
+    results = []
+    for env in pair(case):
+        root = env.reset()
+        torch.manual_seed(0)
+        env.rand_action(root)
+        env.async_step_and_maybe_reset_send(root[:1], [0])
+        env.async_step_and_maybe_reset_send(root[1:], [1, 2, 3])
+        results.append(env.async_step_and_maybe_reset_recv(min_get=N))
+    for fused, reference in zip(*results, strict=True):
+        assert_same(fused, reference, exact=not adds_up_the_batch(case), in_order=False)
+
+
+@parametrized([case for case in on_cartpole if not looks_at_rows(case)])
+def test_statistics_do_not_depend_on_the_number_of_threads(case):
     data = []
     for num_threads in (1, 2, 4):
-        env = fused_env(PoolEnv("CartPole-v1", 64, seed=0, num_threads=num_threads), pipeline)
-        data.append(played(env, 60))
+        env = fused_env(pool_of(case, 64, seed=0, num_threads=num_threads), case)
+        torch.manual_seed(0)
+        data.append(env.rollout(60, break_when_any_done=False))
     assert_same(data[1], data[0])
     assert_same(data[2], data[0])

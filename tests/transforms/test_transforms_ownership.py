@@ -187,4 +187,8 @@ def test_the_pool_below_still_works_by_itself():
     play(env)
     data = env.base_env.rollout(5, break_when_any_done=False)
     assert data.get("episode_reward", None) is None
-    assert torchrl_env(env.base_env, "counters").rollout(3)["next", "step_count"].shape == (4, 3, 1)
+    assert torchrl_env(env.base_env, ("classic", "counters")).rollout(3)["next", "step_count"].shape == (
+        4,
+        3,
+        1,
+    )

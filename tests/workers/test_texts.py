@@ -105,9 +105,27 @@ def test_the_missions_of_minigrids_own_envs():
         native.close()
 
 
-def test_decode_text_refuses_what_holds_no_characters():
-    with pytest.raises(TypeError, match="uint8, got int64"):
-        decode_text(torch.zeros(3, dtype=torch.int64))
-    with pytest.raises(ValueError, match="a single number"):
-        decode_text(np.uint8(3))
+def words(*numbers):
+    return torch.tensor([*numbers, *[0] * (50 - len(numbers))])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        (torch.zeros(3), TypeError, "uint8, or words of missions as int64 .*, got float32"),
+        (np.uint8(3), ValueError, "a single number"),
+        (torch.zeros(3, dtype=torch.int64), ValueError, "expected the 50 numbers of mission='words'.*got 3 "),
+        (torch.eye(50, dtype=torch.int64), ValueError, "zeros behind"),  # numbers of missions, one-hot
+        (words(61), ValueError, "from 1 to 60"),
+        (words(-1), ValueError, "from 1 to 60"),
+    ],
+)
+def test_decode_text_refuses_what_holds_no_text(given, error, match):
+    with pytest.raises(error, match=match):
+        decode_text(given)
+
+
+def test_texts_of_no_env_and_no_words():
+    assert decode_text(words()) == ""
+    assert decode_text(words(25, 38, 31, 1, 13)) == "go to the red ball"
     assert decode_text(np.zeros((0, 4), np.uint8)) == []

@@ -413,6 +413,39 @@ def test_envs_of_a_closed_pool_are_not_asked(make_pool):
     assert pool.get_attr("gravity") == [9.8] * 6
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "CartPol-v1",
+            "Environment `CartPol` doesn't exist. Did you mean: `CartPole`?\nWhere a package regis",
+        ),
+        ("CartPole-v7", "Environment version `v7` for environment `CartPole` doesn't exist"),
+        ("nowhere:CartPole-v1", "No module named 'nowhere'"),
+        ("", "Malformed environment ID"),
+    ],
+)
+def test_ids_that_gymnasium_refuses_are_said_in_a_sentence(name, message, num_workers):
+    with pytest.raises(EnvFailure) as failure:
+        PoolEnv(f"gymnasium:{name}", 2, num_workers=num_workers)
+    assert str(failure.value).startswith(f"task 'gymnasium:{name}': {message}")
+    assert "Traceback" not in str(failure.value)
+
+
+def test_what_envs_raise_has_its_traceback(monkeypatch):
+    class Unmakeable(gymnasium.Env):
+        def __init__(self):
+            raise gymnasium.error.DependencyNotInstalled("it needs a ship")
+
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
+    gymnasium.register("Unmakeable-v0", Unmakeable)
+    with pytest.raises(EnvFailure, match=r"(?s)it needs a ship.*Traceback"):
+        PoolEnv("gymnasium:Unmakeable-v0", 1, num_workers=0)
+
+
 def test_an_id_that_nobody_has_registered():
     with pytest.raises(EnvFailure, match=r"name that first, as in 'gymnasium:minigrid:"):
         PoolEnv("gymnasium:NoSuchEnv-v0", 2, num_workers=1)
+    with pytest.raises(EnvFailure, match=r"(?s)Traceback.*name that first, as in 'gymnasium:minigrid:"):
+        PoolEnv(lambda: gymnasium.make("NoSuchEnv-v0"), 2, num_workers=1)

@@ -31,8 +31,8 @@ PARSER: dict[str, Any] = {
     "epilog": "what --against can name:\n"
     + "\n".join(f"  {name.ljust(_WIDTH)}  {CONTENDERS[name][1]}" for name in _NAMES)
     + "\n\nexamples:\n"
-    "  python -m torchrl_pool bench HalfCheetah-v5\n"
-    "  python -m torchrl_pool bench ALE/Pong-v5 --num-envs 64 --against envpool,ale --plot pong.png",
+    "  %(prog)s HalfCheetah-v5\n"
+    "  %(prog)s ALE/Pong-v5 --num-envs 64 --against envpool,ale --plot pong.png",
     "formatter_class": argparse.RawDescriptionHelpFormatter,
 }
 

@@ -13,12 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrl_pool import _core
-from torchrl_pool._bench.gymnasium_env import Unavailable, check_gymnasium_has, gymnasium_env, require
-from torchrl_pool._bench.peer_process import PEERS, PeerProcess
-from torchrl_pool._bench.simulator import atari_game, simulator_processes
+from torchrl_pool._bench.gymnasium_env import (
+    Unavailable,
+    atari_game,
+    check_gymnasium_has,
+    gymnasium_env,
+    require,
+)
+from torchrl_pool._bench.peer_process import PeerProcess
 from torchrl_pool._plugins.names import envpool_id, suite_names
 from torchrl_pool._plugins.registry import open_config, task_info
 
@@ -30,6 +36,9 @@ POOL = "torchrl_pool"
 # The peers' processes step Gymnasium's envs and touch nothing that they inherit; others would import torch.
 _START = "fork"
 ENVPOOL_PYTHON = "TORCHRL_POOL_ENVPOOL_PYTHON"  # environment variable
+_HERE = Path(__file__).parent
+# What needs a compiler and the simulators' own libraries is not for wheels, but in a checkout's benchmarks/.
+_SIMULATOR = "benchmarks/peers/simulator.py"
 
 
 @dataclass(frozen=True)
@@ -137,8 +146,31 @@ def _raw(setup: Setup) -> Contender:
 
 
 def _simulator(setup: Setup) -> Contender:
-    run, close = simulator_processes(setup.task, setup.num_envs, setup.num_threads)
-    return Contender(run, setup.num_envs, close)
+    program = _HERE.parents[1] / _SIMULATOR
+    if not program.exists():
+        raise Unavailable(
+            f"the bare simulators' loops are in a checkout ({_SIMULATOR}), not in an installed package: "
+            "pip install -e . there"
+        )
+    command = [sys.executable, str(program), setup.task]
+    peer = _ready_peer([*command, *map(str, (setup.num_envs, setup.num_threads))])
+    return Contender(peer.request, setup.num_envs, peer.close)
+
+
+def _ready_peer(command: list[str]) -> PeerProcess:
+    """A program that answers "ready", or why it is not."""
+    try:
+        peer = PeerProcess(command)
+    except FileNotFoundError:
+        raise Unavailable(f"there is no interpreter {command[0]}") from None
+    try:
+        answer = peer.wait().strip()
+    except RuntimeError:
+        answer = f"it cannot be started with {command[0]}; see its message above"
+    if answer != "ready":
+        peer.close()
+        raise Unavailable(answer)
+    return peer
 
 
 def _envpool(setup: Setup) -> Contender:
@@ -158,18 +190,8 @@ def _envpool_process(setup: Setup, batch_size: int) -> Contender:
         )
     task = envpool_id(setup.task)
     # -W: Gymnasium warns about EnvPool's spaces.
-    command = [python or sys.executable, "-Wignore", str(PEERS / "envpool_steps.py"), task]
-    try:
-        peer = PeerProcess([*command, *map(str, (setup.num_envs, batch_size, setup.num_threads))])
-    except FileNotFoundError:
-        raise Unavailable(f"there is no interpreter {python}") from None
-    try:
-        answer = peer.wait().strip()
-    except RuntimeError:
-        answer = f"EnvPool cannot be started with {python or sys.executable}; see its message above"
-    if answer != "ready":
-        peer.close()
-        raise Unavailable(answer)
+    command = [python or sys.executable, "-Wignore", str(_HERE / "envpool_steps.py"), task]
+    peer = _ready_peer([*command, *map(str, (setup.num_envs, batch_size, setup.num_threads))])
     if batch_size < setup.num_envs:
         return Contender(peer.request, batch_size, peer.close)
 
@@ -266,7 +288,7 @@ CONTENDERS: dict[str, tuple[Callable[[Setup], Contender], str]] = {
     POOL: (_pool, "PoolEnv.step_and_maybe_reset"),
     f"{POOL}-async": (_pool_async, "the same envs in flight: half of them are received at a time"),
     "raw": (_raw, "the task's C++ envs on plain threads: no pool, no Python, outputs thrown away"),
-    "simulator": (_simulator, "mj_step, or ALE's act, on as many threads, and nothing else"),
+    "simulator": (_simulator, "mj_step, or ALE's act, on as many threads, and nothing else (in a checkout)"),
     "envpool": (_envpool, "EnvPool's step"),
     "envpool-async": (_envpool_async, "EnvPool's recv and send: half of the envs at a time"),
     "gymnasium": (_gymnasium, "Gymnasium's env, or a loop over them (SyncVectorEnv)"),

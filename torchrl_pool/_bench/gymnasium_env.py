@@ -56,6 +56,16 @@ def gymnasium_env(task: str) -> Any:
     return FrameStackObservation(AtariPreprocessing(env), _STACK_SIZE)
 
 
+def atari_game(task: str) -> str:
+    """The name of an Atari task's ROM."""
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    spec = gymnasium.spec(task)
+    return str(spec.kwargs["game"])
+
+
 @contextmanager
 def _models_loaded_quietly() -> Iterator[None]:
     """Without the warnings that MuJoCo prints, and writes to a file, for each of Gymnasium's own models."""

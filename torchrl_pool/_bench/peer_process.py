@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
-
-PEERS = Path(__file__).parent / "peers"
 
 
 class PeerProcess:

@@ -183,21 +183,23 @@ class Rollout:
         if trajectories is not None:
             constant[_IDS] = trajectories.get("traj_ids")
         in_keys, out_keys, call = lean.in_keys, lean.out_keys, lean.call
-        for step in range(1, num_steps):
-            outputs = call(*[root[key] for key in in_keys])
-            entries: dict[Key, Any] = {**root, **constant}
-            entries.update(zip(out_keys, outputs, strict=True))
-            following = step_from(step, entries, self._batch)
-            if following is None:  # what the policy has written is looked at more closely
-                self._carry(group, root, trajectories)
-                lean.write(group.carrier, outputs)
-                self._begin_step(group, step)
-                following = group.next_root
-            root = following
-            if interruptor is not None and interruptor.collection_stopped():
-                num_steps = step + 1
-                break
-        self._env._allocator.latest = group.next_root = root
+        try:
+            for step in range(1, num_steps):
+                outputs = call(*[root[key] for key in in_keys])
+                entries: dict[Key, Any] = {**root, **constant}
+                entries.update(zip(out_keys, outputs, strict=True))
+                following = step_from(step, entries, self._batch)
+                if following is None:  # what the policy has written is looked at more closely
+                    self._carry(group, root, trajectories)
+                    lean.write(group.carrier, outputs)
+                    self._begin_step(group, step)
+                    following = group.next_root
+                root = following
+                if interruptor is not None and interruptor.collection_stopped():
+                    num_steps = step + 1
+                    break
+        finally:
+            self._env._allocator.latest = root
         self._carry(group, root, trajectories)
         return num_steps
 

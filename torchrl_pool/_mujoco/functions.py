@@ -67,7 +67,7 @@ def naming_fields(state: TensorDictBase) -> Iterator[None]:
         if not missing:
             raise
         error.add_note(
-            f"A MujocoPool's states hold the arrays of mjData that `observation` and `fields` name: "
+            f"A MujocoPool's states hold the arrays of MuJoCo that `observation` and `fields` name: "
             f"{', '.join(map(repr, sorted(state.keys())))}. Name {missing[0]!r} in `fields`."
         )
         raise

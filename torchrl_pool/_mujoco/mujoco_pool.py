@@ -60,7 +60,8 @@ class MujocoPool(TaskHooks, SingleSimulations):
     ``state`` and ``next_state`` are tensordicts ``[N]`` with the arrays of ``mjData`` that ``observation``
     and ``fields`` name, before and after the step, in MuJoCo's own dtypes; and ``"step_count"``. An array is
     named as it is in ``mjData`` (``"qpos"``, ``"sensordata"``, ``"xpos"``), also for some bodies, joints or
-    sensors alone (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``).
+    sensors alone (``"xpos:torso"``, ``"qpos:hip,knee"``, ``"sensordata:gyro"``). Arrays of each env's
+    ``mjModel`` are named likewise: ``"body_mass"`` tells what ``randomize`` has drawn.
 
     The entries, of batch size ``[N]``: ``"qpos"``, ``"qvel"`` or what ``observation`` names (``[N, …]``, of
     ``dtype``); terms in ``info_keys`` (``[N]``, of ``dtype``); ``"reward"`` (``[N, 1]``, of ``dtype``); the

@@ -13,7 +13,7 @@ from torchrl_pool._env.arguments import EnvIndex, env_indices
 from torchrl_pool._env.errors import EnvFailure, joined
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
-from torchrl_pool._mujoco.snapshots import join_state, split_state
+from torchrl_pool._mujoco.snapshots import join_state, split_states
 
 _GIVEN = "_action"  # the entry in which actions travel beside the controls that they become
 
@@ -223,12 +223,10 @@ class SingleSimulations(EnvBase):
         indices = self._indices(env_index)
         states = [state] * len(indices) if isinstance(state, bytes) else list(state)
         current = self._blank_state() if self._state is None else self._state.clone()
-        physics = []
-        for one, index in zip(states, indices, strict=False):
-            saved, row = split_state(one, current[index])
-            physics.append(saved)
-            current[index] = row
-        physics += states[len(physics) :]
+        chosen = torch.tensor(indices[: len(states)], dtype=torch.long)
+        rows = current[chosen]
+        physics = split_states(states[: len(indices)], rows) + states[len(indices) :]
+        current[chosen] = rows
         self._physics.set_state(physics, indices)
         self._state = current
 

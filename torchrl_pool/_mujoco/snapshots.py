@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,30 +19,34 @@ def join_state(physics: bytes, row: TensorDictBase) -> bytes:
     return b"".join(parts)
 
 
-def split_state(state: Any, like: TensorDictBase) -> tuple[bytes, TensorDictBase]:
-    """What :func:`join_state` joined, with a row like this one.
+def split_states(states: Sequence[Any], rows: TensorDictBase) -> list[bytes]:
+    """What :func:`join_state` joined of some envs: the simulations; ``rows`` (``[k, …]``) become the others.
 
     Raises:
-        TypeError, ValueError: these are no bytes of such an env.
+        TypeError, ValueError: these are no bytes of such envs; ``rows`` are then of no use.
     """
-    if not isinstance(state, bytes):
-        raise TypeError(f"state: expected bytes, got {type(state).__name__}")
-    tensors = _tensors(like)
-    expected = sum(tensor.numel() * tensor.element_size() for _, tensor in tensors)
-    length = _LENGTH.unpack_from(state)[0] if len(state) >= _LENGTH.size else -1
-    if len(state) != _LENGTH.size + length + expected:
-        raise ValueError("the saved state is of another model, or of other fields")
-    place = _LENGTH.size + length
-    row = like.clone()
-    for key, tensor in tensors:
-        size = tensor.numel() * tensor.element_size()
-        raw = torch.frombuffer(bytearray(state[place : place + size]), dtype=torch.uint8) if size else None
-        if raw is not None:
-            if tensor.dtype is torch.bool and int(raw.max()) > 1:
-                raise ValueError("corrupt saved state: a value is out of its range")
-            row.set(key, raw.view(tensor.dtype).reshape(tensor.shape).to(tensor.device))
-        place += size
-    return state[_LENGTH.size : _LENGTH.size + length], row
+    tensors = _tensors(rows)
+    sizes = [tensor[0].numel() * tensor.element_size() if len(states) else 0 for _, tensor in tensors]
+    physics, rest = [], []
+    for state in states:
+        if not isinstance(state, bytes):
+            raise TypeError(f"state: expected bytes, got {type(state).__name__}")
+        length = _LENGTH.unpack_from(state)[0] if len(state) >= _LENGTH.size else -1
+        if len(state) != _LENGTH.size + length + sum(sizes):
+            raise ValueError("the saved state is of another model, or of other fields")
+        physics.append(state[_LENGTH.size : _LENGTH.size + length])
+        rest.append(state[_LENGTH.size + length :])
+    if not any(sizes):
+        return physics
+    table = torch.frombuffer(bytearray(b"".join(rest)), dtype=torch.uint8).reshape(len(states), -1)
+    for (key, tensor), raw in zip(tensors, torch.split(table, sizes, 1), strict=True):
+        if not raw.numel():
+            continue
+        if tensor.dtype is torch.bool and int(raw.max()) > 1:
+            raise ValueError("corrupt saved state: a value is out of its range")
+        aligned = raw.clone(memory_format=torch.contiguous_format).view(-1)
+        rows.set(key, aligned.view(tensor.dtype).reshape(tensor.shape).to(tensor.device))
+    return physics
 
 
 def _tensors(row: TensorDictBase) -> list[tuple[str, torch.Tensor]]:

@@ -23,7 +23,8 @@ class TaskInfo:
         id: its name, as given to :class:`~torchrl_pool.PoolEnv`.
         family: the name of its plugin.
         description: one line.
-        max_episode_steps: steps after which an episode is truncated; ``None``: no limit.
+        max_episode_steps: steps after which the pool truncates an episode; ``None``: it does not (MiniGrid's
+            and Atari's tasks have options for limits of their own).
         reward_threshold: the return at which the task counts as solved; ``None``: none is registered.
         options: what its constructor takes.
         reset_options: what ``reset(options={…})`` takes, for one reset. Those without a value there have the
@@ -130,6 +131,10 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
                 "(TORCHRL_POOL_DM_CONTROL=OFF, or another release of MuJoCo than 3.17.0)"
             )
         hint = suggestion(task, tasks)
+        if task.startswith("gymnasium:"):
+            id = task.rsplit(":", 1)[1]
+            native = f"; this package has {id!r} itself" if id in tasks else ""
+            hint = f"ids that begin with 'gymnasium:' are for PoolEnv and `torchrl-pool info` alone{native}"
         if sources := built_from(task):
             files = " ".join(sources)
             hint = (

@@ -14,7 +14,7 @@ import numpy as np
 from torchrl_pool import _core
 from torchrl_pool._workers.adapters import Adapter, adapt
 from torchrl_pool._workers.entries import Entry, mismatch
-from torchrl_pool._workers.gymnasium_make import hint_at_registration
+from torchrl_pool._workers.gymnasium_make import NotRegistered, hint_at_registration
 from torchrl_pool._workers.info_channel import InfoChannel
 from torchrl_pool._workers.whole_state import whole_state
 from torchrl_pool._workers.wishes import Wishes
@@ -385,7 +385,9 @@ LOST = Entry("respawned", "info", "bool", (1,))
 
 
 def report_of(error: BaseException) -> str:
-    """What happened in one line, and where."""
+    """What happened in one line, and where; an id that Gymnasium refuses was not wrong in any code."""
+    if isinstance(error, NotRegistered):
+        return str(error)
     # Notes come after the line with the kind of error, and where the syntax is wrong before it.
     only = traceback.format_exception_only(error)
     headline = next((part for part in only if not part.startswith(" ")), only[-1]).strip().splitlines()[0]

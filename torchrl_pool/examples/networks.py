@@ -22,11 +22,11 @@ from torchrl.data import MultiCategorical, TensorSpec
 from torchrl.envs import EnvBase
 from torchrl.modules import GRUModule, IndependentNormal, LSTMModule, ProbabilisticActor, TanhNormal
 
+from torchrl_pool import MISSION_WORDS
 from torchrl_pool.examples.envs import pool_of
 from torchrl_pool.examples.options import layer_sizes
 
 KINDS = (11, 6, 4)  # of things, colours and states, which are a cell's three numbers (MiniGrid)
-WORDS = 60  # that mission="words" counts from 1; 0 is none
 
 
 class ToFloat(nn.Module):
@@ -140,14 +140,14 @@ class GridFeatures(nn.Module):
         self.near = nn.Sequential(
             nn.Conv2d(sum(KINDS), 16, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 2), nn.ReLU()
         )
-        self.words = nn.Linear(WORDS, 2 * 32)
+        self.words = nn.Linear(len(MISSION_WORDS) - 1, 2 * 32)  # the first is none
         self.far = nn.Sequential(nn.Conv2d(32, self.size, 2), nn.ReLU(), nn.Flatten())
 
     def forward(self, image: torch.Tensor, mission: torch.Tensor) -> torch.Tensor:
         """Takes ``image``: ``[N, 7, 7, 3]``, and ``mission``: ``[N, 50]`` numbers of words."""
         thing, colour, state = image.long().unbind(-1)
         cells = self.cells[(thing * KINDS[1] + colour) * KINDS[2] + state]
-        words = cells.new_zeros(len(mission), 1 + WORDS).scatter_(1, mission, 1.0)[:, 1:]
+        words = cells.new_zeros(len(mission), len(MISSION_WORDS)).scatter_(1, mission, 1.0)[:, 1:]
         scale, shift = self.words(words)[..., None, None].chunk(2, 1)
         seen = self.near(cells.movedim(-1, 1))
         features: torch.Tensor = self.far(seen * (1 + scale) + shift)

@@ -175,9 +175,9 @@ class RunOptions:
     )
     logger: str | None = option(
         None,
-        "also send the learning curve there, by TorchRL's logger",
+        "also send the learning curve and the video there, by TorchRL's logger",
         kind=str,
-        choices=("tensorboard", "wandb", "mlflow", "trackio"),
+        choices=("csv", "tensorboard", "wandb", "mlflow", "trackio"),
     )
     timings: Path | None = option(None, "write where the time went", kind=Path, metavar="FILE.json")  # noqa: RUF009
     evaluate: int = option(10, "episodes to evaluate with at the end", least=0, metavar="N")

@@ -20,15 +20,14 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
-from torchrl.record.loggers import get_logger
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import options as opt
+from torchrl_pool.examples.loggers import close_logger, log_video, open_logger
 from torchrl_pool.examples.options import RunOptions
 from torchrl_pool.examples.results import (
     Row,
     StopRequest,
-    check_video,
     could,
     evaluate,
     first_line,
@@ -36,12 +35,14 @@ from torchrl_pool.examples.results import (
     mean_and_spread,
     plot_curves,
     progress_bar,
-    record_video,
     save_checkpoint,
     save_json,
     warn,
 )
+from torchrl_pool.examples.seeds import summary
+from torchrl_pool.examples.seeds import told as seeds_told
 from torchrl_pool.examples.training import Training, iterate_to_finite_weights
+from torchrl_pool.examples.video import check_video, record_video
 
 CHECKPOINT, EVALUATION, CURVE = "checkpoint.pt", "evaluation.json", "curve.csv"
 # What an earlier training may have left that this one need not write again.
@@ -92,6 +93,7 @@ class Program:
         except (ValueError, OSError) as error:
             parser.error(str(error))
         runs: dict[str, list[Row]] = {}  # by the seed, and how it ended before its end
+        evaluations: dict[int, list[float]] = {}  # by the seed: returns of its episodes
         timings, went_well = [], []
         for config, folder in zip(configs, folders, strict=True):
             try:
@@ -112,6 +114,8 @@ class Program:
             if training.curve.rows:
                 label = f"{config.seed} ({training.ending})" if training.ending else str(config.seed)
                 runs[label] = training.curve.rows
+            if run.returns:
+                evaluations[config.seed] = run.returns
             timings.append(training.clock.timings())
             if run.was_stopped:
                 break
@@ -120,8 +124,13 @@ class Program:
             title = f"{self.title} on {configs[0].task}, seeds {seeds}"
             went_well.append(could(path, plot_curves, list(runs.values()), title, path))
             last = [one for rows in runs.values() if not math.isnan(one := rows[-1]["return"])]
-            told = mean_and_spread(last) if last else "no episode has ended yet"
-            print(f"Mean return over {len(runs)} seeds, {seeds}: {told}; {path}")
+            told = seeds_told(last) if last else "no episode has ended yet"
+            print(f"Return over {len(runs)} seeds, {seeds}: {told}; {path}")
+        if len(evaluations) > 1:
+            path = folders[0].with_name(f"{self.name}-{_file_name(configs[0])}.json")
+            went_well.append(could(path, save_json, path, summary(evaluations)))
+            means = [fmean(returns) for returns in evaluations.values()]
+            print(f"Evaluation over {len(means)} seeds: {seeds_told(means)}; {path}")
         if options.timings:
             total = {part: sum(one[part] for one in timings) for part in timings[0]}
             went_well.append(could(options.timings, save_json, options.timings, total))
@@ -218,7 +227,7 @@ class Program:
             if options.video:
                 check_video(lambda: training.evaluation_env(1, render=True))
             if options.logger:
-                training.curve.logger = _logger(options.logger, folder)
+                training.curve.logger = open_logger(options.logger, folder)
             save_json(folder / "config.json", asdict(config))
             stale = {EVALUATION}  # of other weights
             if not _is_that(folder / CHECKPOINT, options.resume):
@@ -228,6 +237,8 @@ class Program:
                     file.unlink()
         except BaseException:
             training.close()
+            if training.curve.logger is not None:
+                close_logger(training.curve.logger)
             raise
         return training
 
@@ -245,13 +256,6 @@ def _file_name(config: Any) -> str:
 def _is_that(file: Path, checkpoint: Path | None) -> bool:
     """Whether this file is the one that a training goes on from."""
     return checkpoint is not None and file.exists() and file.samefile(checkpoint)
-
-
-def _logger(name: str, folder: Path) -> Any:
-    try:
-        return get_logger(name, logger_name=str(folder), experiment_name=folder.name)
-    except Exception as error:  # each library has its own
-        raise ValueError(f"--logger {name}: {first_line(error)}") from error
 
 
 def _go_on(training: Training[Any], path: Path) -> None:
@@ -283,6 +287,7 @@ class Run:
         self.was_stopped = False
         self.path = training.curve.folder / CHECKPOINT
         self.last: Path | None = options.resume  # the file from which this training can go on
+        self.returns: list[float] = []  # of the evaluation
         self.not_whole = ""  # why there are networks only in the file
 
     def train(self) -> bool:
@@ -316,7 +321,7 @@ class Run:
         finally:
             training.close()
             if training.curve.logger is not None:
-                training.curve.logger.close()
+                close_logger(training.curve.logger)
 
     def save(self) -> bool:
         """Saves all that the training goes on from; where simulators cannot be saved, what it has learned."""
@@ -380,16 +385,20 @@ class Run:
         """Plays some episodes, and leaves their returns in the training's folder."""
         print(f"Evaluation, {episodes} episodes: ", end="", flush=True)
         with closing(self.training.evaluation_env(episodes)) as env:
-            returns, unended = evaluate(env, self.training.actor)
+            self.returns, unended = evaluate(env, self.training.actor)
+        returns = self.returns
         print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
         save_json(self.path.with_name(EVALUATION), {"returns": returns, "mean": fmean(returns)})
 
     def record(self) -> None:
-        """Leaves a video of an episode in the training's folder."""
+        """Leaves a video of an episode in the training's folder, and sends it to the logger."""
         print("Video: ", end="", flush=True)
         with closing(self.training.evaluation_env(1, render=True)) as env:
-            path, is_whole = record_video(env, self.training.actor, self.path.with_name("video"))
-            print(path if is_whole else f"{path} (the beginning of an episode)")
+            video = record_video(env, self.training.actor)
+        path = video.save(self.path.with_name("video"))
+        print(path if video.is_whole else f"{path} (the beginning of an episode)")
+        if self.training.curve.logger is not None:
+            log_video(self.training.curve.logger, video, self.training.frames)
 
 
 def load_policy(

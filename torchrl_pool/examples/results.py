@@ -1,9 +1,8 @@
-"""What a training leaves behind: times, learning curve, checkpoint, evaluation, video."""
+"""What a training leaves behind: times, learning curve, checkpoint, evaluation."""
 
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import math
 import os
@@ -13,22 +12,20 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
-from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
-from torchrl_pool.examples.envs import pool_of
+from torchrl_pool.examples.seeds import interquartile_mean, interval
 
 try:
     from matplotlib.figure import Figure
@@ -142,8 +139,7 @@ class Curve:
             if was_whole:
                 warn(f"{self._path} cannot be written: {error}")
         if self.logger is not None:
-            for name, value in row.items():
-                self.logger.log_scalar(name, value, step=int(row["frames"]))
+            self.logger.log_metrics(row, step=int(row["frames"]))
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +165,7 @@ class Curve:
 
 
 def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
-    """Draws return by frames: one run, or several with their mean and standard deviation."""
+    """Draws return by frames: one run, or several with their interquartile mean and its interval."""
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")  # without pyplot: needs no display
     axes = figure.add_subplot()
     several = len(runs) > 1
@@ -179,13 +175,17 @@ def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
         axes.plot(frames, returns, color="tab:blue", linewidth=width, alpha=alpha)
     if several:
         steps = min(len(rows) for rows in runs)
-        values = torch.tensor([[row["return"] for row in rows[:steps]] for rows in runs])
-        mean, spread = values.mean(0), values.std(0)
-        frames = [row["frames"] for row in runs[0][:steps]]
-        axes.plot(frames, mean.tolist(), color="tab:blue", linewidth=2, label=f"mean of {len(runs)} seeds")
-        low, high = (mean - spread).tolist(), (mean + spread).tolist()
-        axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="standard deviation")
-        axes.legend(loc="lower right")
+        values = np.array([[row["return"] for row in rows[:steps]] for rows in runs])
+        known = ~np.isnan(values).any(0)  # an episode of each seed has ended
+        frames = np.array([row["frames"] for row in runs[0][:steps]])[known]
+        if known.any():
+            low, high = interval(values[:, known])
+            mean = interquartile_mean(values[:, known])
+            axes.plot(
+                frames, mean, color="tab:blue", linewidth=2, label=f"interquartile mean, {len(runs)} seeds"
+            )
+            axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="95 % bootstrap interval")
+            axes.legend(loc="lower right")
     axes.set(title=title, xlabel="Frames (env steps)", ylabel=f"Mean return of the last {WINDOW} episodes")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
@@ -340,70 +340,3 @@ def evaluate(
             if bool(is_over.all()):
                 break
     return returns.tolist(), int((~is_over).sum())
-
-
-def check_video(make_env: Callable[[], EnvBase]) -> None:
-    """Raises ValueError: an env cannot be drawn, or nothing can write a video."""
-    if importlib.util.find_spec("imageio") is None:
-        raise ValueError("--video: needs imageio: pip install torchrl_pool[examples]")
-    try:
-        with closing(make_env()) as env:
-            env.reset()
-            pool_of(env).render(0)
-    except (RuntimeError, AttributeError, ImportError) as error:  # what OpenGL's libraries raise, too
-        raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
-
-
-@torch.no_grad()
-def record_video(
-    env: EnvBase,
-    policy: Callable[[TensorDictBase], TensorDictBase],
-    path: Path,
-    *,
-    max_frames: int = 500,
-) -> tuple[Path, bool]:
-    """Records an episode of the first env, from its reset to its last step, at the env's own frame rate.
-
-    Returns:
-        The file, an mp4 or without imageio-ffmpeg a gif, and whether the episode ends there.
-    """
-    import imageio.v2 as imageio
-
-    pool = pool_of(env)
-    fps = frame_rate(pool)
-    is_whole = False
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        root = env.reset()
-        pictures: list[Any] = [pool.render(0)[0].numpy()]
-        while len(pictures) < max_frames and not is_whole:
-            step = env.step(policy(root))
-            pictures.append(pool.render(0)[0].numpy())  # before the reset: the last one shows the end
-            is_whole = bool(step["next", "done"][0])
-            root = env.maybe_reset(env.step_mdp(step))
-    if importlib.util.find_spec("imageio_ffmpeg") is not None:
-        path = path.with_suffix(".mp4")
-        even: list[Any] = [padded_to_even(picture) for picture in pictures]
-        imageio.mimsave(path, even, fps=fps, macro_block_size=2)  # 16 would stretch them
-    else:
-        path = path.with_suffix(".gif")
-        imageio.mimsave(path, pictures, duration=1000 / fps, loop=0)
-    return path, is_whole
-
-
-def frame_rate(pool: PoolEnv) -> float:
-    """Frames per second: ``render_fps`` of the env's metadata, or of Gymnasium's env of that id; else 30."""
-    metadata: Mapping[str, Any] = {}
-    task = pool.task if isinstance(pool.task, str) else None
-    with suppress(TypeError):  # not a Python env
-        metadata = pool.get_attr("metadata", 0)[0] if pool.has_attr("metadata", 0)[0] else {}
-        task = None
-    if task in gymnasium.registry:
-        with closing(gymnasium.make(task, disable_env_checker=True)) as env:
-            metadata = env.metadata
-    return metadata.get("render_fps") or 30
-
-
-def padded_to_even(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """A picture ``[H, W, 3]`` with even numbers of rows and columns, as an mp4's colours need."""
-    height, width, _ = picture.shape
-    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")

@@ -12,6 +12,7 @@ namespace torchrl_pool::minigrid {
 namespace {
 
 // minigrid's words, in the order of its wrapper; behind them what BabyAI's missions say beside these.
+// Python's MISSION_WORDS is the same list.
 constexpr std::string_view kWords[] = {
     "red",  "green",   "blue",  "yellow", "purple",   "grey",   "unseen",  "empty",  "wall",     "floor",
     "box",  "key",     "ball",  "door",   "goal",     "agent",  "lava",    "pick",   "avoid",    "get",

@@ -114,7 +114,7 @@ class GridTask {
                                   "characters, then zeros; decode_text makes strings of them"));
     } else if (options.told == Told::kWords) {
       specs.push_back(Observation("mission", Box<std::int64_t>({kMaxWords}, 0, LastWord()),
-                                  "numbers of words, then zeros"));
+                                  "numbers of words, then zeros; decode_text makes strings of them"));
     } else if (options.told == Told::kId) {
       const auto count = static_cast<std::int64_t>(options.kind->missions.all.size());
       specs.push_back(Observation("mission", Discrete(count), "number of the mission"));

@@ -167,6 +167,10 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+bool ChangesItsLength(const std::string& array) {  // of mjData
+  return array == "contact" || array.starts_with("efc_") || array.starts_with("iefc_");
+}
+
 template <class Owner>
 constexpr const char* kOwner = std::is_same_v<Owner, mjData> ? "mjData" : "mjModel";
 
@@ -175,8 +179,7 @@ const Array<Owner>& FindArray(const std::string& name) {
   for (const Array<Owner>& array : Arrays(static_cast<const Owner*>(nullptr))) {
     if (array.name == name) return array;
   }
-  if (std::is_same_v<Owner, mjData> &&
-      (name == "contact" || name.starts_with("efc_") || name.starts_with("iefc_"))) {
+  if (std::is_same_v<Owner, mjData> && ChangesItsLength(name)) {
     throw InvalidArgument("'" + name +
                           "' of mjData has another length in each step, which a tensor cannot have; a sensor "
                           "of the model (touch, contact, …) gives such things in 'sensordata'");
@@ -378,5 +381,37 @@ void Field<Owner>::Set(Owner* owner, const double* values) const {
 
 template class Field<mjData>;
 template class Field<mjModel>;
+
+namespace {
+
+std::variant<DataField, ModelField> Found(const mjModel& model, const std::string& what) {
+  const std::string array = what.substr(0, what.find(':'));
+  std::vector<std::string> names = ArrayNames<mjData>();
+  const std::vector<std::string> of_model = ArrayNames<mjModel>();
+  const auto is_among = [&](const auto& all) {
+    return std::find(all.begin(), all.end(), array) != all.end();
+  };
+  if (is_among(names) || ChangesItsLength(array)) return DataField(model, what);
+  if (is_among(of_model)) return ModelField(model, what);
+  names.insert(names.end(), of_model.begin(), of_model.end());
+  throw InvalidArgument("mjData and mjModel have no array '" + array + "'" + Suggestion(array, names));
+}
+
+}  // namespace
+
+ReadField::ReadField(const mjModel& model, const std::string& what) : field_(Found(model, what)) {}
+
+const std::string& ReadField::name() const {
+  return std::visit([](const auto& field) -> const std::string& { return field.name(); }, field_);
+}
+
+Space ReadField::space() const {
+  return std::visit([](const auto& field) { return field.space(); }, field_);
+}
+
+void ReadField::Read(const mjModel& model, const mjData& data, void* out) const {
+  if (const auto* of_data = std::get_if<DataField>(&field_)) return of_data->Read(data, out);
+  std::get<ModelField>(field_).Read(model, out);
+}
 
 }  // namespace torchrl_pool::mujoco

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "torchrl_pool/spec.h"
@@ -49,6 +50,22 @@ class Field {
 
 using DataField = Field<mjData>;
 using ModelField = Field<mjModel>;
+
+// Elements of an array of mjData or, where that has none of the name, of the mjModel that an env steps with.
+class ReadField {
+ public:
+  // Throws InvalidArgument, with the nearest name there is.
+  ReadField(const mjModel& model, const std::string& what);
+
+  const std::string& name() const;
+  Space space() const;
+  // Of mjData; null: of mjModel.
+  const DataField* data() const { return std::get_if<DataField>(&field_); }
+  void Read(const mjModel& model, const mjData& data, void* out) const;
+
+ private:
+  std::variant<DataField, ModelField> field_;
+};
 
 // Whether a reset may write this array of mjData; MuJoCo computes the others from these.
 bool IsInput(const std::string& array);

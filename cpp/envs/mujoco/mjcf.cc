@@ -9,6 +9,7 @@
 #include "gymnasium_env.h"
 #include "pushes.h"
 #include "random_change.h"
+#include "shared_data.h"
 #include "wanted.h"
 
 namespace torchrl_pool::mujoco {
@@ -49,11 +50,12 @@ class Mjcf {
     PushOptions push;
 
     // What Open makes of them.
-    std::vector<DataField> fields;
+    std::vector<ReadField> fields;
     std::vector<RandomChange> draws;
     std::vector<ModelField> changed;  // of the model; empty: all envs share it
     int key = -1;
     Wanted wanted;
+    std::shared_ptr<SharedData> shared;  // null: a simulation needs data of its own
 
     Options() : GymnasiumOptions(kPole, 1, std::nullopt) {}
 
@@ -61,7 +63,8 @@ class Mjcf {
     void Visit(Visitor& visit) {
       VisitModel(visit);
       visit("observation", observation,
-            "arrays of mjData, such as 'qpos', 'sensordata', 'xpos:torso' or 'qvel:hip,knee'");
+            "arrays of mjData, such as 'qpos', 'sensordata', 'xpos:torso' or 'qvel:hip,knee', and of each "
+            "env's mjModel, such as 'body_mass:torso'");
       visit("keyframe", keyframe, "where episodes begin: a keyframe of the model, by number or name");
       visit("randomize", randomize,
             "what is drawn at each reset, such as 'qpos += uniform(-0.1, 0.1)' or 'body_mass *= normal(1, "
@@ -83,15 +86,24 @@ class Mjcf {
       if (keyframe) OpenKeyframe();
       actuation.Open(*model, key < 0 ? model->qpos0 : model->key_qpos + key * model->nq);
       push.Open(*model);
-      if (observation.empty()) throw InvalidArgument("observation: expected at least one array of mjData");
+      if (observation.empty())
+        throw InvalidArgument("observation: expected at least one array of mjData or mjModel");
       for (const std::string& name : observation) {
-        wanted.Add(fields.emplace_back(*model, name).array());
+        const ReadField& field = fields.emplace_back(*model, name);
+        if (field.data()) wanted.Add(field.data()->array());
       }
       for (const std::string& line : randomize) {
         const RandomChange& draw = draws.emplace_back(*model, line);
         if (draw.model()) Change(*draw.model());
       }
       for (const std::string& name : model_fields) Change(ModelField(*model, name));
+      const auto computed = [](const ReadField& field) {
+        return !field.data() || SharedData::Suits(field.data()->array());
+      };
+      if (SharedData::Suits(*model) && !actuation.law.reads_derived() &&
+          std::all_of(fields.begin(), fields.end(), computed)) {
+        shared = std::make_shared<SharedData>(model);
+      }
     }
 
    private:
@@ -201,8 +213,8 @@ class Mjcf {
 
   static Specs MakeSpecs(const Options& options) {
     Specs specs;
-    for (const DataField& field : options.fields) {
-      specs.push_back(Observation(field.name(), field.space(), "of mjData"));
+    for (const ReadField& field : options.fields) {
+      specs.push_back(Observation(field.name(), field.space(), field.data() ? "of mjData" : "of mjModel"));
     }
     specs.push_back(options.actuation.ActionSpec(*options.model));
     return specs;
@@ -210,13 +222,14 @@ class Mjcf {
 
   explicit Mjcf(const Options& options)
       : options_(options),
-        simulation_(options.model),
+        simulation_(options.model, options.shared.get()),
         actuation_(options.actuation, *options.model, options.frame_skip),
         pushes_(options.push) {}
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
   void Reset(Row& row, const ResetOptions& chosen) {
+    const Simulation::Use use(simulation_);
     std::vector<std::vector<double>> numbers;
     for (const RandomChange& draw : options_.draws) numbers.push_back(draw.Sample(rng_));
     if (!options_.changed.empty()) ResetModel(numbers, chosen);
@@ -246,26 +259,30 @@ class Mjcf {
   }
 
   Outcome Step(Row& row) {
+    const Simulation::Use use(simulation_);
     const mjModel* const model = &simulation_.model();
     mjData* const data = simulation_.mutable_data();
     pushes_.Apply(data, rng_);
     actuation_.Act(row.Action<float>());
     simulation_.Run([&] {
-      for (std::int64_t i = 0; i < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
-      if (options_.fresh) mj_forward(model, data);
-      ComputeWanted(*model, data);
+      for (std::int64_t i = 0; i + 1 < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
     });
+    simulation_.Mark();
+    simulation_.Run([&] { FinishStep(); });
     Write(row);
     return {};
   }
 
   static ImageSize RenderSize(const Options& options) { return {options.view.height, options.view.width}; }
   void Render(std::uint8_t* rgb) {
+    const Simulation::Use use(simulation_, Simulation::Use::Keep::kNothing);
+    simulation_.Recompute([&] { FinishStep(); });
     Draw(options_.model, simulation_.model(), simulation_.mutable_data(), options_.view, rgb);
   }
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
+    const Simulation::Use use(simulation_);
     visit(rng_);
     if (!options_.changed.empty()) VisitModel(visit);
     simulation_.VisitState(visit);
@@ -330,6 +347,14 @@ class Mjcf {
     }
   }
 
+  // Its last simulation step, and what follows from it.
+  void FinishStep() {
+    const mjModel& model = simulation_.model();
+    mjData* const data = simulation_.mutable_data();
+    actuation_.Advance(options_.frame_skip - 1, model, data);
+    if (options_.fresh) mj_forward(&model, data);
+    ComputeWanted(model, data);
+  }
   void ComputeWanted(const mjModel& model, mjData* data) const {
     options_.wanted.ComputeMomenta(model, data);
     options_.wanted.ComputeForces(model, data);
@@ -337,7 +362,7 @@ class Mjcf {
 
   void Write(Row& row) const {
     for (std::size_t i = 0; i < options_.fields.size(); ++i) {
-      options_.fields[i].Read(simulation_.data(), row.Out<void>(static_cast<int>(i)));
+      options_.fields[i].Read(simulation_.model(), simulation_.data(), row.Out<void>(static_cast<int>(i)));
     }
   }
 

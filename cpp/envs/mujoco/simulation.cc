@@ -2,20 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 
 #include "sleep.h"
 #include "torchrl_pool/error.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
-
-mjData* MakeData(const mjModel& model) {
-  mjData* data = nullptr;
-  Protect([&] { data = mj_makeData(&model); });
-  if (!data) throw std::bad_alloc();
-  return data;
-}
 
 // The places in buffers of delayed controls and sensors, which MuJoCo would follow out of its arrays.
 void CheckHistory(const mjModel& model, const std::vector<double>& state) {
@@ -37,7 +29,32 @@ void CheckHistory(const mjModel& model, const std::vector<double>& state) {
 
 }  // namespace
 
-Simulation::Simulation(Model model) : model_(std::move(model)), data_(MakeData(*model_), mj_deleteData) {}
+Simulation::Simulation(Model model, SharedData* shared)
+    : model_(std::move(model)),
+      shared_(shared),
+      data_(shared ? Data(nullptr, mj_deleteData) : MakeData(*model_)) {}
+
+void Simulation::Begin() {
+  if (!shared_) return;
+  data_ = shared_->Take();
+  if (!state_.empty()) mj_setState(&model(), data_.get(), state_.data(), mjSTATE_INTEGRATION);
+}
+
+void Simulation::End(Use::Keep keep, bool failed) {
+  if (!shared_) return;
+  if (failed) stepped_ = false;
+  if (!failed && keep == Use::Keep::kState) SaveTo(&state_);
+  if (broken_) {
+    data_.reset();
+  } else {
+    shared_->GiveBack(std::move(data_));
+  }
+}
+
+void Simulation::SaveTo(std::vector<double>* state) const {
+  state->resize(static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION)));
+  mj_getState(model_.get(), data_.get(), state->data(), mjSTATE_INTEGRATION);
+}
 
 mjModel* Simulation::OwnModel() {
   if (!own_) {
@@ -58,8 +75,6 @@ void Simulation::ThrowWarnings() const {
   }
 }
 
-void Simulation::Remake() { data_.reset(MakeData(*model_)); }
-
 void Simulation::Reset(const std::vector<double>& qpos, const std::vector<double>& qvel) {
   Restart([&] {
     mj_resetData(&model(), data_.get());
@@ -78,8 +93,8 @@ void Simulation::Step(std::span<const float> control, std::int64_t num_steps) {
 }
 
 std::vector<double> Simulation::Save() const {
-  std::vector<double> state(static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION)));
-  mj_getState(model_.get(), data_.get(), state.data(), mjSTATE_INTEGRATION);
+  std::vector<double> state;
+  SaveTo(&state);
   SaveSleep(*model_, *data_, &state);
   return state;
 }

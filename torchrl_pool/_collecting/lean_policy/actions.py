@@ -41,7 +41,7 @@ class Draw:
         if mode is None:
             raise NotApart("no exploration type is set")
         self._module, self._mode, self._generator = module, mode, module._generator
-        self._class = module.distribution_class
+        self.kind = module.distribution_class
         self._kwargs = dict(module.distribution_kwargs.items())
         self._scored = module.return_log_prob
         names = [key[-1] if isinstance(key, tuple) else key for key in module.dist_keys]
@@ -54,9 +54,9 @@ class Draw:
         # TorchRL's class scores a sample where it was drawn; tensordict's, what came out of it.
         self._together = self._scored and at_random and isinstance(module, SafeProbabilisticModule)
         self._joint_draw = _JOINT_DRAW if self._scored and at_random and not self._together else None
-        is_scored_there = self._joint_draw is not None and hasattr(self._class, "rsample_and_log_prob")
+        is_scored_there = self._joint_draw is not None and hasattr(self.kind, "rsample_and_log_prob")
         self._sampler = (
-            sampler_for(self._class, names, self._kwargs, scored=self._scored, generator=module._generator)
+            sampler_for(self.kind, names, self._kwargs, scored=self._scored, generator=module._generator)
             if at_random and (self._together or is_scored_there or not self._scored)
             else None
         )
@@ -74,10 +74,10 @@ class Draw:
                 return self._sampler(**parameters)
             except NotSampled:
                 self._sampler = None
-        distribution = self._class(**parameters, **self._kwargs)
+        distribution = self.kind(**parameters, **self._kwargs)
         if isinstance(distribution, CompositeDistribution) or not isinstance(distribution, Distribution):
             made = type(distribution).__name__
-            raise TypeError(f"expected {self._class} to make a distribution of one tensor, got {made}")
+            raise TypeError(f"expected {self.kind} to make a distribution of one tensor, got {made}")
         if self._together:
             with _use_generator(self._generator):
                 both: tuple[Any, Any] = sample_and_log_prob(

@@ -50,15 +50,15 @@ class CompiledCall:
 
     Args:
         function: from tensors to a tuple of tensors.
-        modules: all that it calls.
+        called: the modules, functions and classes that it calls.
         **kwargs: what ``compile_policy`` takes.
     """
 
-    def __init__(self, function: Callable[..., Any], modules: Sequence[nn.Module], **kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], called: Sequence[Any], **kwargs: Any) -> None:
         self._calls: list[tuple[_Graph, tuple[Any, ...], Sequence[Any]]] = []  # of graphs, in a guarded call
         self._direct: _Direct | None = None
         self._last: _Direct | None = None
-        known = all(type(module).__module__.startswith(_KNOWN) for module in modules)
+        known = all(_where_defined(one).startswith(_KNOWN) for one in called)
         self._may_be_direct = known and kwargs.keys() <= {"warmup"}
         if self._may_be_direct:
             kwargs["backend"] = self._backend
@@ -110,6 +110,10 @@ class CompiledCall:
             return None
         order = [made[id(one)] for one in results]
         return _Direct(graph, [*arguments], places, order, [_layout(one) for one in inputs])
+
+
+def _where_defined(called: Any) -> str:
+    return (type(called) if isinstance(called, nn.Module) else called).__module__ or ""
 
 
 def _layout(value: Any) -> tuple[Any, ...]:

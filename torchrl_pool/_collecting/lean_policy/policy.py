@@ -130,7 +130,10 @@ class LeanPolicy:
             policy: what was taken apart.
             **kwargs: for ``torch.compile``.
         """
-        self.call = self._compiled = CompiledCall(self.compute, list(policy.modules()), **kwargs)
+        called: list[Any] = list(policy.modules())
+        called += [step.network for step in self._steps if isinstance(step, NetworkCall)]
+        called += [step.kind for step in self._steps if isinstance(step, Draw)]
+        self.call = self._compiled = CompiledCall(self.compute, called, **kwargs)
         return self
 
     def begin_batch(self) -> None:
