@@ -20,7 +20,7 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.options import Settings, option
-from torchrl_pool.examples.results import plot_lags
+from torchrl_pool.examples.results import Row, plot_lags
 from torchrl_pool.examples.training import Training
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
 
@@ -117,7 +117,7 @@ class Actors:
         self._parameters = list(policy.parameters())
         self.lags: Counter[int] = Counter()
         """How many steps were chosen by weights of how many updates before."""
-        self.last_lag, self.largest_lag = 0.0, 0
+        self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
         """The last batch's mean, and its largest."""
 
     def weights(self) -> torch.Tensor:
@@ -130,7 +130,7 @@ class Actors:
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
             self.lags.update(lag.flatten().tolist())
-            self.last_lag, self.largest_lag = lag.double().mean().item(), int(lag.max())
+            self.lag_row = {"lag": lag.double().mean().item(), "largest_lag": int(lag.max())}
         return batch
 
     def _next(self, version: int) -> TensorDictBase:
@@ -260,6 +260,9 @@ class Threaded(Actors):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rest()
+        self._begun.clear()
+        self._history.clear()
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.load_state_dict(saved)
         for parts in state["begun"][: self._max_lag]:  # which may be less than the saved training's

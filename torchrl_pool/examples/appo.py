@@ -19,7 +19,7 @@ from torchrl_pool.examples.options import option
 from torchrl_pool.examples.population import Population
 from torchrl_pool.examples.ppo import PPOTraining
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.results import Row, plot_lags
+from torchrl_pool.examples.results import plot_lags
 from torchrl_pool.examples.training import Training
 from torchrl_pool.training import estimate_vtrace
 
@@ -82,9 +82,6 @@ class APPOTraining(PPOTraining):
             for number in range(config.actors)
         ]
         return Threaded(actors, policy, config.max_lag, refreshes=config.refreshes)
-
-    def advance(self) -> Row:
-        return {**super().advance(), "largest_lag": self.actors.largest_lag}
 
     def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
         if not self.config.vtrace:

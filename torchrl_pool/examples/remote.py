@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -51,39 +51,48 @@ class RemoteOptions:
             )
 
 
+class NotBegunError(Exception):
+    """This process has no actor: it has come after one that died."""
+
+
 class Host:
     """An actor in a process of its own; where that dies, Ray starts another, which begins new episodes.
 
     Args:
-        make: makes the actor, at the first call: each may come to a new process.
+        make: makes the actor.
     """
 
     def __init__(self, make: Callable[[], Actor]) -> None:
-        self._make, self._number = make, -1
-
-    @cached_property
-    def _actor(self) -> Actor:
-        torch.set_num_threads(1)
-        return self._make()
+        self._make = make
+        self._made: Actor | None = None
+        self._last: tuple[int, TensorDictBase] | None = None  # batch, by its number
 
     def begin(self) -> tuple[str, bool]:
-        """The machine's address, and whether the actor was made by this call."""
-        is_new = "_actor" not in vars(self)
-        assert self._actor
+        """Makes the actor; returns the machine's address, and whether there was none before."""
+        is_new = self._made is None
+        if is_new:
+            torch.set_num_threads(1)
+            self._made = self._make()
         where: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         return where, is_new
 
+    @property
+    def _actor(self) -> Actor:
+        if self._made is None:
+            raise NotBegunError
+        return self._made
+
     def collect(self, number: int, version: int, weights: torch.Tensor) -> TensorDictBase:
         """The batch of that number. Asked again, for its answer was lost on the way, it is the same one."""
-        if number != self._number:
-            self._batch = self._actor.collect(version, weights)
-            self._number = number
-        return self._batch
+        if self._last is None or self._last[0] != number:
+            self._last = number, self._actor.collect(version, weights)
+        return self._last[1]
 
     def state_dict(self) -> dict[str, Any]:
         return self._actor.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._last = None  # it was collected before that state, and its number may come again
         self._actor.load_state_dict(state)
 
 
@@ -132,18 +141,25 @@ class RemoteActor:
                     self._begin(since + self._patience)
                 return ray.get(getattr(self._host, method).remote(*arguments))
             except RayTaskError as error:  # what it raised itself
-                raise error.cause from None
+                if not isinstance(error.cause, NotBegunError):
+                    raise error.cause from None
+                since = self._lose()
             except ActorDiedError as error:  # and is not started again
                 reason = str(error).strip().rpartition("\n")[2]
                 raise ConnectionError(f"{self._name} cannot run on its machine: {reason}") from None
             except (RayActorError, ObjectLostError):  # its machine or the way there is gone
                 if self._is_known:
-                    warn(f"{self._name} is lost; expected back within {self._patience:g} s (--patience)")
-                    since, self._is_known = time.monotonic(), False
+                    since = self._lose()
                 time.sleep(0.2)
             except RayError as error:
                 reason = str(error).partition("\n")[0]
                 raise ConnectionError(f"{self._name} cannot be asked: {reason}") from None
+
+    def _lose(self) -> float:
+        """Returns the time of it."""
+        warn(f"{self._name} is lost; expected back within {self._patience:g} s (--patience)")
+        self._is_known = False
+        return time.monotonic()
 
     def _begin(self, end: float) -> None:
         """Waits for its process, which may have to wait for room on a machine."""
