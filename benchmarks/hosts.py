@@ -1,9 +1,8 @@
 """Machines that are really apart, on one: namespaces of their own, joined by a network that delays and loses.
 
 Each host has a network, mounts and processes of its own. Packets go through TUN devices to one process,
-the switch, which delivers them after a delay, loses some, and counts bytes (``tc netem`` does so in kernels
-that have it; a cut link
-and counted bytes come with it here, on any kernel). Needs root and ``ip`` of iproute2.
+the switch, which delivers them after a delay, loses some, and counts bytes. ``tc netem`` would delay and lose
+packets too, but not every kernel has it. Needs root and ``ip`` of iproute2.
 
     python benchmarks/hosts.py --hosts 3 --delay 0.025 -- ip route
 
@@ -108,12 +107,15 @@ class Hosts:
 
     def _init(self, host: int) -> int:
         """The process with whose end all of the host's processes end."""
-        holder = self._holders[host].pid
-        return int(Path(f"/proc/{holder}/task/{holder}/children").read_text().split()[0])
+        return _child(self._holders[host].pid)
 
     def on(self, host: int, *command: str) -> list[str]:
         """The command that runs one on a host."""
         return ["nsenter", "--target", str(self._init(host)), "--net", "--mount", "--pid", "--", *command]
+
+    def send_signal(self, process: subprocess.Popen[Any], number: int) -> None:
+        """Sends one to a command begun by :meth:`on`, which is a child of the process that begins it."""
+        os.kill(_child(process.pid), number)
 
     def set_link(self, host: int, delay: float = 0.0, loss: float = 0.0, cut: bool = False) -> None:
         """What packets of a host meet: seconds each way, the share that is lost, or no link at all."""
@@ -144,6 +146,10 @@ class Hosts:
             process.kill()  # devices go with their namespaces
             process.communicate()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _child(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def _run(*command: str) -> None:

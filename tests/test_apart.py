@@ -1,6 +1,7 @@
 """Actors on machines that are really apart: delays, losses, links that are cut, hosts that die."""
 
 import csv
+import signal
 import sys
 import time
 from contextlib import closing
@@ -139,8 +140,8 @@ def test_what_stays_lost_ends_the_training_which_goes_on_later(hosts, tmp_path):
     (checkpoint,) = tmp_path.glob("*/checkpoint.pt")
     before = len(learner.rows())
     again = Learner(hosts, tmp_path, "distributed_impala", "--resume", str(checkpoint), "--patience", "100")
-    again.makes(before)
-    again.process.kill()
+    again.makes(before + 5)
+    hosts.send_signal(again.process, signal.SIGKILL)
     again.process.wait()
     found = figures(again.rows()[: before + 5])  # some from the checkpoint, the others made since
     program = impala.PROGRAM
