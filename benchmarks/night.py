@@ -18,10 +18,12 @@ import argparse
 import csv
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,7 @@ class Night:
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     faults: list[str] = field(default_factory=list)
     samples: list[dict[str, float]] = field(default_factory=list)
+    files: list[Counter[str]] = field(default_factory=list)  # what descriptors are of, at each sample
     kills: int = 0
     ends: int = 0
     made_again: int = 0
@@ -140,6 +143,9 @@ class Night:
         found = [resources for process in tree_of(pid) if (resources := resources_of(process))]
         total = {name: sum(one[name] for one in found) for name in ("memory", "descriptors", "threads")}
         self.samples.append({"seconds": passed, "kills": self.kills, "ends": self.ends, **total})
+        files = Counter(name for process in tree_of(pid) for name in files_of(process))
+        same = self.files and files == self.files[-1]
+        self.files.append(self.files[-1] if same else files)
 
     def _check(self) -> None:
         with (self.folder / "resources.csv").open("w", newline="") as file:
@@ -149,20 +155,42 @@ class Night:
         for name, allowed in (("memory", 0.05), ("descriptors", 0.0), ("threads", 0.0)):
             early, late = self.halves(name)
             if late > early * (1 + allowed):
-                self.faults.append(f"{name} grew from {early:,.0f} to {late:,.0f}")
+                more = f" ({self.new_files()})" if name == "descriptors" else ""
+                self.faults.append(f"{name} grew from {early:,.0f} to {late:,.0f}{more}")
         if "Traceback" in (self.folder / "output.txt").read_text():
             self.faults.append("a traceback was printed, see output.txt")
 
-    def halves(self, name: str) -> tuple[float, float]:
-        """The largest value of a resource in the first half of the undisturbed time, and in the second.
-
-        What the first minute of a process does is not counted.
-        """
+    def _undisturbed(self) -> list[int]:
+        """Numbers of the samples after the last end, but for the first minute of a process."""
         last = self.samples[-1]["ends"]
-        values = [one for one in self.samples if one["ends"] == last]
-        values = [one for one in values if one["seconds"] > values[0]["seconds"] + 60] or values
-        half = len(values) // 2
-        return max(one[name] for one in values[: half + 1]), max(one[name] for one in values[half:])
+        found = [number for number, one in enumerate(self.samples) if one["ends"] == last]
+        begin = self.samples[found[0]]["seconds"] + 60
+        return [number for number in found if self.samples[number]["seconds"] > begin] or found
+
+    def halves(self, name: str) -> tuple[float, float]:
+        """A resource in the first half of the undisturbed time, and in the second.
+
+        Of memory the largest value. Of descriptors and threads the smallest: those of a file that is being
+        written come and go, and a leak adds to all later samples.
+        """
+        numbers = self._undisturbed()
+        values = [self.samples[number][name] for number in numbers]
+        half, which = len(values) // 2, max if name == "memory" else min
+        return which(values[: half + 1]), which(values[half:])
+
+    def new_files(self) -> str:
+        """What is open in the last sample and was not in the first undisturbed one."""
+        numbers = self._undisturbed()
+        new = self.files[numbers[-1]] - self.files[numbers[0]]
+        return ", ".join(f"{count} of {name}" for name, count in new.items()) or "none at the end"
+
+    def passing_files(self) -> Counter[str]:
+        """In how many undisturbed samples something was open that is not open in all of them."""
+        seen = [self.files[number] for number in self._undisturbed()]
+        always = seen[0]
+        for one in seen:
+            always = always & one
+        return Counter(name for one in seen for name in one - always)
 
 
 def tree_of(pid: int) -> list[int]:
@@ -190,6 +218,17 @@ def resources_of(pid: int) -> dict[str, float] | None:
         }
     except (OSError, KeyError):
         return None
+
+
+def files_of(pid: int) -> list[str]:
+    """What a process's descriptors are of, without numbers of sockets and processes."""
+    names = []
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            names.append(re.sub(r"\d+", "N", os.readlink(descriptor)))
+        except OSError:  # it, or the process, has gone
+            continue
+    return names
 
 
 def main() -> int:
@@ -224,6 +263,7 @@ def main() -> int:
             "made again": night.made_again,
             "memory": memory,
             "descriptors": descriptors,
+            "passing files": night.passing_files(),
             "faults": night.faults,
         }
         rows.append(
