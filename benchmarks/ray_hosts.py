@@ -50,8 +50,9 @@ class RayHosts(Hosts):
     def start_ray(self, host: int) -> None:
         role = [f"--address={ADDRESS}", f"--num-cpus={self._cpus}"]
         if host == 0:
-            role = ["--head", "--port=6379", "--num-cpus=0", "--include-dashboard=false"]
+            role = ["--head", "--port=6379", "--num-cpus=0", "--include-dashboard=false", "--no-monitor"]
         own = [f"--node-ip-address={address_of(host)}", "--object-store-memory=200000000"]
+        own += ["--include-log-monitor=false"]
         command = self.on(host, *RAY, "start", *role, *own)
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
         if done.returncode:

@@ -19,6 +19,7 @@ from torchrl_pool.examples.distributed_ppo import PROGRAM, DistributedPPOTrainin
 from torchrl_pool.examples.remote import Host
 
 SMALL = ["--num-envs", "8", "--frames-per-batch", "256", "--minibatch-size", "64", "--epochs", "1"]
+PATIENCE = ["--patience", "300"]  # on a slow machine
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def assert_chosen_by(training, batch):
 
 
 def test_a_killed_worker_comes_back_and_gets_the_weights_of_the_day(tmp_path, cluster, capsys):
-    config = PROGRAM.config_of(PROGRAM.parser().parse_args([*SMALL, "--total-frames", "1024"]))
+    config = PROGRAM.config_of(PROGRAM.parser().parse_args([*SMALL, *PATIENCE, "--total-frames", "1024"]))
     training = DistributedPPOTraining(config, tmp_path)
     try:
         first = training.actors.next(0)
@@ -65,7 +66,7 @@ def test_a_killed_worker_comes_back_and_gets_the_weights_of_the_day(tmp_path, cl
 
 def told_of(name, capsys):
     told = capsys.readouterr().err
-    lost, back = f"{name} is lost; expected back within 120 s (--patience)", f"{name} is back, on "
+    lost, back = f"{name} is lost; expected back within 300 s (--patience)", f"{name} is back, on "
     return lost in told and back in told and "; it begins new episodes" in told
 
 
@@ -78,7 +79,7 @@ def answers(actor):
 
 def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(tmp_path, cluster):
     program, frames = distributed_impala.PROGRAM, ["--num-envs", "8", "--steps", "8"]
-    config = program.config_of(program.parser().parse_args([*frames, "--total-frames", "4096"]))
+    config = program.config_of(program.parser().parse_args([*frames, *PATIENCE, "--total-frames", "4096"]))
 
     def ends_of(training):
         """What three more iterations lead to."""
