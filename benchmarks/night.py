@@ -63,6 +63,7 @@ class Night:
     faults: list[str] = field(default_factory=list)
     samples: list[dict[str, float]] = field(default_factory=list)
     files: list[Counter[str]] = field(default_factory=list)  # what descriptors are of, at each sample
+    batches_before: int = 0  # in the curve, when the process began
     kills: int = 0
     ends: int = 0
     made_again: int = 0
@@ -97,6 +98,7 @@ class Night:
         how = ["--resume", str(self._checkpoint())] if self._checkpoint().exists() else ["--overwrite"]
         options = [] if how[0] == "--resume" else self.options
         every = ["--checkpoint-seconds", str(self.checkpoint_seconds)]
+        self.batches_before = self._count()
         command = [sys.executable, "-m", f"torchrl_pool.examples.{self.program}", *options, *how, *every]
         shared = ["--total-frames", FOREVER, "--output", str(self.folder), "--evaluate", "0", "--quiet"]
         return subprocess.Popen([*command, *shared], stdout=output, stderr=subprocess.STDOUT)
@@ -113,6 +115,9 @@ class Night:
                 return True
             time.sleep(0.001)
         return False
+
+    def _count(self) -> int:
+        return sum(file.read_bytes().count(b"\n") for file in self.folder.glob("*/curve.csv"))
 
     def _rows(self) -> list[Row]:
         found = list(self.folder.glob("*/curve.csv"))
@@ -142,7 +147,9 @@ class Night:
     def _sample(self, pid: int, passed: float) -> None:
         found = [resources for process in tree_of(pid) if (resources := resources_of(process))]
         total = {name: sum(one[name] for one in found) for name in ("memory", "descriptors", "threads")}
-        self.samples.append({"seconds": passed, "kills": self.kills, "ends": self.ends, **total})
+        batches = self._count() - self.batches_before
+        state = {"seconds": passed, "kills": self.kills, "ends": self.ends, "batches": batches}
+        self.samples.append({**state, **total})
         files = Counter(name for process in tree_of(pid) for name in files_of(process))
         same = self.files and files == self.files[-1]
         self.files.append(self.files[-1] if same else files)
@@ -161,11 +168,12 @@ class Night:
             self.faults.append("a traceback was printed, see output.txt")
 
     def _undisturbed(self) -> list[int]:
-        """Numbers of the samples after the last end, but for the first minute of a process."""
+        """Numbers of the samples after the last end, but for a minute after its second batch."""
         last = self.samples[-1]["ends"]
         found = [number for number, one in enumerate(self.samples) if one["ends"] == last]
-        begin = self.samples[found[0]]["seconds"] + 60
-        return [number for number in found if self.samples[number]["seconds"] > begin] or found
+        begun = [number for number in found if self.samples[number]["batches"] >= 2] or found
+        begin = self.samples[begun[0]]["seconds"] + 60
+        return [number for number in begun if self.samples[number]["seconds"] > begin] or begun
 
     def halves(self, name: str) -> tuple[float, float]:
         """A resource in the first half of the undisturbed time, and in the second.
