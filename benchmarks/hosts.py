@@ -82,13 +82,12 @@ class Hosts:
         own = self._folder / str(host)
         own.mkdir()
         self._private.mkdir(parents=True, exist_ok=True)
-        ready = (
-            f"mount --bind {own} {self._private} && ip link set lo up && echo ready && exec sleep infinity"
-        )
+        # cat ends with this process, however that ends, and all of the host's processes with it.
+        ready = f"mount --bind {own} {self._private} && ip link set lo up && echo ready && exec cat"
         namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        holder = subprocess.Popen(
-            [*namespaces, "sh", "-c", ready], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        pipe = subprocess.PIPE
+        command = [*namespaces, "sh", "-c", ready]
+        holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         self._holders.append(holder)
         assert holder.stdout
         assert holder.stderr
