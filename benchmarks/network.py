@@ -1,6 +1,6 @@
 """What a network costs a training with actors on other machines: frames/s, policy lag, bytes.
 
-Three hosts in namespaces of their own (``hosts.py``): the learner's, and two that share the actors. With
+Three hosts in namespaces of their own (``hosts``): the learner's, and two that share the actors. With
 more actors batches are larger: each has 16 envs, as with the default of two. A condition is a round trip in
 milliseconds, and the share of packets that is lost.
 
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ray_hosts import RayHosts
+from hosts.ray_nodes import RayHosts
 
 from torchrl_pool._bench.document import save
 from torchrl_pool._tables import print_table

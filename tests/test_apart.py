@@ -16,8 +16,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
-from hosts import NoNamespaces
-from ray_hosts import RayHosts
+from hosts.namespaces import NoNamespaces
+from hosts.ray_nodes import RayHosts
 
 from torchrl_pool.examples import impala
 from torchrl_pool.examples.results import load_checkpoint

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from hosts import Hosts, address_of
+from hosts.namespaces import Hosts, address_of
 
 ADDRESS = f"{address_of(0)}:6379"
 RAY = [sys.executable, "-c", "from ray.scripts.scripts import main; main()"]

@@ -4,7 +4,7 @@ Each host has a network, mounts and processes of its own. Packets go through TUN
 the switch, which delivers them after a delay, loses some, and counts bytes. ``tc netem`` would delay and lose
 packets too, but not every kernel has it. Needs root and ``ip`` of iproute2.
 
-    python benchmarks/hosts.py --hosts 3 --delay 0.025 -- ip route
+    python benchmarks/hosts/namespaces.py --hosts 3 --delay 0.025 -- ip route
 
 runs a command on the first host, and removes all of them when it ends.
 """
