@@ -78,7 +78,7 @@ def answers(actor):
 
 
 def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(tmp_path, cluster):
-    program, frames = distributed_impala.PROGRAM, ["--num-envs", "8", "--steps", "8"]
+    program, frames = distributed_impala.PROGRAM, ["--actors", "1", "--num-envs", "8", "--steps", "8"]
     config = program.config_of(program.parser().parse_args([*frames, *PATIENCE, "--total-frames", "4096"]))
 
     def ends_of(training):
