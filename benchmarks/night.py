@@ -7,7 +7,7 @@ SIGKILL, once while it writes a checkpoint; it is started again with ``--resume`
 
 - resources: in the undisturbed second half, memory, descriptors and threads do not grow;
 - where the program promises it: batches that were lost with a kill and made again are equal, bit for bit;
-- no traceback is printed, and whatever ends is started again.
+- no traceback is printed, whatever ends is started again, and none goes ten minutes without a batch.
 
 The exit status says whether all held; ``resources.csv`` and ``output.txt`` in each folder say more.
 """
@@ -35,9 +35,11 @@ TRAININGS = {
     "impala-pong": ("impala", "--task ALE/Pong-v5", True),
     "appo-pong": ("appo", "--task ALE/Pong-v5", False),
     "ppo-breakout": ("ppo", "--task ALE/Breakout-v5", True),
+    "remote-impala-cartpole": ("distributed_impala", "--task CartPole-v1", False),
 }
 """By name: the program, its options, and whether a killed training's batches come again bit for bit."""
 FOREVER = str(10**12)
+HANGS = 600.0  # seconds without a batch
 TIMES = {"seconds", "steps_per_second"}  # of a curve's columns, what no promise is about
 Row = dict[str, str]
 
@@ -83,6 +85,10 @@ class Night:
                     process = self._start(output)
                     continue
                 self._sample(process.pid, passed)
+                if self._stands_since(passed) > HANGS:
+                    self.faults.append(f"no batch in {HANGS:g} s, {passed:.0f} s after the begin")
+                    process.kill()
+                    continue
                 in_save = self.kills > 0 or self._saves()  # the first kill waits for that
                 if due and passed > due[0] and in_save and self._checkpoint().exists():
                     due.pop(0)
@@ -166,6 +172,14 @@ class Night:
                 self.faults.append(f"{name} grew from {early:,.0f} to {late:,.0f}{more}")
         if "Traceback" in (self.folder / "output.txt").read_text():
             self.faults.append("a traceback was printed, see output.txt")
+
+    def _stands_since(self, passed: float) -> float:
+        """Seconds since the last batch, or since the process began."""
+        last = self.samples[-1]
+        for one in reversed(self.samples):
+            if (one["ends"], one["batches"]) != (last["ends"], last["batches"]):
+                return passed - one["seconds"]
+        return passed
 
     def _undisturbed(self) -> list[int]:
         """Numbers of the samples after the last end, but for a minute after its second batch."""
