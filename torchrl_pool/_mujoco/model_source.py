@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_env_options
 
 _BYTE_ORDER_MARK = "\ufeff"
 _DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)")
@@ -117,6 +118,15 @@ def models_per_env(
         raise ValueError(f"xml: expected one model or {num_envs} of them, one per env, got {len(xml)}")
     distinct = {one: with_assets(one, assets) for one in xml}
     return [distinct[one] for one in xml]
+
+
+def with_models(
+    models: Sequence[str], env_options: Sequence[Mapping[str, Any]] | None
+) -> list[Mapping[str, Any]]:
+    """Each env's options, with its own model among them."""
+    check_env_options(env_options, len(models))
+    own = env_options or [{}] * len(models)
+    return [{"xml_file": model, **options} for model, options in zip(models, own, strict=True)]
 
 
 def python_model(option: str) -> Any:

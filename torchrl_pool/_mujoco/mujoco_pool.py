@@ -13,7 +13,6 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
 from torchrl_pool._env.arguments import (
-    check_env_options,
     check_float_dtype,
     check_int,
     check_mask,
@@ -41,7 +40,7 @@ from torchrl_pool._mujoco.functions import (
     reward_and_terms,
 )
 from torchrl_pool._mujoco.hooks import TaskHooks
-from torchrl_pool._mujoco.model_source import models_per_env, python_model
+from torchrl_pool._mujoco.model_source import models_per_env, python_model, with_models
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool._mujoco.single_simulations import SingleSimulations, action_of
 from torchrl_pool._plugins.options import suggesting
@@ -177,9 +176,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
         model_values = initial_values({**given, **own}, num_envs, "model_fields")
         models = models_per_env(xml, assets, num_envs)
         if len(set(models)) > 1:
-            own = options.get("env_options") or [{}] * num_envs
-            check_env_options(own, num_envs)
-            options["env_options"] = [{"xml_file": xml, **o} for xml, o in zip(models, own, strict=True)]
+            options["env_options"] = with_models(models, options.get("env_options"))
         physics = PoolEnv(
             PHYSICS,
             num_envs,
@@ -499,7 +496,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     @property
     def mj_model(self) -> Any:
-        """The model, env 0's where each has its own, as Python's ``mujoco`` has it: a copy, to look up names."""
+        """The model as Python's ``mujoco`` has it, a copy to look up names in; that of env 0 where they differ."""
         model = self.__dict__.get("_mj_model")
         if model is None:
             model = self.__dict__["_mj_model"] = python_model(self._physics._arguments["xml_file"])
