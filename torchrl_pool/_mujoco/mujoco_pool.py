@@ -496,7 +496,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     @property
     def mj_model(self) -> Any:
-        """The model as Python's ``mujoco`` has it, a copy to look up names in; that of env 0 where they differ."""
+        """The model as Python's ``mujoco`` has it, a copy; that of env 0 where they differ."""
         model = self.__dict__.get("_mj_model")
         if model is None:
             model = self.__dict__["_mj_model"] = python_model(self._physics._arguments["xml_file"])
