@@ -129,7 +129,8 @@ def reward(state: TensorDictBase, action: torch.Tensor, new: TensorDictBase) -> 
 
 def fallen(state: TensorDictBase, new: TensorDictBase) -> torch.Tensor:
     """Where the trunk leans by more than 60 degrees or is about to touch the floor."""
-    return (local(new)[1][:, 2] > -0.5) | (new["qpos"][:, 2] < 0.15)
+    leans, low = local(new)[1][:, 2] > -0.5, new["qpos"][:, 2] < 0.15
+    return torch.logical_or(leans, low)
 
 
 def make_go1(num_envs: int, **options: Any) -> MujocoPool:
@@ -183,10 +184,10 @@ class Mirrored(torch.nn.Module):
 
 def make_policy() -> ProbabilisticActor:
     """A network with a standard deviation of its own for each joint, 0.22 at first."""
-    network = torch.nn.Sequential(Mirrored(), AddStateIndependentNormalScale(12, scale_mapping="exp"))
-    torch.nn.init.constant_(network[1].state_independent_scale, -1.5)
+    scale = AddStateIndependentNormalScale(12, scale_mapping="exp")
+    torch.nn.init.constant_(scale.state_independent_scale, -1.5)
     return ProbabilisticActor(
-        TensorDictModule(network, ["observation"], ["loc", "scale"]),
+        TensorDictModule(torch.nn.Sequential(Mirrored(), scale), ["observation"], ["loc", "scale"]),
         in_keys=["loc", "scale"],
         distribution_class=IndependentNormal,
         return_log_prob=True,
@@ -216,8 +217,9 @@ def train(seed: int = 0, total_frames: int = 4_000_000, num_envs: int = 256) -> 
     )
     update = PPOUpdate(loss, partial(torch.optim.Adam, lr=1e-3, fused=True), max_grad_norm=1.0)
     size = 24 * num_envs
-    frames = {"frames_per_batch": size, "total_frames": total_frames // size * size}
-    collector = PoolCollector(make_go1(num_envs, seed=seed), policy, **frames)
+    total_frames -= total_frames % size
+    env = make_go1(num_envs, seed=seed)
+    collector = PoolCollector(env, policy, frames_per_batch=size, total_frames=total_frames)
     for i, batch in enumerate(collector, 1):
         columns = update.columns(estimate_advantages(advantage, batch))
         for _ in range(4):
@@ -247,8 +249,8 @@ def record(policy: ProbabilisticActor, path: Path, seed: int = 0) -> None:
         for step in range(250):
             root = env.step_and_maybe_reset(policy(root))[1]
             if step % 2:
-                above, below = (torch.cat(list(pair), 1) for pair in env.render().split(2))
-                pictures.append(torch.cat([above, below]).numpy())
+                tiles = env.render().reshape(2, 2, 180, 240, 3).transpose(1, 2)
+                pictures.append(tiles.reshape(360, 480, 3).numpy())
     env.close()
     imageio.imwrite(path, pictures, duration=40, loop=0)
 
