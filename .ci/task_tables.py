@@ -219,6 +219,32 @@ def joint_name(joint: Any) -> str:
     return JOINTS.get(joint.name, joint.name.removesuffix("_joint").removeprefix("r_").replace("_", " "))
 
 
+def robotics_tasks() -> str:
+    """Tasks of Fetch, and mazes by robot and size; all of them have a dense twin."""
+    groups: dict[tuple[str, str, int | None], dict[str, None]] = defaultdict(dict)
+    for info in infos("robotics"):
+        robot, _, rest = info.id.replace("Dense", "").partition("_")
+        maze, _, version = rest.rpartition("-")
+        name = f"{robot}_<maze>-{version}" if maze else robot
+        groups[name, info.description, info.max_episode_steps][maze] = None
+    rows = []
+    for (name, description, limit), mazes in groups.items():
+        rows.append([f"`{name}`", description, code_list(iter(filter(None, mazes))), f"{limit:,}"])
+    return table(["task", "what to do", "mazes", "time limit:"], rows)
+
+
+def robotics_elements() -> str:
+    """Those of AntMaze are Ant's."""
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for info in infos("robotics"):
+        if "Dense" not in info.id and not info.id.startswith("AntMaze"):
+            entries = described(info.id)
+            names = [entries[key]["help"].split(", ") for key in ("achieved_goal", "observation", "action")]
+            rows[tuple(map(numbered, names))].append(info.id.split("_")[0])
+    cells = [[code_list(iter(dict.fromkeys(ids))), *row] for row, ids in rows.items()]
+    return table(["task", "`achieved_goal`", "`observation`", "`action`"], cells)
+
+
 def dm_control_tasks() -> str:
     """By domain: tasks, entries with their shapes, numbers of actions."""
     domains: dict[tuple[str, ...], list[TaskInfo]] = defaultdict(list)
@@ -275,6 +301,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "mujoco": {"tasks": functools.partial(tasks_table, "mujoco"), "elements": mujoco_elements},
     "dm_control": {"tasks": dm_control_tasks},
+    "robotics": {"tasks": robotics_tasks, "elements": robotics_elements},
     "atari": {"tasks": atari_tasks},
 }
 

@@ -79,6 +79,8 @@ def kind_of(task: str) -> Hashable:
             return task.rpartition("-v")[0]
         case "dm_control":  # goals of the same body
             return task.split("-")[0]
+        case "robotics":  # rewards and mazes
+            return task.replace("Dense", "").split("_")[0]
         case "atari" if task not in GAMES:  # one program with many cartridges
             return "a game"
         case _:

@@ -72,13 +72,6 @@ def test_unknown_game_is_answered_with_near_ones(task, near):
         PoolEnv(task, 1)
 
 
-def test_build_without_atari_says_so(monkeypatch):
-    rest = [plugin for plugin in registry.plugins() if plugin.family != "atari"]
-    monkeypatch.setattr(registry, "plugins", lambda **_: rest)
-    with pytest.raises(ValueError, match="'ALE/Pong-v5': this torchrl_pool was built without Atari"):
-        PoolEnv("ALE/Pong-v5", 1)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -18,6 +18,7 @@ FAMILIES = {
     "minigrid": "MiniGrid and BabyAI",
     "mujoco": "MuJoCo",
     "dm_control": "DeepMind Control",
+    "robotics": "Gymnasium-Robotics",
     "atari": "Atari",
 }
 SLOW = {"atari"}  # loads all games

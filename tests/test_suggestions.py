@@ -16,6 +16,7 @@ from torchrl.collectors import Collector
 
 from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
 from torchrl_pool._collecting.collector_options import CollectorOptions
+from torchrl_pool._plugins import registry
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
 
@@ -24,6 +25,22 @@ def answer(task):
     with pytest.raises(ValueError, match=re.escape(f"unknown task {task!r}; ")) as info:
         PoolEnv(task, 1)
     return str(info.value).splitlines()[0].partition("; ")[2]
+
+
+@pytest.mark.parametrize(
+    ("family", "task", "name"),
+    [
+        ("atari", "ALE/Pong-v5", "Atari"),
+        ("dm_control", "dm_control/dog-run-v0", "dm_control's suite"),
+        ("robotics", "FetchPush-v4", "Gymnasium-Robotics"),
+        ("robotics", "AntMaze_UMaze-v5", "Gymnasium-Robotics"),
+    ],
+)
+def test_what_a_build_left_out_is_named(monkeypatch, family, task, name):
+    rest = [plugin for plugin in registry.plugins() if plugin.family != family]
+    monkeypatch.setattr(registry, "plugins", lambda **_: rest)
+    with pytest.raises(ValueError, match=rf"'{task}': this torchrl_pool was built without {name} \("):
+        PoolEnv(task, 1)
 
 
 @pytest.mark.parametrize(

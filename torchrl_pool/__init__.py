@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchrl_pool._collecting import PoolCollector
     from torchrl_pool._env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
     from torchrl_pool._explain import explain
+    from torchrl_pool._goals import GoalReward, goal_reward
     from torchrl_pool._mujoco import MujocoPool, MujocoTask
     from torchrl_pool._plugins import (
         OptionInfo,
@@ -38,6 +39,7 @@ __all__ = [
     "MISSION_WORDS",
     "EnvFailure",
     "FusedEnv",
+    "GoalReward",
     "MujocoPool",
     "MujocoTask",
     "MultiThreadedEnv",
@@ -51,6 +53,7 @@ __all__ = [
     "explain",
     "fuse",
     "get_include",
+    "goal_reward",
     "list_tasks",
     "load_plugin",
     "single_envs",
@@ -62,6 +65,7 @@ _PLACES = {
     "_collecting": ["PoolCollector"],
     "_env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
     "_explain": ["explain"],
+    "_goals": ["GoalReward", "goal_reward"],
     "_mujoco": ["MujocoPool", "MujocoTask"],
     "_plugins": [
         "OptionInfo",

@@ -71,6 +71,13 @@ double Dot(const double* a, const double* b, int count) {
 
 double Norm(const double* a, int count) { return std::sqrt(Dot(a, a, count)); }
 
+void Product(const double* matrix, int rows, int columns, const double* v, double* out) {
+  if (const auto gemv = TheBlas().gemv) {
+    return gemv(kRowMajor, kNoTrans, rows, columns, 1.0, matrix, columns, v, 1, 0.0, out, 1);
+  }
+  for (int i = 0; i < rows; ++i) out[i] = Dot(matrix + i * columns, v, columns);
+}
+
 std::array<double, 3> Turned(const std::array<double, 3>& v, const double* frame) {
   std::array<double, 3> out;
   if (const auto gemv = TheBlas().gemv) {

@@ -16,6 +16,8 @@ template <std::size_t size>
 double Norm(const std::array<double, size>& a) {
   return Norm(a.data(), size);
 }
+// matrix @ v, of a matrix in rows.
+void Product(const double* matrix, int rows, int columns, const double* v, double* out);
 // v.dot(frame), of a vector and a 3x3 matrix.
 std::array<double, 3> Turned(const std::array<double, 3>& v, const double* frame);
 // rows.dot(frame), of several rows: another routine than for one.

@@ -173,6 +173,14 @@ TEST(StatesOfDmControl) {
   }
 }
 #endif
+#ifdef ROBOTICS_PLUGIN
+TEST(StatesOfRobotics) {
+  Load(ROBOTICS_PLUGIN);
+  for (const char* task : {"AntMaze_UMaze-v5", "FetchPickAndPlace-v4", "PointMaze_UMaze-v3"}) {
+    CheckTask(ROBOTICS_PLUGIN, task, 60);
+  }
+}
+#endif
 #ifdef ATARI_PLUGIN
 // One game for each kind of cartridge.
 TEST(StatesOfAtariGames) {

@@ -1,15 +1,10 @@
-"""A process in which dm_control runs beside a pool, as NumPy's settings, read at its import, want it.
+"""dm_control beside a pool, in a process for NumPy's settings, which are read at its import."""
 
-Reads lines of JSON, each the name of a function here and its arguments, and answers each with what it gives.
-"""
-
-import json
 import logging
-import sys
-import traceback
 
 import numpy as np
 import torch
+from child import serve
 
 logging.disable(logging.WARNING)
 
@@ -128,12 +123,4 @@ def distances(task, num_envs, seeds, episodes, steps, factors=()):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for line in sys.stdin:
-        torch.manual_seed(0)
-        try:
-            name, arguments = json.loads(line)
-            answer = [globals()[name](**arguments), None]
-        except Exception:
-            answer = [None, traceback.format_exc()]
-        print(json.dumps(answer), flush=True)
+    serve(globals())

@@ -5,15 +5,12 @@ vectors, and as the C library where it has not, or is told so. The suite is comp
 that is told so; what the kernels change is bounded by a test of its own.
 """
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from child import PLAIN_NUMPY, Child
 from long_form import LONG, few_of
 from opengl import missing_opengl
 from torchrl.envs.utils import check_env_specs
@@ -25,22 +22,9 @@ TASKS = list_tasks("dm_control")
 DOMAINS = {suite_names(task)[0]: task for task in TASKS}  # one task of each
 
 
-class Child:
-    """A process that compares tasks: see dm_control_child.py."""
-
+class DmControl(Child):
     def __init__(self, settings):
-        command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("dm_control_child.py"))]
-        environment = {**os.environ, **settings}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def ask(self, function, **arguments):
-        self.process.stdin.write(json.dumps([function, arguments]) + "\n")
-        self.process.stdin.flush()
-        answer, error = json.loads(self.process.stdout.readline())
-        assert error is None, error
-        return answer
+        super().__init__("dm_control_child.py", settings)
 
     def distances(self, task, steps, num_envs=1, seeds=(0, 1, 2), episodes=4, factors=()):
         return self.ask(
@@ -53,29 +37,24 @@ class Child:
             factors=factors,
         )
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
-
 
 MISSING_OPENGL = missing_opengl("dm_control/pendulum-swingup-v0")
 
 
-def children(disabled_kernels):
+def children(settings):
     @pytest.fixture(scope="module")
     def child():
         pytest.importorskip("dm_env", reason="dm_control is not installed: it exists up to Python 3.12")
         opengl = "disable" if MISSING_OPENGL else os.environ.get("MUJOCO_GL") or "egl"
-        one = Child({"NPY_DISABLE_CPU_FEATURES": disabled_kernels, "MUJOCO_GL": opengl})
+        one = DmControl({**settings, "MUJOCO_GL": opengl})
         yield one
         one.close()
 
     return child
 
 
-plain = children("X86_V3 X86_V4 AVX512_ICL")
-with_kernels = children("")
+plain = children(PLAIN_NUMPY)
+with_kernels = children({})
 
 
 def test_family_is_complete(plain):

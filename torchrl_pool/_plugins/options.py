@@ -177,6 +177,7 @@ def _convert(type: str, value: Any) -> Any:
     if type == "float_list_map":
         return _convert_map(value)
     if type.endswith("_list"):
+        value = value.tolist() if getattr(value, "ndim", 0) == 1 else value  # an array or a tensor
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             value = [value]  # a number is a list of one
         elements = [_convert(type.removesuffix("_list"), element) for element in value]

@@ -14,6 +14,17 @@ from torchrl_pool._plugins.loading import broken_plugins, locate_packages, plugi
 from torchrl_pool._plugins.options import OptionInfo, check_options
 from torchrl_pool._plugins.suggestions import suggestion
 
+# What a build may leave out: how the ids of its tasks begin, what it is called, and how it is left out.
+_ONLY_ON_3_17 = "or another release of MuJoCo than 3.17.0"
+_LEFT_OUT = {
+    "atari": (("ALE/",), "Atari (TORCHRL_POOL_ATARI=OFF)"),
+    "dm_control": (("dm_control/",), f"dm_control's suite (TORCHRL_POOL_DM_CONTROL=OFF, {_ONLY_ON_3_17})"),
+    "robotics": (
+        ("Fetch", "PointMaze", "AntMaze"),
+        f"Gymnasium-Robotics (TORCHRL_POOL_ROBOTICS=OFF, {_ONLY_ON_3_17})",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class TaskInfo:
@@ -121,15 +132,9 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
     if task not in tasks:
         tasks = _tasks()  # those of installed packages, whose code runs only where it is needed
     if task not in tasks:
-        if task.startswith("ALE/") and not any(plugin.family == "atari" for plugin in plugins()):
-            raise ValueError(
-                f"task {task!r}: this torchrl_pool was built without Atari (TORCHRL_POOL_ATARI=OFF)"
-            )
-        if task.startswith("dm_control/") and not any(p.family == "dm_control" for p in plugins()):
-            raise ValueError(
-                f"task {task!r}: this torchrl_pool was built without dm_control's suite "
-                "(TORCHRL_POOL_DM_CONTROL=OFF, or another release of MuJoCo than 3.17.0)"
-            )
+        for family, (beginnings, left_out) in _LEFT_OUT.items():
+            if task.startswith(beginnings) and not any(plugin.family == family for plugin in plugins()):
+                raise ValueError(f"task {task!r}: this torchrl_pool was built without {left_out}")
         hint = suggestion(task, tasks)
         if task.startswith("gymnasium:"):
             id = task.rsplit(":", 1)[1]

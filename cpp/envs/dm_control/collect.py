@@ -1,55 +1,22 @@
 """The models of the DeepMind Control Suite, gathered when the family is built.
 
-From ``dm_control``: the installed one, where it is the release that is wanted, else the wheel that pip
-fetches, without its dependencies. What its Python code changes in a model before it is compiled is changed
-here, so that nothing of it is needed when the envs run: one file per domain, and one per task where tasks
-differ.
+What dm_control's Python code changes in a model before it is compiled is changed here, so that nothing of it
+is needed when the envs run: one file per domain, and one per task where tasks differ.
 
 Usage: collect.py VERSION SHA256 DOWNLOADS OUTPUT.
 """
 
-import hashlib
-import importlib.metadata
 import pathlib
 import shutil
-import subprocess
 import sys
-import zipfile
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from wheels import license_of, package
+
 VERSION, SHA256, DOWNLOADS, OUTPUT = sys.argv[1], sys.argv[2], *map(pathlib.Path, sys.argv[3:])
-
-
-def installed() -> pathlib.Path | None:
-    try:
-        package = importlib.metadata.distribution("dm_control")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return pathlib.Path(str(package.locate_file(""))) if package.version == VERSION else None
-
-
-def fetched() -> pathlib.Path:
-    wheel = DOWNLOADS / f"dm_control-{VERSION}-py3-none-any.whl"
-    folder = DOWNLOADS / f"dm_control-{VERSION}"
-    if not wheel.exists():
-        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--ignore-requires-python"]
-        command = [sys.executable, "-m", "pip", "download", *options, "--only-binary=:all:"]
-        done = subprocess.run([*command, "--dest", str(DOWNLOADS), f"dm_control=={VERSION}"], check=False)
-        if done.returncode != 0 or not wheel.exists():
-            sys.exit(
-                f"pip could not fetch dm_control {VERSION}, whose models the dm_control family has. Without "
-                "them: -DTORCHRL_POOL_DM_CONTROL=OFF (pip: -C cmake.define.TORCHRL_POOL_DM_CONTROL=OFF)."
-            )
-    checksum = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    if checksum != SHA256:
-        sys.exit(f"{wheel} is not the release {VERSION} of dm_control: its SHA-256 is {checksum}")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
-    return folder
-
-
-PACKAGE = installed() or fetched()
+PACKAGE = package("dm_control", VERSION, SHA256, DOWNLOADS, "TORCHRL_POOL_DM_CONTROL")
 SUITE = PACKAGE / "dm_control" / "suite"
 
 
@@ -174,7 +141,7 @@ for folder in ("common", "dog_assets"):
     shutil.copytree(SUITE / folder, OUTPUT / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
 for file in SUITE.glob("*.xml"):
     shutil.copy(file, OUTPUT)
-shutil.copy(next(PACKAGE.glob(f"dm_control-{VERSION}.dist-info/**/LICENSE")), OUTPUT / "LICENSE.dm_control")
+shutil.copy(license_of(PACKAGE, "dm_control", VERSION), OUTPUT / "LICENSE.dm_control")
 
 for num_poles, task in ((2, "two_poles"), (3, "three_poles")):
     write(f"cartpole-{task}", cartpole(num_poles))

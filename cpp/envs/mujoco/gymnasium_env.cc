@@ -11,17 +11,6 @@
 namespace torchrl_pool::mujoco {
 namespace {
 
-// expand_model_path of the reference.
-std::string ExpandPath(const std::string& xml_file) {
-  if (IsXml(xml_file)) return xml_file;
-  if (xml_file.starts_with('.') || xml_file.starts_with('/')) return xml_file;
-  if (xml_file == "~" || xml_file.starts_with("~/")) {
-    const char* home = std::getenv("HOME");
-    return (home ? home : "~") + xml_file.substr(1);
-  }
-  return DataFolder() + "/assets/" + xml_file;
-}
-
 // What the free camera looks at where nobody says: the middle of the things that the model shows, component
 // by component. The reference takes their places at the time of its first picture; these are those of the
 // model's initial state, so that pictures do not depend on what happened before.
@@ -86,8 +75,21 @@ void Configure(const FloatListMap& visual_options, mjvOption* option) {
 
 }  // namespace
 
-void GymnasiumOptions::Open(const FloatListMap& numerics) {
-  model = LoadModel(ExpandPath(xml_file), width, height, numerics);
+// expand_model_path of the reference.
+std::string GymnasiumOptions::ModelPath() const {
+  if (IsXml(xml_file)) return xml_file;
+  if (xml_file.starts_with('.') || xml_file.starts_with('/')) return xml_file;
+  if (xml_file == "~" || xml_file.starts_with("~/")) {
+    const char* home = std::getenv("HOME");
+    return (home ? home : "~") + xml_file.substr(1);
+  }
+  return DataFolder() + "/assets/" + xml_file;
+}
+
+void GymnasiumOptions::Open(const FloatListMap& numerics) { OpenModel(ModelPath(), numerics); }
+
+void GymnasiumOptions::OpenModel(const std::string& path, const FloatListMap& numerics) {
+  model = LoadModel(path, width, height, numerics);
   OpenView();
 }
 

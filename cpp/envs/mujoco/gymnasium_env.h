@@ -63,6 +63,10 @@ struct GymnasiumOptions {
 
   // `numerics`: of the model, by name, beside those that its file has.
   void Open(const FloatListMap& numerics = {});
+  // The same with this model: the path of a file, or XML text.
+  void OpenModel(const std::string& path, const FloatListMap& numerics = {});
+  // The path of xml_file, or its text where it is text.
+  std::string ModelPath() const;
 
   std::int64_t nq() const { return static_cast<std::int64_t>(model->nq); }
   std::int64_t nv() const { return static_cast<std::int64_t>(model->nv); }
@@ -125,6 +129,7 @@ class GymnasiumEnv {
  protected:
   const mjData& data() const { return simulation_.data(); }
   const mjModel& model() const { return simulation_.model(); }
+  Simulation& simulation() { return simulation_; }
   std::span<const float> Action(const Row& row) const {
     return {row.Action<float>(), static_cast<std::size_t>(model().nu)};
   }
@@ -168,7 +173,8 @@ inline TaskInfo Version4(TaskInfo task) {
 
 // An entry of the info dict: written where somebody asked for it, in the dtype that the reference has there.
 template <class T>
-  requires(std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, std::int64_t>)
+  requires(std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, std::int64_t> ||
+           std::is_same_v<T, bool>)
 void PutInfo(const Row& row, int output, T value) {
   if (T* out = row.Out<T>(output)) *out = value;
 }
