@@ -27,6 +27,12 @@ PEERS = {
     "torchrl": "ParallelEnv",
     "ale": "AtariVectorEnv",
 }
+ONE_ENV_PEERS = {
+    "gymnasium-tensors": "Gymnasium with tensors",
+    "gymnasium": "Gymnasium",
+    "torchrl": "GymEnv",
+    "envpool": "EnvPool",
+}
 
 
 @functools.cache
@@ -107,11 +113,11 @@ def one_env() -> str:
     rows = [
         [
             row["task"],
-            *(factor(row["pool_is_faster_by"].get(peer)) for peer in ("gymnasium", "torchrl", "envpool")),
+            *(factor(row["pool_is_faster_by"].get(peer)) for peer in ONE_ENV_PEERS),
         ]
         for row in results("one_env")
     ]
-    return table(["one env", "times Gymnasium:", "times GymEnv:", "times EnvPool:"], rows)
+    return table(["one env", *(f"times {name}:" for name in ONE_ENV_PEERS.values())], rows)
 
 
 def latency() -> str:

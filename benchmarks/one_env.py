@@ -1,4 +1,4 @@
-"""One env: steps per second against EnvPool, plain Gymnasium and TorchRL's GymEnv, on every family.
+"""One env: steps per second against EnvPool, Gymnasium with and without tensors, and TorchRL's GymEnv.
 
 EnvPool's table 2 (Weng et al. 2022). One env shows what a step costs besides the simulator.
 """
@@ -26,7 +26,7 @@ TASKS = [
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", nargs="+", default=TASKS)
-    against = ["raw", "envpool", "gymnasium", "torchrl"]
+    against = ["raw", "envpool", "gymnasium", "gymnasium-tensors", "torchrl"]
     add_measuring_arguments(parser, num_envs=[1], num_threads=[1], against=against)
     run(parser.parse_args())
 

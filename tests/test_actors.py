@@ -198,7 +198,6 @@ def test_what_the_learner_sets_while_an_actor_begins_is_not_left_behind(begin):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--actors", "2"], "expected 1 with --architecture synchronous"),
         (["--architecture", "cleanba", "--actors", "3"], "expected a multiple of 3 actors, got 4"),
         (
             ["--architecture", "cleanba", "--actors", "2", "--normalize-observations"],

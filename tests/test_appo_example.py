@@ -4,7 +4,6 @@ import csv
 import json
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -70,7 +69,7 @@ def begin():
     begun = []
 
     def begin(actor, max_lag, **options):
-        actor.collector = SimpleNamespace(shutdown=lambda: None)
+        actor.close = lambda: None
         begun.append(Threaded([actor], torch.nn.Linear(1, 1), max_lag, **options))
         return begun[-1]
 

@@ -137,6 +137,7 @@ void Executor::AdvanceIfStalled(Job& job) {
 }
 
 void Executor::Advance(Job& job) {
+  if (learning_order_.StallsUnlessFirst(job)) return;
   Next next = Next::kNone;
   try {
     next = RunPhases(job);
@@ -149,8 +150,10 @@ void Executor::Advance(Job& job) {
     return (void)job.done.Notify();
   }
   if (job.outbox) return (void)jobs_.Drop(job);
+  Job* const following = learning_order_.Remove(job);
   job.finished.store(true, std::memory_order_release);
   job.done.Notify();
+  if (following) AdvanceIfStalled(*following);
 }
 
 }  // namespace torchrl_pool::core

@@ -13,6 +13,7 @@
 #include "event_count.h"
 #include "job.h"
 #include "job_store.h"
+#include "learning_order.h"
 #include "outbox.h"
 #include "phases.h"
 #include "visit.h"
@@ -38,6 +39,8 @@ class Executor : public Deliverer {
 
   // Plans a job's visits and publishes it. Under an inline plan nothing happens until WaitFor.
   virtual void Begin(Job& job) = 0;
+  // Called before that for jobs that learn in the order of their submission, see LearningOrder.
+  void TakeTurn(Job& job) { learning_order_.Add(job); }
   // Returns when the job has finished; helps with it where its plan says so. Throws Interrupted.
   virtual void WaitFor(Job& job, InterruptCheck interrupted) = 0;
 
@@ -87,6 +90,8 @@ class Executor : public Deliverer {
                 std::vector<EnvFault>& faults);
   void VisitAll(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch);
   void Advance(Job& job);
+
+  LearningOrder learning_order_;
 };
 
 }  // namespace torchrl_pool::core

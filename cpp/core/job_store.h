@@ -65,7 +65,7 @@ class JobStore {
   void Prepare(Job& job, Op op) const {
     job.op = op;
     job.envs = {};
-    job.completes_root = false;
+    job.completes_root = job.has_turn = false;
     job.recorded.clear();
     job.entropy.clear();
     job.reset_options.clear();

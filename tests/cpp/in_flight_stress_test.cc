@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "chain.h"
 #include "check.h"
 #include "client.h"
 #include "concurrency.h"
@@ -43,6 +44,13 @@ using Envs = std::vector<std::uint32_t>;
 std::atomic<Clock::time_point> give_up_at{};
 bool InterruptingOrLate() { return test::Interrupting() || Clock::now() > give_up_at.load(); }
 
+// Jobs with it have a phase in which they learn, one after the other.
+class Learning final : public ChainStage {
+ public:
+  void Run(const ChainRows&, When) const override {}
+  bool learns() const override { return true; }
+};
+
 class Storm : test::Dice {
  public:
   explicit Storm(std::uint32_t seed)
@@ -57,6 +65,7 @@ class Storm : test::Dice {
     async_.out.BindTo(outputs);
     async_.root.BindTo(roots);
     pool().PrepareAsync(outputs, roots);
+    learning_.Add(1, std::make_shared<Learning>(), true, true);
     test::TheProbe().exempt.store(std::this_thread::get_id());
     client_.CheckedReset();
   }
@@ -228,6 +237,7 @@ class Storm : test::Dice {
     if (op == Op::kReset) {
       for (std::uint32_t env = 0; env < n_; ++env) job.entropy.push_back({test::kFirstSeed + env});
     }
+    if (OneIn(2)) learning_.Extend(job);
     rows->actions.BindTo(job.actions);
     rows->out.BindTo(job.out);
     rows->root.BindTo(job.root);
@@ -281,7 +291,11 @@ class Storm : test::Dice {
     if (flights_.empty()) return;
     const std::size_t i = Draw(static_cast<std::uint32_t>(flights_.size()));
     const Flight flight = flights_[i];
-    if (envs_[flight.envs[0]].held_up) OpenGate();
+    // It may have to learn after an earlier one.
+    const auto is_held_up = [&](const Flight& one) { return envs_[one.envs[0]].held_up; };
+    if (std::any_of(flights_.begin(), flights_.begin() + static_cast<std::ptrdiff_t>(i) + 1, is_held_up)) {
+      OpenGate();
+    }
     Finish(flight, nullptr);  // where it is interrupted, it is still in flight
     flights_.erase(flights_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -490,6 +504,7 @@ class Storm : test::Dice {
   test::Client client_;
   Rows async_, taken_;
   std::vector<Env> envs_;
+  Chain learning_{{client_.pool().layout().outputs.size(), {}, 1, {}, {}}};
   std::vector<Flight> flights_;
   std::vector<Saved> saved_;
 };

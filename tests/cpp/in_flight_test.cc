@@ -1,7 +1,9 @@
 // Jobs in flight while the caller does something else.
 #include <memory>
+#include <mutex>
 #include <vector>
 
+#include "chain.h"
 #include "check.h"
 #include "client.h"
 #include "concurrency.h"
@@ -32,8 +34,9 @@ class JobClient : public Client {
     Clear();
   }
 
-  Job& Submit(core::EnvRange envs, const std::vector<std::int64_t>& chosen) {
+  Job& Submit(core::EnvRange envs, const std::vector<std::int64_t>& chosen, const Chain* chain = nullptr) {
     Job& job = pool().Begin(Op::kStepAndReset);
+    if (chain) chain->Extend(job);
     // Rows of its own: others' may be in use.
     const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
     for (std::uint32_t env = 0; env < size(); ++env) rows->Set("action", env, 0, chosen[env]);
@@ -95,6 +98,64 @@ TEST(JobsInTurnGiveWhatOneCallGives) {
           client.recorded.PaddingIsUntouched());
     client.CheckedStep(Op::kStepAndReset, SomeActions(13, 200), nullptr, 5);
   }
+}
+
+// Notes the first env of each job that it learns from.
+class Noting final : public ChainStage {
+ public:
+  void Run(const ChainRows&, When) const override {}
+  bool learns() const override { return true; }
+  void Learn(const BatchRows& rows, std::byte*) const override {
+    std::lock_guard lock(mutex_);
+    noted_.push_back(rows.env(0));
+  }
+  std::vector<std::uint32_t> noted() const {
+    std::lock_guard lock(mutex_);
+    return noted_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::vector<std::uint32_t> noted_;
+};
+
+TEST(JobsLearnInTheOrderOfTheirSubmission) {
+  for (const int num_threads : {1, 2, 4}) {
+    std::vector<std::shared_ptr<const Config>> configs(6, test::CounterConfig({}));
+    configs[0] = test::CounterConfig({{"gate", true}});
+    JobClient client(configs, {.num_threads = num_threads});
+    Chain chain({client.pool().layout().outputs.size(), {}, 1, {}, {}});
+    const auto noting = std::make_shared<Noting>();
+    chain.Add(1, noting, true, false);
+    const auto chosen = SomeActions(6, 0);
+    const std::vector<core::EnvRange> groups = {{0, 2}, {2, 2}, {4, 2}};
+    std::vector<Job*> jobs;
+    {
+      const ClosedGate gate;
+      for (const core::EnvRange group : groups) jobs.push_back(&client.Submit(group, chosen, &chain));
+      test::SleepMs(5);  // with more than one thread the others' envs have been stepped
+      CHECK(noting->noted().empty());
+    }
+    for (std::size_t i = groups.size(); i-- > 0;) {  // whichever is waited for first
+      client.CheckGroup(groups[i], chosen, 0, client.Wait(*jobs[i]));
+    }
+    CHECK_EQ(noting->noted(), (std::vector<std::uint32_t>{0, 2, 4}));
+  }
+}
+
+TEST(AJobThatFailsLetsTheNextOneLearn) {
+  std::vector<std::shared_ptr<const Config>> configs(2, test::CounterConfig({}));
+  configs[0] = test::CounterConfig({{"fail_at_step", std::int64_t{1}}});
+  JobClient client(configs, {});
+  Chain chain({client.pool().layout().outputs.size(), {}, 1, {}, {}});
+  const auto noting = std::make_shared<Noting>();
+  chain.Add(1, noting, true, false);
+  const auto chosen = SomeActions(2, 0);
+  Job& fails = client.Submit({0, 1}, chosen, &chain);
+  Job& learns = client.Submit({1, 1}, chosen, &chain);
+  client.CheckGroup({1, 1}, chosen, 0, client.Wait(learns));
+  CHECK_THROWS(EnvFailure, "", client.Wait(fails));
+  CHECK_EQ(noting->noted(), std::vector<std::uint32_t>{1});
 }
 
 TEST(TheRulesOfJobs) {

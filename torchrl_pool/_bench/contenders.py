@@ -233,6 +233,32 @@ def _plain_gymnasium(task: str) -> Contender:
     return Contender(run, 1, env.close)
 
 
+def _gymnasium_tensors(setup: Setup) -> Contender:
+    check_gymnasium_has(setup.task)
+    if setup.num_envs > 1:
+        raise Unavailable("only with one env")
+    import torch
+    from gymnasium.spaces import Discrete
+
+    env = gymnasium_env(setup.task)
+    env.reset(seed=0)
+    actions = [torch.as_tensor(env.action_space.sample()) for _ in range(64)]
+    number_or_array = torch.Tensor.item if isinstance(env.action_space, Discrete) else torch.Tensor.numpy
+
+    def run(calls: int) -> None:
+        for i in range(calls):
+            action = number_or_array(actions[i % 64])
+            observation, reward, terminated, truncated, _ = env.step(action)
+            torch.as_tensor(observation)
+            torch.tensor(float(reward))
+            for flag in (terminated, truncated, terminated or truncated):
+                torch.tensor(flag)
+            if terminated or truncated:
+                torch.as_tensor(env.reset()[0])
+
+    return Contender(run, 1, env.close)
+
+
 def _vector(env: Any, num_envs: int) -> Contender:
     env.reset(seed=0)
     actions = [env.action_space.sample() for _ in range(64)]
@@ -292,6 +318,7 @@ CONTENDERS: dict[str, tuple[Callable[[Setup], Contender], str]] = {
     "envpool": (_envpool, "EnvPool's step"),
     "envpool-async": (_envpool_async, "EnvPool's recv and send: half of the envs at a time"),
     "gymnasium": (_gymnasium, "Gymnasium's env, or a loop over them (SyncVectorEnv)"),
+    "gymnasium-tensors": (_gymnasium_tensors, "Gymnasium's env with tensors in and out, one env"),
     "gymnasium-async": (_gymnasium_async, "a process for each of Gymnasium's envs (AsyncVectorEnv)"),
     "torchrl": (_torchrl, "TorchRL's GymEnv or DMControlEnv, or a process for each (ParallelEnv)"),
     "ale": (_ale, "ale-py's AtariVectorEnv"),

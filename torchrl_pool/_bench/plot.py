@@ -18,6 +18,7 @@ _STYLES: dict[str, tuple[str, str, float]] = {
     "envpool-async": ("#1f77b4", ":", 1.6),
     "ale": ("#9467bd", "-", 1.6),
     "gymnasium": ("#2ca02c", "-", 1.6),
+    "gymnasium-tensors": ("#2ca02c", "--", 1.6),
     "gymnasium-async": ("#2ca02c", ":", 1.6),
     "torchrl": ("#ff7f0e", "-", 1.6),
 }
@@ -29,6 +30,7 @@ _LABELS = {
     "torchrl_pool-async": "torchrl_pool, async",
     "ale": "AtariVectorEnv",
     "gymnasium": "Gymnasium, for-loop",
+    "gymnasium-tensors": "Gymnasium, tensors in and out",
     "gymnasium-async": "Gymnasium, subprocesses",
     "torchrl": "TorchRL ParallelEnv",
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -19,7 +20,7 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.options import Settings, option
-from torchrl_pool.examples.results import plot_lags
+from torchrl_pool.examples.results import Row, plot_lags
 from torchrl_pool.examples.training import Training
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
 
@@ -64,6 +65,21 @@ class Actor:
         if self.generator is not None:
             self.generator.set_state(state["generator"])
 
+    def close(self) -> None:
+        self.collector.shutdown()
+
+
+class AnyActor(Protocol):
+    """What :class:`Threaded` calls: an :class:`Actor`, here or on another machine."""
+
+    def collect(self, version: int, weights: torch.Tensor) -> TensorDictBase: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
 
 class _Explorers:
     """The actors that may be collecting, of all trainings in a process.
@@ -101,7 +117,7 @@ class Actors:
         self._parameters = list(policy.parameters())
         self.lags: Counter[int] = Counter()
         """How many steps were chosen by weights of how many updates before."""
-        self.last_lag, self.largest_lag = 0.0, 0
+        self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
         """The last batch's mean, and its largest."""
 
     def weights(self) -> torch.Tensor:
@@ -114,7 +130,7 @@ class Actors:
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
             self.lags.update(lag.flatten().tolist())
-            self.last_lag, self.largest_lag = lag.double().mean().item(), int(lag.max())
+            self.lag_row = {"lag": lag.double().mean().item(), "largest_lag": int(lag.max())}
         return batch
 
     def _next(self, version: int) -> TensorDictBase:
@@ -168,13 +184,19 @@ class Threaded(Actors):
     Args:
         actors: their batches follow one another along the envs, in this order.
         policy: what learns.
-        max_lag: in batches; 0: actors and learner take turns, without threads.
+        max_lag: in batches; 0: actors and learner take turns.
         exact: whether weights are exactly that old.
         refreshes: rollouts in a batch, each begun with the newest weights.
     """
 
     def __init__(
-        self, actors: list[Actor], policy: nn.Module, max_lag: int, *, exact: bool = False, refreshes: int = 1
+        self,
+        actors: Sequence[AnyActor],
+        policy: nn.Module,
+        max_lag: int,
+        *,
+        exact: bool = False,
+        refreshes: int = 1,
     ) -> None:
         super().__init__(policy)
         self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
@@ -203,13 +225,13 @@ class Threaded(Actors):
     def _begin(self, batch: int) -> None:
         parts = []
         for actor, thread in zip(self.actors, self._threads, strict=True):
-            if self._max_lag:
+            if self._max_lag or len(self.actors) > 1:
                 parts.append(thread.submit(self._collect, actor, batch))
             else:
                 parts.append(_done(self._collect(actor, batch)))
         self._begun.append(parts)
 
-    def _collect(self, actor: Actor, batch: int) -> TensorDictBase:
+    def _collect(self, actor: AnyActor, batch: int) -> TensorDictBase:
         rollouts = []
         for _ in range(self._refreshes):
             due = self._history[max(0, batch - self._max_lag)] if self._exact else self.published
@@ -225,7 +247,7 @@ class Threaded(Actors):
             thread.shutdown(cancel_futures=True)
         _explorers.remove(self)
         for actor in self.actors:
-            actor.collector.shutdown()
+            actor.close()
 
     def state_dict(self) -> dict[str, Any]:
         """With what has been collected and not learned from."""
@@ -238,6 +260,9 @@ class Threaded(Actors):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rest()
+        self._begun.clear()
+        self._history.clear()
         for actor, saved in zip(self.actors, state["actors"], strict=True):
             actor.load_state_dict(saved)
         for parts in state["begun"][: self._max_lag]:  # which may be less than the saved training's
@@ -254,6 +279,9 @@ def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
 
 # ---- trainings with actors
 
+MAX_LAGS = {"synchronous": 0, "cleanba": 1, "asynchronous": 2}
+"""How many batches ahead actors are, at most, by the architecture."""
+
 
 @dataclass(frozen=True)
 class ActorSettings(Settings):
@@ -265,7 +293,7 @@ class ActorSettings(Settings):
         choices=("synchronous", "cleanba", "asynchronous"),
         kept=True,
     )
-    actors: int = option(1, "threads that collect, each with its share of the envs", least=1, kept=True)
+    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
 
     takes_grids_and_roads = True
 
@@ -273,8 +301,6 @@ class ActorSettings(Settings):
         super().check()
         if self.num_envs % self.actors:
             raise ValueError(f"--num-envs: expected a multiple of {self.actors} actors, got {self.num_envs}")
-        if self.actors > 1 and self.architecture == "synchronous":
-            raise ValueError("--actors: expected 1 with --architecture synchronous")
         if self.actors > 1 and self.normalize_observations:
             raise ValueError("--actors: expected 1 with --normalize-observations, which is one pool's")
 
@@ -287,6 +313,14 @@ class ActorTraining(Training[A], Generic[A]):
 
     actors: Actors
 
+    @classmethod
+    def to_act(cls, config: A) -> Self:
+        """A training that can make actors, and cannot learn: for the machines that these are on."""
+        training = cls.__new__(cls)
+        training.config = config
+        training.env = training.make_env()
+        return training
+
     def make_networks(
         self, env: EnvBase, generator: torch.Generator | None = None
     ) -> tuple[ProbabilisticActor, TensorDictModule]:
@@ -296,7 +330,7 @@ class ActorTraining(Training[A], Generic[A]):
     @property
     def acts_itself(self) -> bool:
         """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
-        return self.config.architecture == "synchronous"
+        return self.config.architecture == "synchronous" and self.config.actors == 1
 
     def make_env(self, number: int = 0) -> EnvBase:
         """The env of an actor, seeded as if all were in one pool."""
@@ -310,12 +344,16 @@ class ActorTraining(Training[A], Generic[A]):
             self.time_steps()
             collector = PoolCollector(self.env, policy, frames_per_batch=frames, total_frames=-1)
             return Synchronous(collector, policy)
-        actors = [self.make_actor(number, frames) for number in range(self.config.actors)]
-        is_cleanba = self.config.architecture == "cleanba"
-        return Threaded(actors, policy, 1 if is_cleanba else 2, exact=is_cleanba)
+        actors = [self.begin_actor(number, frames) for number in range(self.config.actors)]
+        architecture = self.config.architecture
+        return Threaded(actors, policy, MAX_LAGS[architecture], exact=architecture == "cleanba")
+
+    def begin_actor(self, number: int, frames: int, **options: Any) -> AnyActor:
+        """An actor by its number, wherever it is to be."""
+        return self.make_actor(number, frames, **options)
 
     def make_actor(self, number: int, frames: int, **options: Any) -> Actor:
-        """An actor by its number, with batches of so many frames; the options are its collector's."""
+        """An actor here, by its number, with batches of so many frames; the options are its collector's."""
         env = self.make_env(number) if number else self.env
         generator = torch.Generator()
         acting, _ = self.make_networks(env, generator)

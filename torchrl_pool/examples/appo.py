@@ -19,7 +19,7 @@ from torchrl_pool.examples.options import option
 from torchrl_pool.examples.population import Population
 from torchrl_pool.examples.ppo import PPOTraining
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.results import Row, plot_lags
+from torchrl_pool.examples.results import plot_lags
 from torchrl_pool.examples.training import Training
 from torchrl_pool.training import estimate_vtrace
 
@@ -76,12 +76,12 @@ class APPOTraining(PPOTraining):
 
     def make_actors(self, policy: ProbabilisticActor, steps: int) -> Threaded:
         config = self.config
-        frames = config.num_envs * steps // config.refreshes
-        actor = self.make_actor(0, frames, double_buffered=config.double_buffered)
-        return Threaded([actor], policy, config.max_lag, refreshes=config.refreshes)
-
-    def advance(self) -> Row:
-        return {**super().advance(), "largest_lag": self.actors.largest_lag}
+        frames = self.env.batch_size[0] * steps // config.refreshes
+        actors = [
+            self.begin_actor(number, frames, double_buffered=config.double_buffered)
+            for number in range(config.actors)
+        ]
+        return Threaded(actors, policy, config.max_lag, refreshes=config.refreshes)
 
     def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
         if not self.config.vtrace:

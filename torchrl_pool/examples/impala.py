@@ -122,7 +122,7 @@ class IMPALATraining(ActorTraining[Config]):
         self.update.optimizer.param_groups[0]["lr"] = rate
         with self.clock.timed("training"):
             losses = self._learn(batch)
-        return {"learning_rate": rate, "lag": self.actors.last_lag, **losses}
+        return {"learning_rate": rate, **self.actors.lag_row, **losses}
 
     def _learn(self, batch: TensorDictBase) -> dict[str, float]:
         losses: dict[str, torch.Tensor] = {}

@@ -194,7 +194,7 @@ class PPOTraining(ActorTraining[Config]):
         with self.clock.timed("other"):
             figures = self.update.diagnostics(columns)
             self._adapt(figures["kl"])
-        return {**figures, "learning_rate": rate, "lag": self.actors.last_lag, **losses}
+        return {**figures, "learning_rate": rate, **self.actors.lag_row, **losses}
 
     def _anneal(self) -> None:
         config, left = self.config, 1 - self.iteration / self.num_iterations

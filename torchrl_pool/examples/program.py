@@ -300,7 +300,7 @@ class Run:
                 while not (training.is_over or stop.made or training.curve.has_reached(options.until_return)):
                     try:
                         is_finite = iterate_to_finite_weights(training)
-                    except EnvFailure as error:
+                    except (EnvFailure, ConnectionError) as error:
                         warn(f"the training ends here: {first_line(error)}")
                         training.ending = "failed"
                         self.save_failed(first_line(error))
@@ -329,7 +329,7 @@ class Run:
             state = self.training.state_dict()
         except NotImplementedError as error:
             state = {"not_whole": first_line(error), **self.training.networks()}
-        except EnvFailure as error:  # in a batch that is collected ahead; the next iteration raises it, too
+        except (EnvFailure, ConnectionError) as error:  # of a batch ahead; the next iteration raises it, too
             warn(f"{self.path} cannot be written: {first_line(error)}")
             return False
         return self._save(state)

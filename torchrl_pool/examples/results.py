@@ -33,6 +33,7 @@ try:
 except ImportError as error:
     say_what_is_missing(error)
 
+tqdm.set_lock(threading.RLock())  # its own is one of processes, for which Python would start a process
 WINDOW = 100  # finished episodes that a point of the learning curve averages
 Row = dict[str, float]
 
@@ -150,12 +151,13 @@ class Curve:
         self._written = len(self.rows)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"rows": self.rows, "returns": list(self._returns), "lengths": list(self._lengths)}
+        return {"rows": list(self.rows), "returns": list(self._returns), "lengths": list(self._lengths)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.rows, self._written = [dict(row) for row in state["rows"]], 0
-        self._returns.extend(state["returns"])
-        self._lengths.extend(state["lengths"])
+        for episodes, saved in ((self._returns, state["returns"]), (self._lengths, state["lengths"])):
+            episodes.clear()  # not replaced: another curve may follow this one
+            episodes.extend(saved)
         if self.rows:
             self._write()
 

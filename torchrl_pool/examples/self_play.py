@@ -43,8 +43,11 @@ class Config(ppo.Config):
 
     def check(self) -> None:
         super().check()
-        if self.architecture != "synchronous" or self.recurrent != "none" or self.normalize_observations:
-            raise ValueError("self_play: expected no --architecture, --recurrent, --normalize-observations")
+        has_others = self.architecture != "synchronous" or self.actors > 1
+        if has_others or self.recurrent != "none" or self.normalize_observations:
+            raise ValueError(
+                "self_play: expected no --architecture, --actors, --recurrent, --normalize-observations"
+            )
 
 
 class Runner(nn.Module):
