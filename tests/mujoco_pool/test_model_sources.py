@@ -92,3 +92,48 @@ def test_numbers_of_numpy_are_scales_and_strings_no_lists():
     for name in ("randomize", "fields"):
         with pytest.raises(TypeError, match=f"{name}: expected a sequence of strings"):
             Task(xml_path=ARM, **{name: "qpos"})
+
+
+def test_each_env_may_have_its_own_model(tmp_path):
+    heavy = ARM.replace('mass="0.5"', 'mass="5"')
+    thumb = '<geom name="thumb" size="0.05" pos="0.1 0 0"/><site name="tip"'
+    handed = tmp_path / "handed.xml"
+    handed.write_text(ARM.replace('<site name="tip"', thumb))
+    models = [ARM, heavy, handed, ARM]
+    env = MujocoPool(models, 4, frame_skip=3, dtype="float64", observation=("qpos", "sensordata"), seed=0)
+    data = env.rollout(20, break_when_any_done=False)
+    for i, model in enumerate(models):
+        alone = MujocoPool(model, 1, frame_skip=3, dtype="float64", observation=("qpos", "sensordata"))
+        root = alone.reset()
+        for step in range(20):
+            root["action"] = data["action"][i : i + 1, step]
+            stepped, root = alone.step_and_maybe_reset(root)
+            for key in ("qpos", "sensordata"):
+                assert torch.equal(stepped["next", key][0], data["next", key][i, step])
+    assert not torch.equal(data["next", "qpos"][0], data["next", "qpos"][1])
+
+
+def test_models_per_env_must_agree_in_what_is_observed():
+    with pytest.raises(ValueError, match="xml: expected one model or 3 of them, one per env, got 2"):
+        MujocoPool([ARM, ARM], 3)
+    with pytest.raises(ValueError, match=r"env 0 and env 1: .* give 'qpos' different shapes"):
+        MujocoPool([ARM, "ant.xml"], 2)
+    other = ARM.replace('"elbow"', '"knee"')
+    with pytest.raises(ValueError, match="'qpos:elbow': the model has no joint 'elbow'"):
+        MujocoPool([ARM, other], 2, observation=("qpos:elbow",))
+
+
+def test_models_per_env_are_drawn_from_by_themselves_and_pickled():
+    heavy = ARM.replace('mass="0.5"', 'mass="5"')
+    env = MujocoPool(
+        [ARM, heavy],
+        2,
+        observation=("qpos", "body_mass:lower"),
+        randomize=["body_mass:lower *= uniform(1, 2)"],
+    )
+    copy = pickle.loads(pickle.dumps(env))
+    for one in (env, copy):
+        one.set_seed(3)
+        light, other = one.reset()["body_mass:lower"].flatten().tolist()
+        assert 0.5 <= light <= 1
+        assert 5 <= other <= 10

@@ -110,14 +110,18 @@ def task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
     return list(task)
 
 
+def check_env_options(env_options: Sequence[Mapping[str, Any]] | None, num_envs: int) -> None:
+    if env_options is not None and len(env_options) != num_envs:
+        raise ValueError(f"env_options: expected one mapping per env ({num_envs}), got {len(env_options)}")
+
+
 def open_configs(
     tasks: Sequence[str],
     env_options: Sequence[Mapping[str, Any]] | None,
     task_options: Mapping[str, Any],
 ) -> list[_core.Config]:
     """One configuration per env; envs with equal options share theirs."""
-    if env_options is not None and len(env_options) != len(tasks):
-        raise ValueError(f"env_options: expected one mapping per env ({len(tasks)}), got {len(env_options)}")
+    check_env_options(env_options, len(tasks))
     opened: dict[str, _core.Config] = {}
     configs = []
     for i, task in enumerate(tasks):
@@ -129,7 +133,8 @@ def open_configs(
         if name not in opened:
             config = registry.open_config(task, options)
             if mismatch := next(iter(opened.values()), config).mismatch(config):
-                raise ValueError(f"task: {mismatch}")
+                of = "task" if task != tasks[0] else f"env_options: env 0 and env {i}"
+                raise ValueError(f"{of}: {mismatch}")
             opened[name] = config
         configs.append(opened[name])
     return configs

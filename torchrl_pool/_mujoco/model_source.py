@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_env_options
 
 _BYTE_ORDER_MARK = "\ufeff"
 _DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)")
@@ -103,6 +104,29 @@ def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None)
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(f"assets: {name!r}: expected bytes, got {type(content).__name__}")
     return ModelInFolder(str(xml), assets)
+
+
+def models_per_env(
+    xml: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    assets: Mapping[str, bytes] | None,
+    num_envs: int,
+) -> list[str]:
+    """Each env's model as the task takes it, of one for all of them or one for each."""
+    if isinstance(xml, (str, os.PathLike)) or not isinstance(xml, Sequence):
+        return [with_assets(xml, assets)] * num_envs
+    if len(xml) != num_envs:
+        raise ValueError(f"xml: expected one model or {num_envs} of them, one per env, got {len(xml)}")
+    distinct = {one: with_assets(one, assets) for one in xml}
+    return [distinct[one] for one in xml]
+
+
+def with_models(
+    models: Sequence[str], env_options: Sequence[Mapping[str, Any]] | None
+) -> list[Mapping[str, Any]]:
+    """Each env's options, with its own model among them."""
+    check_env_options(env_options, len(models))
+    own = env_options or [{}] * len(models)
+    return [{"xml_file": model, **options} for model, options in zip(models, own, strict=True)]
 
 
 def python_model(option: str) -> Any:

@@ -40,7 +40,7 @@ from torchrl_pool._mujoco.functions import (
     reward_and_terms,
 )
 from torchrl_pool._mujoco.hooks import TaskHooks
-from torchrl_pool._mujoco.model_source import python_model, with_assets
+from torchrl_pool._mujoco.model_source import models_per_env, python_model, with_models
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool._mujoco.single_simulations import SingleSimulations, action_of
 from torchrl_pool._plugins.options import suggesting
@@ -68,7 +68,9 @@ class MujocoPool(TaskHooks, SingleSimulations):
     flags ``"done"``, ``"terminated"`` and ``"truncated"`` (bool ``[N, 1]``). Actions are float32 ``[N, nu]``.
 
     Args:
-        xml: the path of a model, its XML text, or the name of one of Gymnasium's models (``"ant.xml"``).
+        xml: the path of a model, its XML text, or the name of one of Gymnasium's models (``"ant.xml"``); or
+            ``num_envs`` of them, a model for each env, which may differ in all but the shapes of what is
+            observed and of actions.
         num_envs: number of simulations; the batch size is ``[num_envs]``.
 
     Keyword Args:
@@ -130,7 +132,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
     @suggesting
     def __init__(
         self,
-        xml: str | os.PathLike[str],
+        xml: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         num_envs: int,
         *,
         frame_skip: int = 1,
@@ -172,10 +174,13 @@ class MujocoPool(TaskHooks, SingleSimulations):
         fixed, own = split_gains(gains or {}, num_envs)
         given = model_fields if isinstance(model_fields, Mapping) else {}
         model_values = initial_values({**given, **own}, num_envs, "model_fields")
+        models = models_per_env(xml, assets, num_envs)
+        if len(set(models)) > 1:
+            options["env_options"] = with_models(models, options.get("env_options"))
         physics = PoolEnv(
             PHYSICS,
             num_envs,
-            xml_file=with_assets(xml, assets),
+            xml_file=models[0],
             frame_skip=frame_skip,
             observation=wanted or ["qpos", "qvel"],
             info_keys=["step_count"],
@@ -491,7 +496,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
 
     @property
     def mj_model(self) -> Any:
-        """The model as Python's ``mujoco`` has it: a copy, to look things up in."""
+        """The model as Python's ``mujoco`` has it, a copy; that of env 0 where they differ."""
         model = self.__dict__.get("_mj_model")
         if model is None:
             model = self.__dict__["_mj_model"] = python_model(self._physics._arguments["xml_file"])
