@@ -151,6 +151,8 @@ class RemoteActor:
                 if self._is_known:
                     since = self._lose()
                 time.sleep(0.2)
+            except SystemExit:  # what Ray raises where its own processes have ended
+                raise ConnectionError(f"{self._name} cannot be asked: Ray has ended here") from None
             except RayError as error:
                 reason = str(error).partition("\n")[0]
                 raise ConnectionError(f"{self._name} cannot be asked: {reason}") from None
