@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,12 +92,17 @@ class Night:
                     continue
                 in_save = self.kills > 0 or self._saves()  # the first kill waits for that
                 if due and passed > due[0] and in_save and self._checkpoint().exists():
-                    due.pop(0)
-                    os.kill(self.chance.choice(tree_of(process.pid)), signal.SIGKILL)
-                    self.kills += 1
+                    with suppress(ProcessLookupError):  # it has just ended by itself
+                        os.kill(self.chance.choice(tree_of(process.pid)), signal.SIGKILL)
+                        self.kills += 1
+                        due.pop(0)
             process.send_signal(signal.SIGTERM)  # it saves, and ends
-            if process.wait(600) != 0:
-                self.faults.append(f"ended with status {process.returncode}")
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(HANGS)
+            if process.returncode != 0:
+                self.faults.append(f"told to end, it did so with status {process.returncode}")
+                process.kill()
+                process.wait()
             self.made_again += self._compare(lost)
         self._check()
 

@@ -1,19 +1,35 @@
-"""An env that starts programs, as ViZDoom does: stubborn ones, which hide from what has started them."""
+"""An env that starts programs, as ViZDoom does: stubborn ones, which hide from what has started them.
 
+Like that one it shares memory with them, of which its own close removes what it has made itself.
+"""
+
+import mmap
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 
-#: Ignores requests to end, writes its id to a file, and starts another such program if it is told to.
+#: Ignores requests to end, shares memory, writes its id to a file, starts another one if it is told to.
 ENGINE = """
-trap '' TERM HUP INT QUIT
-echo $$ >> "$1"
-if [ "$2" ]; then sh "$0" "$1"; fi
-exec sleep 100
+import mmap, os, signal, sys, time
+
+ids, both, number = sys.argv[1:]
+for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+with open(f"/dev/shm/engine-{os.getpid()}-of-{number}", "w+b") as file:
+    file.truncate(4096)
+    memory = mmap.mmap(file.fileno(), 4096)
+with open(ids, "a") as file:
+    print(os.getpid(), file=file)
+if both:
+    os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-IS", sys.argv[0], ids, "", number])
+time.sleep(100)
 """
+#: Writes a result, creates a file that is to be shared, and ends before it maps that.
+KILLED = 'echo > "$0"; : > "$1"; kill -9 $$'
 
 
 class Engines(gymnasium.Env):
@@ -28,7 +44,13 @@ class Engines(gymnasium.Env):
         script.write_text(ENGINE)
         with open(ids, "a") as file:
             print(os.getpid(), file=file)
-        command = ["sh", script, ids, "both"]
+        number = number_of(folder)
+        self.shared = Path("/dev/shm", f"env-{os.getpid()}-of-{number}")
+        self.memory = [shared_memory(self.shared), shared_memory(kept(folder))]
+        subprocess.run(
+            ["sh", "-c", KILLED, result(folder), f"{self.shared.parent}/killed-of-{number}"], check=False
+        )
+        command = [sys.executable, "-IS", script, ids, "both", number]
         self.engine = subprocess.Popen(command)
         self.other = subprocess.Popen(command, start_new_session=True)
         subprocess.run(["sh", "-c", 'setsid "$@" &', *command[:1], *command], check=True)
@@ -40,7 +62,33 @@ class Engines(gymnasium.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
     def close(self):
+        self.shared.unlink()
         (self.folder / "closed").touch()
+
+
+def shared_memory(path):
+    with path.open("w+b") as file:
+        file.truncate(4096)
+        return mmap.mmap(file.fileno(), 4096)
+
+
+def number_of(folder):
+    return str(Path(folder).stat().st_ino)
+
+
+def shared_files(folder):
+    """What its processes have left in shared memory."""
+    return [name for name in os.listdir("/dev/shm") if name.endswith(f"-of-{number_of(folder)}")]
+
+
+def kept(folder):
+    """What the env itself shares, and leaves as it closes."""
+    return Path("/dev/shm", f"{number_of(folder)}-kept")
+
+
+def result(folder):
+    """What a program of its writes."""
+    return Path("/dev/shm", f"{number_of(folder)}-result")
 
 
 def pids(folder, count):

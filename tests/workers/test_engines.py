@@ -4,7 +4,7 @@ import signal
 from functools import partial
 
 import pytest
-from engines import Engines, pids
+from engines import Engines, kept, pids, result, shared_files
 from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -59,6 +59,8 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     assert found, ended.stderr
     eventually(lambda: not any(map(parent_of, found)))
     assert (tmp_path / "closed").exists()
+    eventually(lambda: not shared_files(tmp_path))
+    kept(tmp_path).unlink(), result(tmp_path).unlink()
 
 
 @pytest.mark.parametrize("how", ["close", "kill", "template", "fail"])
@@ -72,6 +74,7 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
         eventually(lambda: pids(one, 1) and pids(other, 1))
         first, second = pids(one, 1), pids(other, 1)
         assert all(map(parent_of, first + second))
+        assert len(shared_files(one)) == len(shared_files(other)) == 8
         if how == "close":
             pool.close()
         elif how == "template":
@@ -80,14 +83,19 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
-        eventually(lambda: not any(map(parent_of, first)))
+        eventually(lambda: not any(map(parent_of, first)) and not shared_files(one))
+        eventually(lambda: kept(one).exists() == (how == "close"))
         if how in ("kill", "fail"):
             assert all(map(parent_of, second))
+            assert len(shared_files(other)) == 8
             pool.reset()
         else:
-            eventually(lambda: not any(map(parent_of, second)))
+            eventually(lambda: not any(map(parent_of, second)) and not shared_files(other))
     finally:
         pool.close()
+        for folder in (one, other):
+            assert kept(folder).exists() == (how != "template")
+            kept(folder).unlink(missing_ok=True), result(folder).unlink()
 
 
 def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_path, monkeypatch):

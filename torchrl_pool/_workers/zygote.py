@@ -104,7 +104,7 @@ def serve(fd: int) -> NoReturn:
         if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:  # by nohup, say
             signal.signal(number, lambda *_: None)
             signal.siginterrupt(number, False)
-    children = Children()  # workers whose template was killed, too
+    children = Children(tidy=True)  # workers whose template was killed, too
     for module in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
@@ -124,7 +124,6 @@ def serve(fd: int) -> NoReturn:
 
 
 def _run_template(own: int, output: list[int], zygotes: socket.socket) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     zygotes.close()
     for number, fd in enumerate(output, start=1):
         os.dup2(fd, number)
@@ -220,7 +219,6 @@ def _reply(fd: int, message: Any) -> None:
 def _run_worker(
     templates: socket.socket, factories: Callable[[], Any], parent: Parent, launch: Launch, fds: list[int]
 ) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     adopt_orphans()  # so that it is known whose they are
     _let_children_be_ended()
     templates.close()

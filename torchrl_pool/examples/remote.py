@@ -110,7 +110,7 @@ class RemoteActor:
 
     def __init__(self, name: str, make: Callable[[], Actor], patience: float) -> None:
         self._name, self._patience = name, patience
-        self._batches, self._is_known = 0, False
+        self._batches, self._is_known, self._is_lost = 0, False, False
         self._host: Any = ray.remote(Host).options(**ONE_PROCESS).remote(make)
 
     def collect(self, version: int, weights: torch.Tensor) -> TensorDictBase:
@@ -158,7 +158,7 @@ class RemoteActor:
     def _lose(self) -> float:
         """Returns the time of it."""
         warn(f"{self._name} is lost; expected back within {self._patience:g} s (--patience)")
-        self._is_known = False
+        self._is_known, self._is_lost = False, True
         return time.monotonic()
 
     def _begin(self, end: float) -> None:
@@ -178,9 +178,9 @@ class RemoteActor:
                 f"{self._name} was not there for {self._patience:g} s (--patience), "
                 f"the cluster has {free:g} processors to spare"
             )
-        if self._batches:
+        if self._is_lost:
             warn(f"{self._name} is back, on {where}" + ("; it begins new episodes" if is_new else ""))
-        self._is_known = True
+        self._is_known, self._is_lost = True, False
 
 
 _last_shared: tuple[torch.Tensor, Any] | None = None
