@@ -119,7 +119,8 @@ def test_a_chart_without_matplotlib(monkeypatch, capsys):
 def test_every_contender_steps(task, name):
     if (task, name) == ("Ant-v5", "ale"):
         pytest.skip("ale-py plays Atari games only")
-    contender = make(name, Setup(task, num_envs=2, num_threads=2))
+    num_envs = 1 if name == "gymnasium-tensors" else 2
+    contender = make(name, Setup(task, num_envs, num_threads=2))
     try:
         contender.run(2)
         assert len(contender.each(3)) == 3
@@ -147,6 +148,7 @@ def test_what_cannot_be_measured_says_why(envpool, monkeypatch):
     assert "an even number" in why("torchrl_pool-async", num_envs=1)
     assert "--max-processes is 3" in why("torchrl", num_envs=4, max_processes=3)
     assert "--max-processes is 3" in why("gymnasium-async", num_envs=4, max_processes=3)
+    assert why("gymnasium-tensors") == "only with one env"
     assert "no simulator but its own code" in why("simulator")
     monkeypatch.setattr("torchrl_pool._bench.contenders._SIMULATOR", "benchmarks/peers/none.py")
     assert "in a checkout (benchmarks/peers/none.py), not in an installed package" in why("simulator")

@@ -26,6 +26,8 @@ _TARGET = "torchrl_pool._workers.worker_process:main"
 #: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
 CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
+#: Seconds that a worker whose envs are closed has to end by itself, before it is killed.
+LEAVING_SECONDS = 1.0
 _SMALL = 1 << 14  # bytes that a channel takes before they are read
 
 
@@ -412,6 +414,9 @@ class WorkerSet:
                     self._result(index, -1, deadlines[index])
                 except RequestFailure as failure:
                     failures += [failure] if failure.env >= 0 else []  # one that has ended is closed
+            leaving = time.monotonic() + LEAVING_SECONDS
+            for index in asked:  # who ends by itself leaves the files that it means to leave
+                self._workers[index].wait(max(leaving - time.monotonic(), 0))
         finally:
             self._end()
         if failures:
