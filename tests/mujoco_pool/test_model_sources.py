@@ -116,6 +116,8 @@ def test_each_env_may_have_its_own_model(tmp_path):
 def test_models_per_env_must_agree_in_what_is_observed():
     with pytest.raises(ValueError, match="xml: expected one model or 3 of them, one per env, got 2"):
         MujocoPool([ARM, ARM], 3)
+    with pytest.raises(TypeError, match="xml: expected the path of a model or its text, got list"):
+        MujocoPool([ARM, [ARM]], 2)
     with pytest.raises(ValueError, match=r"env 0 and env 1: .* give 'qpos' different shapes"):
         MujocoPool([ARM, "ant.xml"], 2)
     other = ARM.replace('"elbow"', '"knee"')

@@ -116,8 +116,11 @@ def models_per_env(
         return [with_assets(xml, assets)] * num_envs
     if len(xml) != num_envs:
         raise ValueError(f"xml: expected one model or {num_envs} of them, one per env, got {len(xml)}")
-    distinct = {one: with_assets(one, assets) for one in xml}
-    return [distinct[one] for one in xml]
+    distinct: dict[str, str] = {}  # equal models share the folder of their assets
+    for one in xml:
+        if str(one) not in distinct:
+            distinct[str(one)] = with_assets(one, assets)
+    return [distinct[str(one)] for one in xml]
 
 
 def with_models(
