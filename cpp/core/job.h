@@ -61,6 +61,7 @@ struct Job {
   std::shared_ptr<void> owner;   // of the memory of the batches: kept until no thread can touch it
   bool at_once = true;           // a thread waits for it from the start
   bool has_turn = false;         // LearningOrder's: it learns after those that have been submitted before
+  Job* next_in_turn = nullptr;   // likewise: the one that follows
   Plan plan;                     // changed only by the waiting thread, before the job is published
   const Chain* chain = nullptr;  // what follows the pool's own columns; the owner keeps it alive
   Outbox* outbox = nullptr;      // receives results one by one; null: a thread waits for all of them
