@@ -274,9 +274,9 @@ class Fetch : public GymnasiumEnv {
     std::vector<double> state(static_cast<std::size_t>(mj_stateSize(&model(), mjSTATE_INTEGRATION)));
     mj_getState(&model(), data, state.data(), mjSTATE_INTEGRATION);
     simulation().Run([&] { mj_forward(&model(), data); });
+    mj_setState(&model(), data, state.data(), mjSTATE_INTEGRATION);  // which a picture does not look at
     std::copy_n(goal_.data(), 3, data->site_xpos + 3 * parts().target);
     GymnasiumEnv::Render(rgb);
-    mj_setState(&model(), data, state.data(), mjSTATE_INTEGRATION);
   }
 
   template <class Visitor>
