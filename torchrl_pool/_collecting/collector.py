@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import time
 import warnings
 from collections import OrderedDict
@@ -13,7 +12,6 @@ from typing import Any, Unpack
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
-from torchrl.collectors import Collector
 from torchrl.data import NonTensor
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
@@ -24,8 +22,13 @@ from torchrl_pool._collecting.added_entries import (
     fused,
     with_what_the_policy_reads,
 )
-from torchrl_pool._collecting.collector_options import CollectorOptions, the_only_one
-from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
+from torchrl_pool._collecting.collector_options import (
+    CollectorOptions,
+    check_names,
+    preparing,
+    the_only_one,
+)
+from torchrl_pool._collecting.collector_state import load_collector_state, state_or_error
 from torchrl_pool._collecting.double_buffering import DoubleBuffering
 from torchrl_pool._collecting.lean_policy import (
     LeanPolicy,
@@ -48,7 +51,7 @@ from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
-from torchrl_pool._plugins.options import UnknownOption, suggesting
+from torchrl_pool._plugins.options import suggesting
 from torchrl_pool._transforms.fused_env import FusedEnv
 from torchrl_pool._transforms.fused_pool import FusedPool
 
@@ -94,9 +97,9 @@ class PoolCollector(StoringCollector):
         double_buffered: steps the envs in two groups (or that many): while the policy computes the actions of
             one, the pool's threads step the others (Sample Factory, section 3.2). The policy is called once
             for each group and step, with batch size ``[N / groups]``, so it may sample other actions than for
-            all envs together. VecNorm and TrajCounter learn from whichever group is ready first, so their
-            results depend on timing. It pays where the policy takes about as long as the simulators, on other
-            processors. ``"auto"`` measures six batches with one and with two groups, and keeps the faster.
+            all envs together. VecNorm and TrajCounter learn from the groups in turn. It pays where the policy
+            takes about as long as the simulators, on other processors. ``"auto"`` measures six batches with
+            one and with two groups, and keeps the faster.
         track_policy_version: as in ``Collector``: ``("next", "policy_version")``, int64 ``[N, T]``, is the
             version of the weights that chose the step's action (Cleanba, section 4), which
             ``update_policy_weights_`` increases.
@@ -117,7 +120,8 @@ class PoolCollector(StoringCollector):
     Raises:
         TypeError: an argument that neither this class nor ``Collector`` has.
         ValueError: more than one env; ``double_buffered`` with transforms that TorchRL runs, where
-            :attr:`writes_once` is false, or with more groups than envs.
+            :attr:`writes_once` is false, or with more groups than envs; ``weight_sync_schemes`` that do not
+            know their receivers.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -149,10 +153,7 @@ class PoolCollector(StoringCollector):
         **kwargs: Unpack[CollectorOptions],
     ) -> None:
         del return_same_td
-        known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
-        for name in [name for name in kwargs if name not in known]:
-            what = f"{type(self).__name__} has no argument {name!r}"
-            raise UnknownOption(name, what, "it has its own and those of TorchRL's Collector", known)
+        check_names(type(self), kwargs)
         self._double_buffering = DoubleBuffering(double_buffered)
         if policy_threads is not None:
             policy_threads = check_int("policy_threads", policy_threads, minimum=1)
@@ -254,6 +255,10 @@ class PoolCollector(StoringCollector):
             self._wrapped_policy_maybe_compiled = None  # the policy as it is, which is not compiled
 
     # ---- what differs in the construction
+
+    def _setup_weight_sync(self, weight_updater: Any, weight_sync_schemes: Any) -> None:
+        with preparing(weight_sync_schemes):
+            super()._setup_weight_sync(weight_updater, weight_sync_schemes)
 
     def _maybe_setup_policy_env_transforms(self, env: EnvBase, policy: Any) -> EnvBase:
         if self._auto_register_policy_transforms is not None:
@@ -399,7 +404,7 @@ class PoolCollector(StoringCollector):
     def _increment_frames(self, numel: int) -> bool:
         """As ``Collector``'s, which closes the env with the last frame: ``state_dict()`` may follow."""
         if self._frames + numel >= self.total_frames:
-            self._last_state = self._simulators_state()
+            self._last_state = state_or_error(self)
             if self.replay_buffer is not None and not self.extend_buffer:  # in the midst of the last step
                 self._last_state = ValueError("the collector has ended, with extend_buffer=False")
             elif isinstance(self._last_state, dict):
@@ -474,19 +479,12 @@ class PoolCollector(StoringCollector):
         saved after ``total_frames`` is kept from the last frame, after which the env is closed.
         """
         state: OrderedDict[str, Any] = super().state_dict()
-        simulators = self._last_state or self._simulators_state()
+        simulators = self._last_state or state_or_error(self)
         if isinstance(simulators, Exception):
             warnings.warn(f"state_dict() holds no simulators: {simulators}", stacklevel=2)
         else:
             state["pool"] = {**simulators, "policy_version": self.policy_version}
         return state
-
-    def _simulators_state(self) -> dict[str, Any] | Exception:
-        """The state of the simulators and of what is counted, or why it cannot be saved."""
-        try:
-            return collector_state(self)
-        except Exception as error:  # envs of Python may raise anything
-            return error.with_traceback(None)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], **kwargs: Any) -> None:
         """As :meth:`torchrl.collectors.Collector.load_state_dict`; simulators go on where they were saved."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 import torch
 from tensordict import TensorDictBase
-from torchrl.collectors import WeightUpdaterBase
+from torchrl.collectors import Collector, WeightUpdaterBase
 from torchrl.data import ReplayBuffer
 from torchrl.envs import ExplorationType
 from torchrl.weight_update import WeightSyncScheme
+
+from torchrl_pool._plugins.options import UnknownOption
 
 
 class CollectorOptions(TypedDict, total=False):
@@ -66,3 +70,32 @@ def the_only_one(create_env_fn: Any) -> Any:
             "num_envs envs"
         )
     return create_env_fn[0]
+
+
+def check_names(of: type, names: Iterable[str]) -> None:
+    """Raises UnknownOption: an argument that neither the class nor ``Collector`` has."""
+    known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
+    for name in names:
+        if name not in known:
+            what = f"{of.__name__} has no argument {name!r}"
+            raise UnknownOption(name, what, "it has its own and those of TorchRL's Collector", known)
+
+
+@contextlib.contextmanager
+def preparing(senders: Mapping[str, WeightSyncScheme] | None) -> Iterator[None]:
+    """While ``weight_sync_schemes`` are prepared: says what a scheme lacks that cannot be.
+
+    Raises:
+        ValueError: a scheme does not find whom to send to.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not senders:
+            raise
+        raise ValueError(
+            "weight_sync_schemes: expected schemes that know their receivers (init_on_sender(model_id=…, "
+            f"model=…, devices=…)), as a PoolCollector has no collectors below it, got {senders}: {error!r}. "
+            "Its own policy needs none: update_policy_weights_(). A collector that gets weights takes "
+            "weight_recv_schemes"
+        ) from error

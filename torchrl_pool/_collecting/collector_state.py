@@ -61,6 +61,14 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
     }
 
 
+def state_or_error(collector: StoringCollector) -> dict[str, Any] | Exception:
+    """A collector's state, or why it cannot be saved."""
+    try:
+        return collector_state(collector)
+    except Exception as error:  # envs of Python may raise anything
+        return error.with_traceback(None)
+
+
 def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> None:
     """Restores the state of a collector of the same task, transforms and ``num_envs``.
 
