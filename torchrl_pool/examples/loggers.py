@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
-from torchrl.record.loggers import Logger, get_logger
+from torchrl.record.loggers import CSVLogger, Logger, TensorboardLogger, WandbLogger, get_logger
 from torchrl.record.loggers.mlflow import MLFlowLogger
+from torchrl.record.loggers.trackio import TrackioLogger
 
 from torchrl_pool.examples.results import first_line, warn
 from torchrl_pool.examples.video import Video
@@ -47,10 +48,35 @@ def close_logger(logger: Logger) -> None:
         mlflow.end_run()
 
 
-def log_video(logger: Logger, video: Video, step: int) -> None:
-    """Sends a video; warns where the package that the logger encodes videos with is missing."""
-    frames = torch.from_numpy(np.stack(video.pictures)).permute(0, 3, 1, 2)[None]  # [1, T, 3, H, W]
+def log_video(logger: Logger, video: Video, path: Path, step: int) -> None:
+    """Hands a video over as it was saved; TensorBoard, which knows pictures only, gets a gif.
+
+    TorchRL's own ``log_video`` encodes it once more, with another package for each logger.
+    """
+    experiment: Any = logger.experiment
     try:
-        logger.log_video("video", frames, step=step, fps=max(1, round(video.fps)))
-    except Exception as error:  # TorchRL raises Exception itself where moviepy is missing
+        if isinstance(logger, CSVLogger):
+            shutil.copyfile(path, Path(experiment.log_dir, "videos", f"video_{step}{path.suffix}"))
+        elif isinstance(logger, TensorboardLogger):
+            from tensorboard.compat.proto.summary_pb2 import Summary
+
+            height, width, _ = video.pictures[0].shape
+            image = Summary.Image(
+                height=height, width=width, colorspace=3, encoded_image_string=video.as_gif()
+            )
+            experiment.file_writer.add_summary(Summary(value=[Summary.Value(tag="video", image=image)]), step)
+        elif isinstance(logger, MLFlowLogger):
+            import mlflow
+
+            mlflow.log_artifact(str(path), f"videos/step_{step}")
+        elif isinstance(logger, WandbLogger):
+            import wandb
+
+            # "step" is the axis that TorchRL's logger gives figures
+            experiment.log({"video": wandb.Video(str(path), format=path.suffix[1:]), "step": step})
+        elif isinstance(logger, TrackioLogger):
+            import trackio
+
+            experiment.log({"video": trackio.Video(path)}, step=step)
+    except Exception as error:  # each library has its own
         warn(f"{type(logger).__name__} gets no video: {first_line(error)}")

@@ -398,7 +398,7 @@ class Run:
         path = video.save(self.path.with_name("video"))
         print(path if video.is_whole else f"{path} (the beginning of an episode)")
         if self.training.curve.logger is not None:
-            log_video(self.training.curve.logger, video, self.training.frames)
+            log_video(self.training.curve.logger, video, path, self.training.frames)
 
 
 def load_policy(

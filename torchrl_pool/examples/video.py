@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -52,14 +52,22 @@ class Video:
         """Writes an mp4, or without imageio-ffmpeg a gif; returns the file."""
         import imageio.v2 as imageio
 
-        pictures: list[Any] = list(self.pictures)
         if importlib.util.find_spec("imageio_ffmpeg") is not None:
-            path = path.with_suffix(".mp4")
+            path, pictures = path.with_suffix(".mp4"), cast(Any, self.pictures)
             imageio.mimsave(path, pictures, fps=self.fps, macro_block_size=2)  # 16 would stretch them
         else:
             path = path.with_suffix(".gif")
-            imageio.mimsave(path, pictures, duration=1000 / self.fps, loop=0)
+            path.write_bytes(self.as_gif())
         return path
+
+    def as_gif(self) -> bytes:
+        """An animated gif."""
+        import imageio.v2 as imageio
+
+        gif: bytes = imageio.mimsave(
+            "<bytes>", cast(Any, self.pictures), format=cast(Any, "gif"), duration=1000 / self.fps, loop=0
+        )
+        return gif
 
 
 @torch.no_grad()
