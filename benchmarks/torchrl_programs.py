@@ -2,7 +2,7 @@
 
 The programs lie in ``sota-implementations`` of a checkout of TorchRL's repository, of the release that is
 installed. Each runs as published, with a PoolEnv in place of its envs, with its transforms fused, and with
-PoolCollector in place of Collector, one after the other and with the same settings:
+PoolCollector in place of Collector, in turn and with the same settings. Those of Atari need torchvision:
 
     git clone --branch v0.14.0 https://github.com/pytorch/rl
     python benchmarks/torchrl_programs.py rl --json benchmarks/results/torchrl_programs.json
@@ -32,8 +32,8 @@ from torchrl_pool._bench.document import document
 
 Replacement = tuple[str, str]  # a regular expression, and what stands there instead
 
-FORMS = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs"]
-PUBLISHED, POOL, FUSED, COLLECTOR, MORE = FORMS
+FORMS = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs", "the pool's pixels"]
+PUBLISHED, POOL, FUSED, COLLECTOR, MORE, PIXELS = FORMS
 
 # Is imported by Python itself, and writes down when the program has made how many frames.
 SITECUSTOMIZE = """
@@ -123,7 +123,9 @@ def one_env(name: str, utils: str, script: str, settings: str, warm_up: int) -> 
     )
 
 
-def batch(name: str, script: str, settings: str, warm_up: int) -> Program:
+def batch(
+    name: str, script: str, settings: str, warm_up: int, mended: tuple[Replacement, ...] = ()
+) -> Program:
     """A program that makes a ``ParallelEnv`` of ``GymEnv``."""
     make = (
         r"ParallelEnv\(\s*([\w.]+),\s*EnvCreator\(\w+\),\s*serial_for_single=True,\s*(?:device=device,\s*)?\)",
@@ -139,6 +141,50 @@ def batch(name: str, script: str, settings: str, warm_up: int) -> Program:
             FUSED: {"utils.py": [(r"return transformed_env\n", "return fuse(transformed_env)\n")]},
             COLLECTOR: {"utils.py": [IMPORT_COLLECTOR, CALL_COLLECTOR]},
         },
+        mended,
+    )
+
+
+def atari(name: str, script: str, settings: str, warm_up: int) -> Program:
+    """A program of Atari games; FUSED is no form of its own, as EndOfLifeTransform has to be native."""
+    utils, num_envs, options = "utils_atari.py", "num_envs", 'info_keys=["lives"]'
+    made = r"env = ParallelEnv\((?:.|\n)*?\n    \)\n    env = TransformedEnv\(env\)\n"
+    lives = "    env.append_transform(EndOfLifeTransform())\n"
+    collector = [IMPORT_COLLECTOR, CALL_COLLECTOR]
+    if name == "ppo":
+        options += ", categorical_action_encoding=True"
+    if name == "a2c":
+        lives = f"    if not is_test:\n    {lives}"
+    if name == "impala":
+        utils, num_envs, lives = "utils.py", "1", ""  # it adds the transform itself
+        made = (
+            r"with set_gym_backend\(gym_backend\):\n        env = GymEnv\((?:.|\n)*?\n        \)\n"
+            r"    env = TransformedEnv\(env\)\n.*NoopResetEnv.*\n"
+        )
+        below = (r'( *)backend="process",\n', r"\g<0>\1collector_class=PoolCollector,\n")
+        collector = [IMPORT_COLLECTOR, below]
+    make = (
+        made,
+        f'env = TransformedEnv(PoolEnv(env_name, {num_envs}, obs_type="rgb", {options}))\n{lives}'
+        '    env.append_transform(RenameTransform(["observation"], ["pixels"]))\n',
+    )
+    import_rename = (r"from torchrl.envs import \(\n", r"\g<0>    RenameTransform,\n")
+    fuse = (r'(VecNorm\(in_keys=\["pixels"\]\)\)\n    return )env\n', r"\1fuse(env)\n")
+    changes = [IMPORT, make, fuse, *([import_rename] if name == "impala" else [])]
+    resizing = [(r"    env.append_transform\((?:ToTensorImage|GrayScale|Resize|CatFrames)\(.*\n", "")]
+    if name == "ppo":  # which keeps the pictures for videos
+        resizing.append((r"    env.append_transform\(RenameTransform.*pixels_int.*\n", ""))
+    return Program(
+        name,
+        script,
+        settings,
+        warm_up,
+        {
+            POOL: {utils: changes},
+            COLLECTOR: {script: collector},
+            PIXELS: {utils: [(r'obs_type="rgb"', "scale_obs=True"), *resizing]},
+        },
+        mended=((r"max_steps=10_000_000", "max_steps=100"),),  # the evaluation after the first batch
     )
 
 
@@ -189,6 +235,8 @@ CSV = "logger.backend=csv"
 OFF_POLICY = (
     f"collector.frames_per_batch=400 collector.init_random_frames=400 collector.total_frames=800 {CSV}"
 )
+# Frames of the game, four of which are one step.
+SHORT_ATARI = f"collector.frames_per_batch=512 collector.total_frames=2048 logger.num_test_episodes=1 {CSV}"
 PROGRAMS = {
     "ppo_mujoco": one_env(
         "ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 {CSV}", 2048
@@ -209,6 +257,24 @@ PROGRAMS = {
     "ddpg": batch("ddpg", "ddpg.py", OFF_POLICY, 400),
     "cql_online": batch(
         "cql", "cql_online.py", f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}", 1000
+    ),
+    "discrete_cql_online": batch(
+        "cql",
+        "discrete_cql_online.py",
+        f"collector.init_random_frames=1000 collector.total_frames=2000 {CSV}",
+        1000,
+        # The agent takes the spec of the batch for that of one env, and fails in its first step.
+        mended=(
+            (r"action_spec = train_env\.action_spec\n", "action_spec = train_env.action_spec_unbatched\n"),
+        ),
+    ),
+    "ppo_atari": atari("ppo", "ppo_atari.py", f"{SHORT_ATARI} loss.mini_batch_size=256", 256),
+    "a2c_atari": atari("a2c", "a2c_atari.py", f"{SHORT_ATARI} env.num_envs=8", 256),
+    "impala": atari(
+        "impala",
+        "impala_single_node.py",
+        f"collector.num_workers=2 collector.total_frames=3200 loss.batch_size=4 {CSV}",
+        200,
     ),
     "ppo_trainer": trainer("ppo", "collector.total_frames=5120 trainer.total_frames=5120", 1024),
     "a2c_trainer": trainer("a2c", "collector.total_frames=5120 trainer.total_frames=5120", 2048),
@@ -260,10 +326,10 @@ def run(program: Program, form: str, sources: Path, timeout: float) -> float:
         if done.returncode or not frames.exists():
             raise RuntimeError(done.stderr[-1500:])
         noted = json.loads(frames.read_text())
-    return rate(noted, program.warm_up)
+    return rate_of(noted, program.warm_up)
 
 
-def rate(noted: Sequence[tuple[float, int]], warm_up: int) -> float:
+def rate_of(noted: Sequence[tuple[float, int]], warm_up: int) -> float:
     """Frames per second from the first update after the warm-up to the last one."""
     total, begin = 0, None
     for moment, frames in noted:
@@ -291,7 +357,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--show", action="store_true", help="print the changes, run nothing")
-    parser.add_argument("--json", type=Path, metavar="FILE.json", help="results are added to those there")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each form, in turn")
+    parser.add_argument("--json", type=Path, metavar="FILE.json", help="runs are added to those there")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds of a run")
     options = parser.parse_args()
     sources = options.checkout / "sota-implementations"
@@ -304,18 +371,16 @@ def main() -> int:
         if options.show:
             show(program, sources)
             continue
-        rates = {}
-        for form in program.forms():
-            if form not in options.forms:
-                continue
+        rates = results.setdefault(name, {})
+        for form in [form for form in program.forms() if form in options.forms] * options.rounds:
             try:
-                rates[form] = run(program, form, sources, options.timeout)
-                print(f"{name:22}{form:15}{rates[form]:10.0f} frames/s", flush=True)
+                rate = run(program, form, sources, options.timeout)
             except (RuntimeError, subprocess.TimeoutExpired) as error:
-                print(f"{name:22}{form:15}failed: {error}", flush=True)
+                print(f"{name:22}{form:20}failed: {error}", flush=True)
                 failed = True
                 continue
-            results[name] = rates
+            print(f"{name:22}{form:20}{rate:10.0f} frames/s", flush=True)
+            rates.setdefault(form, []).append(rate)
             if options.json:
                 options.json.write_text(json.dumps(document(results), indent=1) + "\n")
     return int(failed)
