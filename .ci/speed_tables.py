@@ -215,17 +215,17 @@ def training_to_return() -> str:
 
 def torchrl_programs() -> str:
     """Frames per second of TorchRL's own programs."""
-    forms = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs"]
     told = results("torchrl_programs")
-    forms = [form for form in forms if any(form in rates for rates in told.values())]
+    forms = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs", "the pool's pixels"]
+    forms = [form for form in forms if any(form in runs for runs in told.values())]
     rows = [
-        [f"`{name}`", *(digits(rates[form]) if form in rates else "" for form in forms)]
-        for name, rates in told.items()
+        [f"`{name}`", *(digits(median(runs[form])) if form in runs else "" for form in forms)]
+        for name, runs in told.items()
     ]
+    fewest = min(len(times) for runs in told.values() for times in runs.values())
     header = ["frames/s", *(f"{form}:" for form in forms)]
-    return f"Measured on: {machine('torchrl_programs')}; one thread of torch, one run.\n\n" + table(
-        header, rows
-    )
+    how = f"one thread of torch, medians of {fewest} or more runs in turn"
+    return f"Measured on: {machine('torchrl_programs')}; {how}.\n\n" + table(header, rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -236,7 +236,7 @@ OFF_POLICY = (
     f"collector.frames_per_batch=400 collector.init_random_frames=400 collector.total_frames=800 {CSV}"
 )
 # Frames of the game, four of which are one step.
-SHORT_ATARI = f"collector.frames_per_batch=512 collector.total_frames=2048 logger.num_test_episodes=1 {CSV}"
+SHORT_ATARI = f"collector.frames_per_batch=256 collector.total_frames=1536 logger.num_test_episodes=1 {CSV}"
 PROGRAMS = {
     "ppo_mujoco": one_env(
         "ppo", "utils_mujoco.py", "ppo_mujoco.py", f"collector.total_frames=4096 {CSV}", 2048
@@ -268,13 +268,13 @@ PROGRAMS = {
             (r"action_spec = train_env\.action_spec\n", "action_spec = train_env.action_spec_unbatched\n"),
         ),
     ),
-    "ppo_atari": atari("ppo", "ppo_atari.py", f"{SHORT_ATARI} loss.mini_batch_size=256", 256),
-    "a2c_atari": atari("a2c", "a2c_atari.py", f"{SHORT_ATARI} env.num_envs=8", 256),
+    "ppo_atari": atari("ppo", "ppo_atari.py", f"{SHORT_ATARI} loss.mini_batch_size=128", 128),
+    "a2c_atari": atari("a2c", "a2c_atari.py", f"{SHORT_ATARI} env.num_envs=8", 128),
     "impala": atari(
         "impala",
         "impala_single_node.py",
-        f"collector.num_workers=2 collector.total_frames=3200 loss.batch_size=4 {CSV}",
-        200,
+        f"collector.num_workers=2 collector.total_frames=1600 loss.batch_size=4 {CSV}",
+        100,
     ),
     "ppo_trainer": trainer("ppo", "collector.total_frames=5120 trainer.total_frames=5120", 1024),
     "a2c_trainer": trainer("a2c", "collector.total_frames=5120 trainer.total_frames=5120", 2048),
