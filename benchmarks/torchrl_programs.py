@@ -314,6 +314,7 @@ def run(program: Program, form: str, sources: Path, timeout: float) -> float:
             "PYTHONPATH": scratch,
             "FRAMES_FILE": str(frames),
             "OMP_NUM_THREADS": "1",
+            "TQDM_MININTERVAL": "0",  # programs log its rate, which is None before it has been printed
         }
         done = subprocess.run(
             [sys.executable, program.script, *program.settings.split(), f"hydra.run.dir={scratch}/run"],
