@@ -349,7 +349,7 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
             if failure is None:
                 raise
             failure.tensordict = None
-            raise failure from error  # zeros may not be what a function expects
+            raise failure from error
         reward = self._own(reward, self.dtype)
         truncated = self._own(next_state.get("truncated"))
         values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)
