@@ -170,7 +170,7 @@ def atari(name: str, script: str, settings: str, warm_up: int) -> Program:
     )
     import_rename = (r"from torchrl.envs import \(\n", r"\g<0>    RenameTransform,\n")
     fuse = (r'(VecNorm\(in_keys=\["pixels"\]\)\)\n    return )env\n', r"\1fuse(env)\n")
-    changes = [IMPORT, make, fuse, *([import_rename] if name == "impala" else [])]
+    changes = [IMPORT, make, fuse, *([] if name == "ppo" else [import_rename])]
     resizing = [(r"    env.append_transform\((?:ToTensorImage|GrayScale|Resize|CatFrames)\(.*\n", "")]
     if name == "ppo":  # which keeps the pictures for videos
         resizing.append((r"    env.append_transform\(RenameTransform.*pixels_int.*\n", ""))
