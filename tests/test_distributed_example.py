@@ -155,11 +155,11 @@ def test_slow_batches_are_no_silence_and_actors_without_a_state_begin_anew(clust
 
 def test_an_actor_that_finds_no_room_ends_the_training_with_a_sentence(cluster, monkeypatch):
     monkeypatch.setitem(ONE_PROCESS, "num_cpus", 3)  # of two
-    with closing(RemoteActor("actor 0", Slow, silence=60, patience=1)) as actor:
-        with pytest.raises(
-            ConnectionError, match=r"actor 0 was not there for 1 s \(--patience\), the cluster"
-        ):
-            actor.collect(0, torch.zeros(1))
+    with (
+        closing(RemoteActor("actor 0", Slow, silence=60, patience=1)) as actor,
+        pytest.raises(ConnectionError, match=r"actor 0 was not there for 1 s \(--patience\), the cluster"),
+    ):
+        actor.collect(0, torch.zeros(1))
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path, capsys, monkeypatch):
