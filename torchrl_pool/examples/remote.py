@@ -238,7 +238,7 @@ class RemoteActor:
         self._is_known, self._is_lost = True, False
 
 
-_RemoteHost: Any = ray.remote(concurrency_groups={SIGNS: 1})(Host)
+_RemoteHost: Any = ray.remote(concurrency_groups={SIGNS: 1})(Host)  # type: ignore[call-overload]
 _last_shared: tuple[torch.Tensor, Any] | None = None
 
 
