@@ -180,6 +180,7 @@ class Pool:
     def step(
         self, actions: list[int], out: list[int], mask: int, owner: object, chain: Chain | None = None
     ) -> None: ...
+    def steps(self, actions: list[int], out: list[int], num_steps: int, owner: object) -> None: ...
     def step_and_reset(
         self,
         actions: list[int],

@@ -78,6 +78,25 @@ void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::u
   });
 }
 
+// Tensors [num_envs, num_steps, …].
+void Steps(PoolHandle& pool, const py::list& actions, const py::list& out, std::uint32_t num_steps,
+           const py::object& owner) {
+  if (pool->workers())
+    throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
+  if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs)
+    throw py::value_error("num_steps: a call makes from 1 to " +
+                          std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
+                          std::to_string(num_steps));
+  const Columns columns{pool->layout(), nullptr};
+  auto inputs = columns.Inputs(FromList(actions));
+  auto outputs = columns.Outputs(out);
+  Run(pool, Op::kSteps, 0, owner, [&](Job& job) {
+    job.actions.SetBases(inputs);
+    job.out.SetBases(outputs);
+    job.num_steps = num_steps;
+  });
+}
+
 std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::list& out,
                            const py::list& root, const py::object& owner, const py::object& meanwhile,
                            const Chain* chain) {
@@ -230,6 +249,7 @@ void InitPool(py::module_& m) {
            py::arg("options") = py::list(), py::arg("chain") = nullptr)
       .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"),
            py::arg("chain") = nullptr)
+      .def("steps", &Steps, py::arg("actions"), py::arg("out"), py::arg("num_steps"), py::arg("owner"))
       .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
            py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))

@@ -72,7 +72,7 @@ void EnvTable::Destroy(std::uint32_t env) {
 
 void EnvTable::Launch(const Job& job) {
   CheckStates(job.op, job.envs);
-  if (job.op == Op::kStep || job.op == Op::kStepAndReset) CheckActions(job.actions, job.envs);
+  if (IsStep(job.op)) CheckActions(job.actions, job.envs, job.num_steps);
   SetState(job.envs, EnvState::kInFlight);
 }
 
@@ -113,10 +113,11 @@ void EnvTable::Refuse(Op op, std::uint32_t env) const {
   }
 }
 
-void EnvTable::CheckActions(const Batch& actions, std::span<const std::uint32_t> envs) const {
-  if (one_config_) return core::CheckActions(layout_, *requests_[0].config, actions, envs);
+void EnvTable::CheckActions(const Batch& actions, std::span<const std::uint32_t> envs,
+                            std::uint32_t num_steps) const {
+  if (one_config_) return core::CheckActions(layout_, *requests_[0].config, actions, envs, num_steps);
   for (const std::uint32_t& env : envs) {
-    core::CheckActions(layout_, *requests_[env].config, actions, std::span(&env, 1));
+    core::CheckActions(layout_, *requests_[env].config, actions, std::span(&env, 1), num_steps);
   }
 }
 
@@ -135,7 +136,7 @@ void EnvTable::SetState(std::span<const std::uint32_t> envs, EnvState state) {
 void EnvTable::MarkFailed(std::span<const EnvFault> faults) {
   for (const EnvFault& fault : faults) {
     const auto env = static_cast<std::uint32_t>(fault.env_index);
-    states_[env] = EnvState::kFailed;
+    states_[env] = fault.unchanged ? EnvState::kReady : EnvState::kFailed;
     fault_messages_[env] = fault.message;
   }
 }

@@ -56,13 +56,14 @@ class EnvTable {
   void Launch(const Job& job);
   // The two halves of it, for actions that are copied in between.
   void CheckStates(Op op, std::span<const std::uint32_t> envs) const;
-  void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs) const;
+  void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs,
+                    std::uint32_t num_steps = 1) const;
 
   void CheckIndex(std::uint64_t env) const;  // throws StatusError
   EnvState state(std::uint32_t env) const { return states_[env]; }
 
   void SetState(std::span<const std::uint32_t> envs, EnvState state);
-  void MarkFailed(std::span<const EnvFault> faults);
+  void MarkFailed(std::span<const EnvFault> faults);  // but for those that are unchanged
 
   // In words. There is at least one fault.
   EnvFailure FailureOf(std::vector<EnvFault> faults) const;

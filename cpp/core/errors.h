@@ -37,8 +37,9 @@ struct EnvFault {
 
   std::int64_t env_index;
   std::string message;
-  std::int64_t step;  // of its episode, from 1 on; or one of the above
-  bool hung = false;  // its thread has not come back, and may still write to the env's rows
+  std::int64_t step;       // of its episode, from 1 on; or one of the above
+  bool hung = false;       // its thread has not come back, and may still write to the env's rows
+  bool unchanged = false;  // the env is as it was before the step
 };
 
 // One or more envs failed in a step or a reset that ran to its end for all others.

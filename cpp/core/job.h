@@ -55,6 +55,7 @@ struct Job {
   // `completes_root`, by each visit.
   Batch root;
   bool completes_root = false;
+  std::uint32_t num_steps = 1;  // kSteps: how many, and so many consecutive rows of each batch are an env's
   std::vector<RecordedColumn> recorded;             // of steps, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
   std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none

@@ -66,6 +66,7 @@ class JobStore {
     job.op = op;
     job.envs = {};
     job.completes_root = job.has_turn = false;
+    job.num_steps = 1;
     job.recorded.clear();
     job.entropy.clear();
     job.reset_options.clear();

@@ -12,8 +12,10 @@ enum class Op {
   kReset,         // start an episode, after seeding if there is entropy: writes `out`
   kStep,          // writes `out`
   kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
+  kSteps,         // several steps in a row, without resets: each writes a row of `out`
 };
-constexpr int kNumOps = 4;
+constexpr int kNumOps = 5;
+constexpr bool IsStep(Op op) { return op != Op::kCreate && op != Op::kReset; }
 
 constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps their numbers in 31 bits
 

@@ -110,12 +110,13 @@ template <class T>
 struct RowBlock {
   const std::byte* base;
   std::size_t stride;
-  std::uint32_t first_env, count;
+  std::uint32_t first, count, rows_per_env;
 
   template <class T>
   const T* Row(std::uint32_t i) const {
     return reinterpret_cast<const T*>(base + i * stride);
   }
+  std::uint32_t EnvOf(std::uint32_t i) const { return (first + i) / rows_per_env; }
 };
 
 template <class T>
@@ -131,7 +132,7 @@ void CheckNumbers(const ActionColumn& column, const Spec& spec, std::size_t size
     for (std::size_t i = 0; i < size; ++i) {
       const T value = rows.Row<T>(row)[i];
       if (!(is_one_range ? range : RangeOf<T>(column, spec, i)).Admits(value)) {
-        RefuseNumber(column, spec, rows.first_env + row, i, value);
+        RefuseNumber(column, spec, rows.EnvOf(row), i, value);
       }
     }
   }
@@ -168,7 +169,7 @@ void CheckOneHot(const Spec& spec, const RowBlock& rows) {
     const auto* vector = rows.Row<std::int64_t>(row);
     for (std::size_t i = 0; i < spec.categories.size(); ++i) {
       if (!IsOneHot(vector, spec.categories[i])) {
-        RefuseOneHot(spec, rows.first_env + row, i, vector, spec.categories[i]);
+        RefuseOneHot(spec, rows.EnvOf(row), i, vector, spec.categories[i]);
       }
       vector += spec.categories[i];
     }
@@ -185,12 +186,13 @@ void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& r
 }  // namespace
 
 void CheckActions(const Layout& layout, const Config& config, const Batch& actions,
-                  std::span<const std::uint32_t> envs) {
-  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+                  std::span<const std::uint32_t> envs, std::uint32_t num_steps) {
+  ForEachRun(envs, [&](std::uint32_t first_env, std::uint32_t num_envs) {
+    const std::uint32_t first = first_env * num_steps, count = num_envs * num_steps;
     std::size_t index = 0;
     for (const Spec& spec : config.specs()) {
       if (spec.role != TRP_ACTION) continue;
-      const RowBlock rows{actions.Row(index, first), actions.stride[index], first, count};
+      const RowBlock rows{actions.Row(index, first), actions.stride[index], first, count, num_steps};
       CheckColumn(layout.actions[index], spec, rows);
       ++index;
     }

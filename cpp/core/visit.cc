@@ -30,7 +30,7 @@ void OutputRows::Bind(const Layout& layout, const Batch& to, std::byte* scratch)
 Visitor::Visitor(const Layout& layout, const Job& job, Scratch& scratch)
     : layout_(layout), job_(job), scratch_(scratch) {
   if (job.op == Op::kCreate) return;
-  if (job.op != Op::kReset) {
+  if (IsStep(job.op)) {
     scratch.actions.Bind([&](std::size_t i) {
       const ActionColumn& column = layout.actions[i];
       return column.one_hot ? Rows{scratch.bytes() + column.scratch, 0} : job.actions.RowsFrom(i, 0);
@@ -41,7 +41,9 @@ Visitor::Visitor(const Layout& layout, const Job& job, Scratch& scratch)
 
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
-  if (job_.op == Op::kStep || job_.op == Op::kStepAndReset) return VisitInStep(env_index, slot);
+  scratch_.unchanged = false;
+  if (job_.op == Op::kSteps) return VisitInSteps(env_index, slot);
+  if (IsStep(job_.op)) return VisitInStep(env_index, slot);
   if (job_.op == Op::kCreate) return Create(slot) ? Result::kOk : Result::kFailed;
   const bool seeds = !job_.entropy.empty() && !job_.entropy[env_index].empty();
   if (seeds && !Seed(slot, job_.entropy[env_index])) return Fail(job_.out, env_index);
@@ -58,6 +60,17 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
     return Fail(job_.out, row);
   }
   return done && may_reset && !job_.chain ? BeginNext(row, slot) : Result::kOk;
+}
+
+Result Visitor::VisitInSteps(std::uint32_t env_index, EnvSlot& slot) {
+  const std::uint32_t begin = env_index * job_.num_steps, end = begin + job_.num_steps;
+  for (std::uint32_t row = begin; row < end; ++row) {
+    if (job_.cancelled.load(std::memory_order_relaxed)) return Result::kSkipped;
+    if (VisitInStep(row, slot) == Result::kOk) continue;
+    while (++row < end) Clear(job_.out, row);
+    return Result::kFailed;
+  }
+  return Result::kOk;
 }
 
 Result Visitor::VisitOnce(std::uint32_t row, EnvSlot& slot, std::size_t time, bool* goes_on) {
@@ -126,6 +139,7 @@ bool Visitor::StepOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
   trp_step_result result{.terminated = 0, .truncated = 0, .reward = kUntoldReward};
   const int status =
       slot.task->step(slot.env, scratch_.actions.at(), rows.targets.at(), &result, &scratch_.error);
+  scratch_.unchanged = status == TRP_UNCHANGED;
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
@@ -153,7 +167,10 @@ bool Visitor::RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
   };
   std::byte* const earlier = scratch_.rewards.data();
   std::memcpy(earlier, reward, bytes);
-  if (!StepOnce(slot, row, done)) return false;
+  if (!StepOnce(slot, row, done)) {
+    scratch_.unchanged = false;  // the times before count too
+    return false;
+  }
   if (repeat.is_double) {
     add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
   } else {

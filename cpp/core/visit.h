@@ -46,7 +46,7 @@ class Scratch {
   // Stores the result of the i-th env of the chunk.
   void Note(std::size_t i, std::uint32_t env, Result result) {
     results[i] = result;
-    if (result == Result::kFailed) faults.push_back({env, MessageOf(error), step});
+    if (result == Result::kFailed) faults.push_back({env, MessageOf(error), step, false, unchanged});
   }
 
   RowCursor<const void> actions;  // of the env at hand
@@ -54,6 +54,7 @@ class Scratch {
   ApartVector<std::byte> rewards;  // summed so far, in a step that repeats its action
   trp_error error{};
   std::int64_t step = 0;         // the step that a visit is in or has failed in, as in EnvFault
+  bool unchanged = false;        // where it has failed, as in EnvFault
   ApartVector<Result> results;   // of the chunk at hand
   std::vector<EnvFault> faults;  // of those that are kFailed
 
@@ -78,6 +79,7 @@ class Visitor {
 
  private:
   Result VisitInStep(std::uint32_t row, EnvSlot& slot);
+  Result VisitInSteps(std::uint32_t env_index, EnvSlot& slot);
   bool Create(EnvSlot& slot);
   bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
   bool Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options = nullptr);

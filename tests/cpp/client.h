@@ -89,6 +89,19 @@ class Client {
     return Act(core::Op::kStepAndReset, chosen, mask);
   }
 
+  // Several steps in a row, by a vector of actions for each; `out` has a row for each step of each env then.
+  void Steps(const std::vector<std::vector<std::int64_t>>& chosen) {
+    core::Job& job = pool_->Begin(core::Op::kSteps);
+    job.num_steps = static_cast<std::uint32_t>(chosen.size());
+    actions = std::make_shared<Tensors>(pool_->layout().actions, size() * job.num_steps);
+    out = std::make_shared<Tensors>(pool_->layout().outputs, size() * job.num_steps);
+    for (std::uint32_t row = 0; row < size() * job.num_steps; ++row) {
+      actions->Set("action", row, 0, chosen[row % job.num_steps][row / job.num_steps]);
+    }
+    actions->BindTo(job.actions);
+    Run(job, nullptr);
+  }
+
   // ---- calls whose every number is checked ----------------------------------------------------
 
   void CheckedReset(const Mask* mask = nullptr, bool seed = true) {

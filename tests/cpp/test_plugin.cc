@@ -45,6 +45,7 @@ class CounterEnv {
     std::int64_t fail_at_step = 0;
     std::int64_t fail_at_reset = 0;
     std::int64_t fail_on_action = -1;
+    std::int64_t refuse_action = -1;
     bool fail_create = false;
     bool fail_seed = false;
     bool gate = false;
@@ -65,6 +66,7 @@ class CounterEnv {
       visit("fail_at_step", fail_at_step, "step of an episode that fails; 0: none");
       visit("fail_at_reset", fail_at_reset, "reset since the seed that fails; 0: none");
       visit("fail_on_action", fail_on_action, "action that fails; -1: none");
+      visit("refuse_action", refuse_action, "action that fails and changes nothing; -1: none");
       visit("fail_create", fail_create, "fail while being created");
       visit("fail_seed", fail_seed, "fail while being seeded");
       visit("gate", gate, "wait in steps and resets while the probe's gate is closed");
@@ -120,6 +122,7 @@ class CounterEnv {
     const std::int64_t action = row.Action<std::int64_t>()[0];
     if (action == options_.slow_action) SleepUs(options_.slow_us);
     if (action == options_.fail_on_action) throw std::runtime_error("action " + std::to_string(action));
+    if (action == options_.refuse_action) throw Unchanged("action " + std::to_string(action));
     counter_.Step(action);
     if (counter_.steps == options_.fail_at_step) throw std::runtime_error("the step fails");
     in_episode_ = true;

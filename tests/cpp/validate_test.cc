@@ -86,6 +86,16 @@ class Actions {
   Batch batch_;
 };
 
+TEST(NamesTheEnvWhoseRowsFollowEachOther) {
+  Actions actions;
+  Batch batch = test::MakeBatch(actions.layout.actions.size());
+  actions.tensors.BindTo(batch);
+  actions.tensors.Set<std::int8_t>("int8", 1, 0, 4);
+  const std::vector<std::uint32_t> env = {0};
+  CheckActions(actions.layout, *actions.config, batch, env);
+  CHECK_THROWS(StatusError, "'int8' of env 0", CheckActions(actions.layout, *actions.config, batch, env, 3));
+}
+
 TEST(AcceptsValidActions) {
   Actions().Check();
   Actions(true).Check();

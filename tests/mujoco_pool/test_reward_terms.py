@@ -177,7 +177,16 @@ def test_failures_of_simulations_are_not_hidden_by_functions():
     with pytest.raises(EnvFailure) as told:
         env.step(env.rand_action(env.reset()))
     assert told.value.env_index == [2]
-    assert told.value.tensordict is None
+    assert told.value.tensordict["reward"].isfinite().all()  # functions see it where it was, not zeros
+
+    def broken(state, action, new):
+        raise ZeroDivisionError
+
+    env = make(reward=broken, reset=diverges, info_keys=())
+    with pytest.raises(EnvFailure) as told:
+        env.step(env.rand_action(env.reset()))
+    assert (told.value.env_index, told.value.tensordict) == ([2], None)
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
     rewards = torch.tensor([0, torch.nan, 0])
     env = make(reward=lambda state, action, new: rewards, reset=diverges, info_keys=())
     with pytest.raises(EnvFailure) as told:

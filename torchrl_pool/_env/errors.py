@@ -13,7 +13,8 @@ class EnvFailure(RuntimeError):
     """One or more envs failed while they were created, reset or stepped.
 
     All other envs of the call have finished their work. The failed ones refuse to be stepped until they have
-    been reset, with a ``"_reset"`` mask or with the whole pool.
+    been reset, with a ``"_reset"`` mask or with the whole pool. Simulations of a
+    :class:`~torchrl_pool.MujocoPool` that diverge stay in their state before the step, and may go on from it.
 
     Args:
         message: for the first env; the rest are the attributes.

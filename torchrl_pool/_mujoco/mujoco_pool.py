@@ -41,12 +41,13 @@ from torchrl_pool._mujoco.functions import (
 )
 from torchrl_pool._mujoco.hooks import TaskHooks
 from torchrl_pool._mujoco.model_source import models_per_env, python_model, with_models
+from torchrl_pool._mujoco.open_loop import OpenLoopRollouts
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
-from torchrl_pool._mujoco.single_simulations import SingleSimulations, action_of
+from torchrl_pool._mujoco.single_simulations import action_of, write_rows
 from torchrl_pool._plugins.options import suggesting
 
 
-class MujocoPool(TaskHooks, SingleSimulations):
+class MujocoPool(TaskHooks, OpenLoopRollouts):
     """Vectorized simulations of a MuJoCo model, with a task that is written in torch.
 
     The physics of all envs runs in the threads of one C++ executor; then the task's functions run once for
@@ -116,8 +117,8 @@ class MujocoPool(TaskHooks, SingleSimulations):
             here.
         ValueError: the model does not compile, or has no array, body, joint, … of a name; the message
             suggests the nearest ones.
-        EnvFailure: by a call: a simulation diverged, or its reward is not finite. The others continue; a
-            reset revives it.
+        EnvFailure: by a call: a simulation diverged, which leaves it in its state before the step; or its
+            reward is not finite. The others have stepped.
 
     Examples:
         >>> from torchrl_pool import MujocoPool
@@ -299,6 +300,8 @@ class MujocoPool(TaskHooks, SingleSimulations):
             if error.tensordict is None:
                 raise
             failure, next_state = error, error.tensordict
+            rows = torch.tensor([env for env in error.env_index if env not in error.hung], dtype=torch.long)
+            write_rows(next_state, rows, state[rows])  # a simulation that diverges stays where it was
         stepped = None if mask is None else mask.reshape(-1)
         self.__dict__["_state"] = next_state  # past what modules do at each assignment
         try:
@@ -346,7 +349,7 @@ class MujocoPool(TaskHooks, SingleSimulations):
             if failure is None:
                 raise
             failure.tensordict = None
-            raise failure from error  # zeros may not be what a function expects
+            raise failure from error
         reward = self._own(reward, self.dtype)
         truncated = self._own(next_state.get("truncated"))
         values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)

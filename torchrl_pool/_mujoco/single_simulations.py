@@ -109,7 +109,7 @@ class SingleSimulations(EnvBase):
                 failure.tensordict = data.set("next", result if data.batch_dims else result[0])
             raise
         finally:
-            _write_rows(state, rows, next_state)
+            write_rows(state, rows, next_state)
         return data.set("next", result if data.batch_dims else result[0])
 
     def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
@@ -134,7 +134,7 @@ class SingleSimulations(EnvBase):
         rows, state = self._received(data, data)
         latest = self._state_to_write()
         state = state.update({key: torch.zeros_like(latest.get(key)[rows]) for key in self._terms})
-        _write_rows(latest, rows, state)
+        write_rows(latest, rows, state)
         self._begun(rows)
         root = self._root(state).set("env_index", rows)
         return root if data.batch_dims else root[0]
@@ -175,7 +175,7 @@ class SingleSimulations(EnvBase):
         failures: list[EnvFailure] = []
         for row, number in zip(ended, numbers, strict=True):
             try:
-                _write_rows(rows, torch.tensor([row]), self.async_reset_recv(env_index=number))
+                write_rows(rows, torch.tensor([row]), self.async_reset_recv(env_index=number))
             except EnvFailure as failure:
                 failures.append(failure)
         if failures:
@@ -250,7 +250,8 @@ def action_of(tensordict: TensorDictBase) -> torch.Tensor:
     return action
 
 
-def _write_rows(state: TensorDictBase, rows: torch.Tensor, values: TensorDictBase) -> None:
+def write_rows(state: TensorDictBase, rows: torch.Tensor, values: TensorDictBase) -> None:
+    """Writes the entries that both have."""
     for key, value in list(state.items()):
         new = values.get(key, None)
         if new is None:

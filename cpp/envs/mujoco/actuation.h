@@ -70,6 +70,8 @@ class Actuation {
   // Begins an episode from this data.
   void Reset(const mjData& data, Rng& rng);
   void Act(const float* action);
+  // As before the last Act. What that has overwritten is too old for any delay.
+  void TakeBack() { --steps_; }
   // What the law reads of an episode's beginning, after mj_forward.
   void Begin(const mjModel& model, mjData* data) const { options_.wanted.ComputeForces(model, data); }
   // Makes simulation step `substep` of the current step, with its controls.

@@ -260,15 +260,20 @@ class Mjcf {
 
   Outcome Step(Row& row) {
     const Simulation::Use use(simulation_);
-    const mjModel* const model = &simulation_.model();
-    mjData* const data = simulation_.mutable_data();
-    pushes_.Apply(data, rng_);
-    actuation_.Act(row.Action<float>());
-    simulation_.Run([&] {
-      for (std::int64_t i = 0; i + 1 < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
-    });
-    simulation_.Mark();
-    simulation_.Run([&] { FinishStep(); });
+    const Rng rng = rng_;
+    const Pushes pushes = pushes_;
+    torchrl_pool::internal::StateWriter own;  // the shared data's state is the Use's to keep
+    if (!options_.shared) VisitState(own);
+    try {
+      Advance(row.Action<float>());
+    } catch (const std::exception& error) {
+      rng_ = rng;
+      pushes_ = pushes;
+      actuation_.TakeBack();
+      torchrl_pool::internal::StateReader reader(own.bytes().data(), own.bytes().size());
+      if (!options_.shared) VisitState(reader);
+      throw Unchanged(error.what());
+    }
     Write(row);
     return {};
   }
@@ -347,6 +352,17 @@ class Mjcf {
     }
   }
 
+  void Advance(const float* action) {
+    const mjModel* const model = &simulation_.model();
+    mjData* const data = simulation_.mutable_data();
+    actuation_.Act(action);
+    pushes_.Apply(data, rng_);
+    simulation_.Run([&] {
+      for (std::int64_t i = 0; i + 1 < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
+    });
+    simulation_.Mark();
+    simulation_.Run([&] { FinishStep(); });
+  }
   // Its last simulation step, and what follows from it.
   void FinishStep() {
     const mjModel& model = simulation_.model();

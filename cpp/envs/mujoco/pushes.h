@@ -51,27 +51,27 @@ struct PushOptions {
 // One env's.
 class Pushes {
  public:
-  explicit Pushes(const PushOptions& options) : options_(options) {}
+  explicit Pushes(const PushOptions& options) : options_(&options) {}
 
   // Begins an episode with the wrench that the body has already, to which pushes are added.
   void Reset(const mjData& data, Rng& rng) {
-    if (options_.body < 0) return;
-    std::copy_n(data.xfrc_applied + 6 * options_.body, 6, wrench_.begin());
+    if (options_->body < 0) return;
+    std::copy_n(data.xfrc_applied + 6 * options_->body, 6, wrench_.begin());
     left_ = 0;
     wait_ = Interval(rng);
   }
   // Before each step.
   void Apply(mjData* data, Rng& rng) {
-    if (options_.body < 0) return;
+    if (options_->body < 0) return;
     if (wait_ == 0) {
-      const double force = rng.Uniform(options_.push_force[0], options_.push_force[1]);
+      const double force = rng.Uniform(options_->push_force[0], options_->push_force[1]);
       const double direction = rng.Uniform(0, 2 * std::numbers::pi);
       force_ = {force * std::cos(direction), force * std::sin(direction)};
-      left_ = options_.push_steps;
+      left_ = options_->push_steps;
       wait_ = Interval(rng);
     }
     --wait_;
-    double* const wrench = data->xfrc_applied + 6 * options_.body;
+    double* const wrench = data->xfrc_applied + 6 * options_->body;
     std::copy(wrench_.begin(), wrench_.end(), wrench);
     if (left_ == 0) return;
     --left_;
@@ -80,18 +80,18 @@ class Pushes {
 
   template <class Visitor>
   void VisitState(Visitor& visit) {
-    visit.Bounded(left_, 0, options_.push_steps);
-    visit.Bounded(wait_, 0, options_.push_every[1]);
+    visit.Bounded(left_, 0, options_->push_steps);
+    visit.Bounded(wait_, 0, options_->push_every[1]);
     visit(force_);
     visit(wrench_);
   }
 
  private:
   std::int64_t Interval(Rng& rng) const {
-    return rng.Integers(options_.push_every[0], options_.push_every[1] + 1);
+    return rng.Integers(options_->push_every[0], options_->push_every[1] + 1);
   }
 
-  const PushOptions& options_;
+  const PushOptions* options_;
   std::int64_t left_ = 0, wait_ = 0;  // steps of this push; steps until the next
   std::array<double, 2> force_{};
   std::array<double, 6> wrench_{};  // the episode's own

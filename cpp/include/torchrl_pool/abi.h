@@ -15,7 +15,7 @@
  *   - An env is seeded before its first reset, and reset before its first step.
  *
  * Functions that can fail return a trp_status and describe the failure in `error`. After a failure
- * of seed, reset or step the env is only destroyed or reset.
+ * of seed, reset or step the env is only destroyed or reset, unless step says TRP_UNCHANGED.
  */
 #ifndef TORCHRL_POOL_ABI_H_
 #define TORCHRL_POOL_ABI_H_
@@ -39,6 +39,7 @@ typedef enum trp_status {
   TRP_INVALID_ARGUMENT = 2,
   TRP_FILE_NOT_FOUND = 3,
   TRP_UNSUPPORTED = 4,
+  TRP_UNCHANGED = 5, /* of step: it failed, and the env is as it was before */
 } trp_status;
 
 typedef struct trp_error {

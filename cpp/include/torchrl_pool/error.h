@@ -23,6 +23,9 @@ class FileNotFound : public std::runtime_error {  // Python: FileNotFoundError
 class Unsupported : public std::runtime_error {  // Python: NotImplementedError
   using std::runtime_error::runtime_error;
 };
+class Unchanged : public std::runtime_error {  // a step has failed and left the env as it was: it may go on
+  using std::runtime_error::runtime_error;
+};
 
 namespace internal {
 
@@ -47,6 +50,8 @@ int Guard(trp_error* error, Function&& function) noexcept {
     return fail(TRP_FILE_NOT_FOUND, e.what());
   } catch (const Unsupported& e) {
     return fail(TRP_UNSUPPORTED, e.what());
+  } catch (const Unchanged& e) {
+    return fail(TRP_UNCHANGED, e.what());
   } catch (const std::invalid_argument& e) {
     return fail(TRP_INVALID_ARGUMENT, e.what());
   } catch (const std::exception& e) {
