@@ -126,7 +126,6 @@ def test_hosts_that_are_lost_and_come_back_change_no_weight(hosts, tmp_path):
     rows = learner.rows()
     assert [int(float(row["frames"])) for row in rows] == [2048 * (1 + i) for i in range(len(rows))]
     assert {row["largest_lag"] for row in rows} == {"0"}
-    hosts.start_ray(1)
     undisturbed = Learner(hosts, tmp_path / "undisturbed", "distributed_ppo", *frames)
     undisturbed.ends()
     assert_same(learner, undisturbed.folder)
