@@ -260,7 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", default="HalfCheetah-v5", help="a task with continuous actions")
+    parser.add_argument("--task", default="HalfCheetah-v5", help="a task with observations in one vector")
     parser.add_argument("--iterations", type=int, default=10, help="of each side, after two to warm up")
     parser.add_argument(
         "--threads", type=int, nargs="+", default=[1, 2], help="torch's; each side's best counts"

@@ -19,6 +19,7 @@ import os
 import random
 import selectors
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -133,9 +134,9 @@ class Hosts:
         self._switch.stdin.flush()
         return json.loads(self._switch.stdout.readline())
 
-    def stop_processes(self, host: int) -> None:
-        """Kills all of a host's processes, as a loss of power does; the host is left empty."""
-        listing = "kill -9 -1; true"  # all that this process sees, but for itself and init
+    def stop_processes(self, host: int, number: int = signal.SIGKILL) -> None:
+        """Sends all of a host's processes a signal: they are killed, as by a loss of power, or frozen."""
+        listing = f"kill -{int(number)} -1; true"  # all that this process sees, but for itself and init
         subprocess.run(self.on(host, "sh", "-c", listing), check=True)
 
     def __exit__(

@@ -381,9 +381,9 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     if (!error.matches(static_cast<PyObject*>(failure.get()))) interrupt(error);  // Ctrl-C, say
     throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
   };
-  const auto report = [interrupt](py::error_already_set& error) {
+  const auto unknown = [interrupt](py::error_already_set& error) {
     if (!error.matches(PyExc_Exception)) interrupt(error);
-    error.discard_as_unraisable("a worker process");
+    throw core::StatusError(TRP_RUNTIME_ERROR, error.value().attr("__str__")().cast<std::string>());
   };
   core::WorkerOptions options;
   options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
@@ -402,24 +402,20 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
       }
     };
   }
-  options.how_it_ended = [tell = Method(object, "how_it_ended", report)](int worker) -> std::string {
+  options.how_it_ended = [tell = Method(object, "how_it_ended", unknown)](int worker) -> std::string {
     const GilTaken gil;
     if (!gil) return "has ended";
     try {
       return tell(worker).template cast<std::string>();
-    } catch (const py::error_already_set&) {
+    } catch (const core::StatusError&) {
       return "has ended";
     }
   };
   if (workers.attr("respawns").cast<bool>()) {
-    options.respawn = [respawn = Method(object, "respawn", report)](int worker) {
+    options.respawn = [respawn = Method(object, "respawn", unknown)](int worker) {
       const GilTaken gil;
-      if (!gil) return -1;
-      try {
-        return respawn(worker).template cast<int>();
-      } catch (const py::error_already_set&) {
-        return -1;
-      }
+      if (!gil) throw core::StatusError(TRP_RUNTIME_ERROR, "Python has ended.");
+      return respawn(worker).template cast<int>();
     };
   }
   options.save = [save = Method(object, "save", state)](std::uint32_t env) {

@@ -227,6 +227,16 @@ TEST(AnInterruptComesOutOfTheCallThatReplacesAWorker) {
   processes.RunAll(Op::kStep);
 }
 
+TEST(AWorkerThatCannotBeReplacedTellsWhy) {
+  HaveSeconds(60);
+  Processes processes({0, 1}, {}, true);
+  processes.RunAll(Op::kReset);
+  kill(processes.pids[0], SIGKILL);
+  processes.before_respawn = [] { throw StatusError(TRP_RUNTIME_ERROR, "there is no room"); };
+  CHECK_THROWS(EnvFailure, "has ended; no other process could be started: there is no room",
+               processes.RunAll(Op::kStep));
+}
+
 TEST(AWorkerThatEndsWithoutAStepIsNotReplacedForEver) {
   HaveSeconds(60);
   Processes processes({0, 1}, {}, true);

@@ -11,8 +11,19 @@ UNSHARED = "bvh_active"
 OPTIONS = {
     "plain": {},
     "an mjData each": {"fields": (UNSHARED,)},
-    "delayed and pushed": {"kp": 2.0, "kd": 0.1, "action_delay": (0, 5), "push_body": "lower", "push_every": (2, 4)},
-    "an mjData each, pushed": {"fields": (UNSHARED,), "action_delay": (2, 5), "push_body": "lower", "push_every": (1, 3)},
+    "delayed and pushed": {
+        "kp": 2.0,
+        "kd": 0.1,
+        "action_delay": (0, 5),
+        "push_body": "lower",
+        "push_every": (2, 4),
+    },
+    "an mjData each, pushed": {
+        "fields": (UNSHARED,),
+        "action_delay": (2, 5),
+        "push_body": "lower",
+        "push_every": (1, 3),
+    },
     "random models": {"randomize": ("body_mass *= uniform(0.5, 2)", "qpos:elbow = uniform(-1, 1)")},
     "a law of derived quantities": {"control": "action - 0.1 * qfrc_bias:elbow"},
 }
@@ -66,10 +77,19 @@ def test_what_follows_from_its_entries():
     env.reset()
     actions = actions_of(9)
     record = env.open_loop_rollout(actions)
-    assert sorted(record.keys()) == ["body_mass", "done", "qpos", "step_count", "terminated", "truncated", "xpos"]
+    assert sorted(record.keys()) == [
+        "body_mass",
+        "done",
+        "qpos",
+        "step_count",
+        "terminated",
+        "truncated",
+        "xpos",
+    ]
     assert record["qpos"].dtype is torch.float64
     assert record["truncated"].squeeze(-1).tolist() == [[False] * 6 + [True] * 3] * NUM_ENVS  # none is reset
-    assert torch.equal(record["done"], record["truncated"]) and not record["terminated"].any()
+    assert torch.equal(record["done"], record["truncated"])
+    assert not record["terminated"].any()
     seen = record.clone()
     env.open_loop_rollout(actions)
     assert (seen == record).all()  # the record is the caller's
@@ -104,7 +124,10 @@ def test_errors():
         (torch.zeros(NUM_ENVS + 1, 2, 2), r"got \[6, 2, 2\]"),
         (torch.zeros(NUM_ENVS, 2, 3), r"expected shape"),
         (torch.zeros(NUM_ENVS, 2, 2, dtype=torch.float64), "expected dtype"),
-        (actions_of(3).index_fill(0, torch.tensor([4]), 7.0), "'action' of env 4, element 0: expected a number"),
+        (
+            actions_of(3).index_fill(0, torch.tensor([4]), 7.0),
+            "'action' of env 4, element 0: expected a number",
+        ),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             env.open_loop_rollout(actions)
@@ -134,18 +157,19 @@ def test_a_simulation_that_diverges_stays_where_it_was(options):
         root = env.step_mdp(env.step(root.set("action", calm[:, step])))
         other = spared.step_mdp(spared.step(other.set("action", calm[:, step])))
     states = spared.get_state()
-    with pytest.raises(EnvFailure, match="env 2 .* failed in step 3: MuJoCo: ") as raised:
+    with pytest.raises(EnvFailure, match=r"env 2 .* failed in step 3: MuJoCo: ") as raised:
         env.step(root.set("action", calm[:, 2].index_copy(0, torch.tensor([2]), WILD[:1])))
     assert raised.value.env_index == [2]
-    assert (raised.value.tensordict[2]["qpos"] == 0).all() and (raised.value.tensordict[1]["qpos"] != 0).any()
+    assert (raised.value.tensordict[2]["qpos"] == 0).all()
+    assert (raised.value.tensordict[1]["qpos"] != 0).any()
     env.set_state([state for row, state in enumerate(states) if row != 2], [0, 1, 3, 4])
     for step in (2, 3):
         data, expected = (
-            pool.step(row.clone().set("action", calm[:, step])) for pool, row in ((env, root), (spared, other))
+            pool.step(row.clone().set("action", calm[:, step]))
+            for pool, row in ((env, root), (spared, other))
         )
         for key in ("qpos", "qvel"):
             assert torch.equal(data["next", key], expected["next", key])
-
 
 
 def test_a_simulation_that_diverges_in_an_open_loop():
@@ -171,7 +195,9 @@ def test_a_simulation_that_diverges_in_an_open_loop():
         start = alone.reset()
         if count:
             alone.open_loop_rollout(calm[:, :count])
-        assert torch.equal(steps["qpos"][row], alone.step(start.set("action", calm[:, 0]))["next", "qpos"][row])
+        assert torch.equal(
+            steps["qpos"][row], alone.step(start.set("action", calm[:, 0]))["next", "qpos"][row]
+        )
 
 
 def test_a_diverged_simulation_received_alone():
@@ -179,7 +205,7 @@ def test_a_diverged_simulation_received_alone():
     root = env.reset().set("action", torch.zeros(NUM_ENVS, 2))
     states = env.get_state()
     env.async_step_send(root[:2].set("action", WILD[:2]), [0, 1])
-    with pytest.raises(EnvFailure, match="env 0 .* failed in step 1"):
+    with pytest.raises(EnvFailure, match=r"env 0 .* failed in step 1"):
         env.async_step_recv(2)
     assert env.get_state([2, 3, 4]) == states[2:]
     env.async_step_send(root[:2], [0, 1])  # they may go on

@@ -191,6 +191,50 @@ def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
     step(pool, pool.reset())
 
 
+@pytest.mark.parametrize("ended", ["template", "zygote"])
+def test_what_starts_workers_killed_as_it_replaces_one(make_pool, ended, monkeypatch, capfd):
+    pool = make_pool({}, respawn=True)
+    _, root = step(pool, pool.reset())
+    workers = pool._source.workers
+    attach = workers._attach
+
+    def attach_too_late(index):
+        monkeypatch.setattr(workers, "_attach", attach)
+        template = parent_of(workers._workers[index].pid)
+        os.kill(template if ended == "template" else parent_of(template), signal.SIGKILL)
+        assert workers._workers[index].wait(20)
+        attach(index)
+
+    monkeypatch.setattr(workers, "_attach", attach_too_late)
+    killed(workers._workers[0].pid)
+    data, root = step(pool, root)
+    assert data["next", "respawned"].flatten().tolist()[:2] == [True, True]
+    for _ in range(3):  # the others are replaced at the latest when they are asked again
+        data, root = step(pool, root)
+    assert not data["next", "respawned"].any()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_worker_that_cannot_be_replaced_fails_with_a_sentence(make_pool, monkeypatch, capfd):
+    pool = make_pool({}, respawn=True)
+    _, root = step(pool, pool.reset())
+
+    def launch(index):
+        raise RuntimeError("the machine is full")
+
+    monkeypatch.setattr(pool._source.workers, "_launch", launch)
+    killed(pool._source.workers._workers[0].pid)
+    with pytest.raises(
+        EnvFailure,
+        match=r"was killed by signal 9 \(SIGKILL\); no other process could be started: the machine is full",
+    ) as raised:
+        step(pool, root)
+    assert raised.value.env_index == [0, 1]
+    monkeypatch.undo()
+    step(pool, pool.reset())
+    assert capfd.readouterr().err == ""
+
+
 def parent_of(pid):
     with open(f"/proc/{pid}/stat") as stat:
         return int(stat.read().rpartition(")")[2].split()[1])

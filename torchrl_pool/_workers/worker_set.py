@@ -244,7 +244,15 @@ class WorkerSet:
         worker, old = self._launch(index), self._workers[index]
         try:
             self._workers[index] = worker
-            self._attach(index)
+            try:
+                self._attach(index)
+            except RequestFailure:
+                assert self._template is not None
+                if not self._template.has_ended():
+                    raise
+                worker.close()  # it has ended with the template
+                self._workers[index] = worker = self._launch(index)
+                self._attach(index)
             yield worker
         except BaseException:  # an interrupt, say: the next call tries again
             self._workers[index] = old

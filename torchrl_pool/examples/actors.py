@@ -53,15 +53,18 @@ class Actor:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
+        """Without the weights, which come with each request."""
+        weights = dict(self.policy.named_parameters(remove_duplicate=False))
+        policy = {name: one for name, one in self.policy.state_dict().items() if name not in weights}
         return {
             "collector": collector_state(self.collector),
-            "policy": dict(self.policy.state_dict()),
+            "policy": policy,
             "generator": None if self.generator is None else self.generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_collector_state(self.collector, state["collector"])
-        self.policy.load_state_dict(state["policy"])
+        self.policy.load_state_dict(state["policy"], strict=False)
         if self.generator is not None:
             self.generator.set_state(state["generator"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
+from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
 from torchrl_pool.examples.actors import A, Actor, Actors, ActorTraining
 from torchrl_pool.examples.options import option
@@ -30,7 +32,11 @@ try:
 except ImportError as error:
     say_what_is_missing(error, "ray")
 
+State = dict[str, Any]
+SIGNS = "signs"
+"""What :class:`Host` does in a thread of its own."""
 ONE_PROCESS = {"num_cpus": 1, "num_gpus": 0, "memory": 10**8, "max_restarts": -1}
+REACHING_SECONDS = 10.0
 SENT_ALONG = 100_000
 """Bytes of weights up to which they are part of a call; more lie on each machine once."""
 
@@ -41,6 +47,7 @@ class RemoteOptions:
 
     actors: int = option(2, "processes that collect, each with its share of the envs", least=1, kept=True)
     address: str = option("", "of a Ray cluster, such as 10.0.0.1:6379; none: one is started on this machine")
+    silence: float = option(60.0, "seconds without a sign of life after which an actor is lost", above=0)
     patience: float = option(120.0, "seconds in which an actor that is lost must be back", least=0)
 
     def check(self) -> None:
@@ -56,7 +63,7 @@ class NotBegunError(Exception):
 
 
 class Host:
-    """An actor in a process of its own; where that dies, Ray starts another, which begins new episodes.
+    """An actor in a process of its own; where that dies, Ray starts another.
 
     Args:
         make: makes the actor.
@@ -65,16 +72,24 @@ class Host:
     def __init__(self, make: Callable[[], Actor]) -> None:
         self._make = make
         self._made: Actor | None = None
-        self._last: tuple[int, TensorDictBase] | None = None  # batch, by its number
+        self._last: tuple[int, TensorDictBase, State | None] | None = None  # batch, by its number
+        self._can_be_saved = True
 
-    def begin(self) -> tuple[str, bool]:
-        """Makes the actor; returns the machine's address, and whether there was none before."""
+    def begin(self, state: State | None) -> tuple[str, bool]:
+        """Makes the actor, in that state; returns the machine's address, and whether it was made now."""
         is_new = self._made is None
         if is_new:
             torch.set_num_threads(1)
-            self._made = self._make()
+            made = self._make()
+            if state is not None:
+                made.load_state_dict(state)
+            self._made = made
         where: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         return where, is_new
+
+    @ray.method(concurrency_group=SIGNS)
+    def show_sign(self) -> None:
+        """A sign of life, which no batch keeps waiting."""
 
     @property
     def _actor(self) -> Actor:
@@ -82,16 +97,31 @@ class Host:
             raise NotBegunError
         return self._made
 
-    def collect(self, number: int, version: int, weights: torch.Tensor) -> TensorDictBase:
-        """The batch of that number. Asked again, for its answer was lost on the way, it is the same one."""
-        if self._last is None or self._last[0] != number:
-            self._last = number, self._actor.collect(version, weights)
-        return self._last[1]
+    @ray.method(num_returns=2)
+    def collect(
+        self, number: int, version: int, weights: torch.Tensor
+    ) -> tuple[TensorDictBase, State | None]:
+        """The batch of that number, and the actor's state after it, None where that cannot be saved.
 
-    def state_dict(self) -> dict[str, Any]:
+        Asked again, for its answer was lost on the way, it is the same one.
+        """
+        if self._last is None or self._last[0] != number:
+            batch = self._actor.collect(version, weights)
+            self._last = number, batch, self._state()
+        return self._last[1:]
+
+    def _state(self) -> State | None:
+        if self._can_be_saved:
+            try:
+                return self.state_dict()
+            except (NotImplementedError, EnvFailure):
+                self._can_be_saved = False
+        return None
+
+    def state_dict(self) -> State:
         return self._actor.state_dict()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._last = None  # it was collected before that state, and its number may come again
         self._actor.load_state_dict(state)
 
@@ -99,31 +129,37 @@ class Host:
 class RemoteActor:
     """An :class:`~torchrl_pool.examples.actors.Actor` on whichever machine of a cluster has room.
 
-    A call whose answer is lost, with a machine or a connection, is made again. So each batch is chosen by the
-    weights that it was asked for with, and has its full size, whatever happens to machines meanwhile.
+    A call whose answer is lost, with a machine or a connection, is made again, and a new process begins in
+    the state that the lost one had after its last batch. So a batch is the same one, whatever happens to
+    machines meanwhile.
 
     Args:
         name: for messages.
         make: makes the actor, there.
-        patience: seconds in which it must answer again.
+        silence: seconds without a sign of life after which its process is ended.
+        patience: seconds in which it must be back.
     """
 
-    def __init__(self, name: str, make: Callable[[], Actor], patience: float) -> None:
-        self._name, self._patience = name, patience
+    def __init__(self, name: str, make: Callable[[], Actor], silence: float, patience: float) -> None:
+        self._name, self._silence, self._patience = name, silence, patience
         self._batches, self._is_known, self._is_lost = 0, False, False
-        self._host: Any = ray.remote(Host).options(**ONE_PROCESS).remote(make)
+        self._state: State | None = None  # after its last batch
+        self._host: Any = _RemoteHost.options(**ONE_PROCESS).remote(make)
 
     def collect(self, version: int, weights: torch.Tensor) -> TensorDictBase:
-        batch: TensorDictBase = self._call("collect", self._batches, version, _shared(weights))
+        batch: TensorDictBase
+        batch, self._state = self._call("collect", self._batches, version, _shared(weights))
         self._batches += 1
         return batch
 
-    def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._call("state_dict")
-        return state
+    def state_dict(self) -> State:
+        if self._state is None:
+            self._state = self._call("state_dict")
+        return self._state
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._call("load_state_dict", state)
+        self._state = state
 
     def close(self) -> None:
         ray.kill(self._host)
@@ -139,7 +175,11 @@ class RemoteActor:
             try:
                 if not self._is_known:
                     self._begin(since + self._patience)
-                return ray.get(getattr(self._host, method).remote(*arguments))
+                return self._ask(method, *arguments)
+            except GetTimeoutError:
+                warn(f"{self._name} has shown no sign of life for {self._silence:g} s (--silence)")
+                ray.kill(self._host, no_restart=False)
+                since = self._lose()
             except RayTaskError as error:  # what it raised itself
                 if not isinstance(error.cause, NotBegunError):
                     raise error.cause from None
@@ -157,6 +197,18 @@ class RemoteActor:
                 reason = str(error).partition("\n")[0]
                 raise ConnectionError(f"{self._name} cannot be asked: {reason}") from None
 
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Waits for an answer as long as there are signs of life: nobody knows how long a batch takes.
+
+        Raises:
+            GetTimeoutError: there are none.
+        """
+        answer = getattr(self._host, method).remote(*arguments)
+        parts = answer if isinstance(answer, list) else [answer]
+        while len(ray.wait(parts, num_returns=len(parts), timeout=self._silence / 2)[0]) < len(parts):
+            ray.get(self._host.show_sign.remote(), timeout=self._silence / 2)
+        return ray.get(answer)
+
     def _lose(self) -> float:
         """Returns the time of it."""
         warn(f"{self._name} is lost; expected back within {self._patience:g} s (--patience)")
@@ -167,7 +219,7 @@ class RemoteActor:
         """Waits for its process, which may have to wait for room on a machine."""
         left = end - time.monotonic()
         try:
-            where, is_new = ray.get(self._host.begin.remote(), timeout=max(left, 0))
+            where, is_new = ray.get(self._host.begin.remote(self._state), timeout=max(left, 0))
         except GetTimeoutError:
             left = 0
         except (RayActorError, ObjectLostError) as error:
@@ -181,10 +233,12 @@ class RemoteActor:
                 f"the cluster has {free:g} processors to spare"
             )
         if self._is_lost:
-            warn(f"{self._name} is back, on {where}" + ("; it begins new episodes" if is_new else ""))
+            begins_anew = is_new and self._state is None and self._batches > 0
+            warn(f"{self._name} is back, on {where}" + ("; it begins new episodes" if begins_anew else ""))
         self._is_known, self._is_lost = True, False
 
 
+_RemoteHost: Any = ray.remote(concurrency_groups={SIGNS: 1})(Host)  # type: ignore[call-overload]
 _last_shared: tuple[torch.Tensor, Any] | None = None
 
 
@@ -203,6 +257,18 @@ def _make(training: type[ActorTraining[Any]], config: Any, number: int, frames: 
     return training.to_act(config).make_actor(number, frames, **options)
 
 
+def _check_reachable(address: str) -> None:
+    """Raises ConnectionError where nobody listens, for which Ray would look for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "://" not in address:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACHING_SECONDS).close()
+        except OSError as error:
+            raise ConnectionError(
+                f"--address: expected the head of a Ray cluster, {address} does not answer: {error}"
+            ) from None
+
+
 class RemoteTraining(ActorTraining[A]):
     """A training whose actors are processes of a Ray cluster: goes before the algorithm's training."""
 
@@ -214,6 +280,7 @@ class RemoteTraining(ActorTraining[A]):
         if self._started_ray:
             where: dict[str, Any] = {"num_cpus": config.actors}
             if config.address:
+                _check_reachable(config.address)
                 where = {"address": config.address}
             ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         return super().make_actors(policy, steps)
@@ -221,7 +288,7 @@ class RemoteTraining(ActorTraining[A]):
     def begin_actor(self, number: int, frames: int, **options: Any) -> RemoteActor:
         config: Any = self.config
         make = partial(_make, type(self), config, number, frames, options)
-        return RemoteActor(f"actor {number}", make, config.patience)
+        return RemoteActor(f"actor {number}", make, config.silence, config.patience)
 
     def close(self) -> None:
         super().close()

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cpu.h"
+#include "errors.h"
 #include "perturb.h"
 #include "workers/process.h"
 #include "workers/worker_executor.h"
@@ -80,9 +81,14 @@ void WorkerExecutor::HandleLost(int index, const std::string& why) {
       Post(index, rest);
     }
   }
-  const int process = options_.respawn(index);  // if it is interrupted, the next look begins anew
+  int process = -1;
+  try {
+    process = options_.respawn(index);  // if it is interrupted, the next look begins anew
+  } catch (const StatusError& error) {
+    const std::lock_guard lock(mutex_);
+    return End(index, why + "; no other process could be started: " + error.what());
+  }
   const std::lock_guard lock(mutex_);
-  if (process < 0) return End(index, why);
   worker.process = process;
   worker.progress = Clock::now();
   worker.begun = worker.finished = worker.finished_before = finished;

@@ -41,8 +41,9 @@ struct WorkerOptions {
 
   std::function<void()> serve;                          // handles the requests of this process's own mailbox
   std::function<std::string(int worker)> how_it_ended;  // in words that follow "its worker process"
-  std::function<int(int worker)> respawn;               // returns the new pidfd; null: dead workers stay dead
-  std::function<std::string(std::uint32_t env)> save;   // a state; throws std::exception
+  // Returns the new pidfd; throws StatusError. Null: dead workers stay dead.
+  std::function<int(int worker)> respawn;
+  std::function<std::string(std::uint32_t env)> save;  // a state; throws std::exception
   std::function<void(std::uint32_t env, std::string_view)> load;
 };
 
