@@ -21,7 +21,8 @@ class OpenLoopRollouts(SingleSimulations):
 
         The physics alone: the task's functions are not called and no episode is reset, so that no env waits
         for another between its steps. Functions that work on ``[N, T, …]`` may be called with the record. The
-        next step, or the next call, continues from the last of these steps.
+        next step, or the next call, continues from the last of these steps. ``step_timeout`` is a limit for
+        all steps of an env together.
 
         Args:
             actions: float32 ``[N, T, nu]``.
