@@ -231,8 +231,10 @@ def test_a_video_is_as_fast_as_its_env(task, fps, tmp_path, monkeypatch):
     imageio = pytest.importorskip("imageio.v2")
     training = PPOTraining(Config(task, num_envs=2, frames_per_batch=16, minibatch_size=8), tmp_path)
     env = training.evaluation_env(1, render=True)
-    saved = []
-    monkeypatch.setattr(imageio, "mimsave", lambda path, pictures, **options: saved.append(options))
+    saved, mimsave = [], imageio.mimsave
+    monkeypatch.setattr(
+        imageio, "mimsave", lambda *args, **options: saved.append(options) or mimsave(*args, **options)
+    )
     record_video(env, training.actor, max_frames=2).save(tmp_path / "video")
     assert saved[0].get("fps", 1000 / saved[0].get("duration", 1)) == pytest.approx(fps)
     env.close()
