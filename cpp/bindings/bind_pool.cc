@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "call.h"
 #include "chain.h"
 #include "columns.h"
 #include "gil.h"
@@ -45,96 +46,111 @@ core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
   throw core::PoolError("expected a pool with worker processes, got one without");
 }
 
-using Entropy = std::vector<std::vector<std::uint32_t>>;
-
-void Reset(PoolHandle& pool, const py::list& out, std::uintptr_t mask, Entropy entropy,
-           const py::object& owner, const std::vector<std::shared_ptr<core::ResetOptions>>& options,
-           const Chain* chain) {
-  if (!entropy.empty() && entropy.size() != pool->num_envs()) {
-    throw py::value_error("entropy: expected words for each env");
+// `out`: addresses of columns, or (rows of a batch, step, addresses of what is recorded).
+Call ToCall(Op op, const py::list& inputs, const py::object& out, const py::list& root, const Chain* chain,
+            std::optional<ResetArguments> given = std::nullopt, std::uint32_t num_steps = 1) {
+  Call call{op, FromList(inputs), {}, FromList(root), chain, {}, std::move(given), num_steps};
+  if (!py::isinstance<py::tuple>(out)) {
+    call.out = FromList(out.cast<py::list>());
+    return call;
   }
-  if (!options.empty() && options.size() != pool->num_envs()) {
-    throw py::value_error("options: expected those of each env");
-  }
-  const Columns columns{pool->layout(), chain};
-  auto outputs = columns.Root("out", FromList(out));
-  Run(pool, Op::kReset, mask, owner, [&](Job& job) {
-    columns.Extend(job);
-    job.out.SetBases(outputs);
-    job.entropy.swap(entropy);
-    job.reset_options.assign(options.begin(), options.end());
-  });
+  const auto place = out.cast<py::tuple>();
+  const auto& rows = place[0].cast<const RolloutRows&>();
+  const Addresses addresses = FromList("sources", place[2].cast<py::list>(), rows.recorded_bytes.size());
+  std::vector<core::Rows> sources(addresses.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = {addresses[i], rows.recorded_bytes[i]};
+  call.into.emplace(RolloutStep{rows, place[1].cast<std::size_t>(), std::move(sources)});
+  return call;
 }
 
-void Step(PoolHandle& pool, const py::list& actions, const py::list& out, std::uintptr_t mask,
-          const py::object& owner, const Chain* chain) {
-  const Columns columns{pool->layout(), chain};
-  auto inputs = columns.Inputs(FromList(actions));
-  auto outputs = columns.Outputs(out);
-  Run(pool, Op::kStep, mask, owner, [&](Job& job) {
-    columns.Extend(job);
-    job.actions.SetBases(inputs);
-    job.out.SetBases(outputs);
-  });
-}
-
-// Tensors [num_envs, num_steps, …].
-void Steps(PoolHandle& pool, const py::list& actions, const py::list& out, std::uint32_t num_steps,
-           const py::object& owner) {
-  if (pool->workers())
-    throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
-  if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs)
+std::uint32_t RunCall(PoolHandle& pool, Op op, const py::list& inputs, const py::object& out,
+                      const py::list& root, const py::object& owner, const Chain* chain, std::uintptr_t mask,
+                      std::optional<ResetArguments> given, const py::object& overlap,
+                      std::uint32_t num_steps) {
+  if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
     throw py::value_error("num_steps: a call makes from 1 to " +
                           std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
                           std::to_string(num_steps));
-  const Columns columns{pool->layout(), nullptr};
-  auto inputs = columns.Inputs(FromList(actions));
-  auto outputs = columns.Outputs(out);
-  Run(pool, Op::kSteps, 0, owner, [&](Job& job) {
-    job.actions.SetBases(inputs);
-    job.out.SetBases(outputs);
-    job.num_steps = num_steps;
-  });
-}
-
-std::uint32_t StepAndReset(PoolHandle& pool, const py::list& actions, const py::list& out,
-                           const py::list& root, const py::object& owner, const py::object& meanwhile,
-                           const Chain* chain) {
-  const Columns columns{pool->layout(), chain};
-  auto inputs = columns.Inputs(FromList(actions));
-  auto outputs = columns.Outputs(out);
-  auto roots = columns.Root("root", FromList(root));
-  const auto fill = [&](Job& job) {
-    columns.Extend(job);
-    job.actions.SetBases(inputs);
-    job.out.SetBases(outputs);
-    job.root.SetBases(roots);
-  };
-  if (meanwhile.is_none()) return Run(pool, Op::kStepAndReset, 0, owner, fill);
-  return Run(pool, Op::kStepAndReset, 0, owner, fill, [&meanwhile] {
+  }
+  if (op == Op::kSteps && pool->workers()) {
+    throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
+  }
+  Call call = ToCall(op, inputs, out, root, chain, std::move(given), num_steps);
+  if (overlap.is_none()) return Run(pool, std::move(call), owner, mask);
+  return Run(pool, std::move(call), owner, mask, [&overlap] {
     const GilTaken gil;
     if (!gil) throw core::Interrupted();
-    PyObject* result = PyObject_CallNoArgs(meanwhile.ptr());
+    PyObject* result = PyObject_CallNoArgs(overlap.ptr());
     if (!result) throw core::Interrupted();  // its error stays set in this thread
     Py_DECREF(result);
   });
 }
 
-// Envs that Python works with, between __enter__ and __exit__: nobody else does then.
-class Touch {
+// A step of some envs, to be waited for once. If it goes out of scope before, its job is abandoned. Made
+// before the submission, so that no interrupt comes between the two.
+class Flight {
  public:
-  Touch(PoolHandle& pool, std::vector<std::uint32_t> envs) : pool_(pool), envs_(std::move(envs)) {}
+  explicit Flight(PoolHandle& pool) : pool_(pool) {}
+  ~Flight() {
+    if (!job_) return;
+    const GilReleased released;
+    pool_.Abandon(*job_);
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  bool in_flight() const { return job_ != nullptr; }
+
+  void Submit(Op op, const py::list& inputs, const py::object& out, const py::list& root,
+              const py::object& owner, const Chain* chain) {
+    if (job_) throw core::PoolError("this step is in flight: wait for it first");
+    Call call = ToCall(op, inputs, out, root, chain);
+    if (!call.into) throw py::type_error("out: expected rows of a batch");
+    call.Check(pool_->layout(), pool_->num_envs());
+    const auto shared = Share(owner);
+    const GilReleased released;
+    Job& job = Begin(*pool_.operator->(), call, shared, [&](Job& begun) {
+      pool_->Select(begun, core::EnvRange{call.into->rows.first, call.into->rows.count});
+    });
+    pool_->Submit(job, core::Delivery::kLater, Interrupted);
+    job_ = &job;
+  }
+
+  std::uint32_t Wait() {
+    if (!job_) throw core::PoolError("this step is not in flight");
+    Job& job = *std::exchange(job_, nullptr);
+    try {
+      const GilReleased released;
+      return pool_->Wait(job, Interrupted);
+    } catch (const core::Interrupted&) {
+      job_ = &job;  // it is still in flight
+      throw;
+    } catch (const core::PoolError&) {
+      job_ = &job;
+      throw;
+    }
+  }
+
+ private:
+  PoolHandle& pool_;  // Python keeps it
+  Job* job_ = nullptr;
+};
+
+// Envs that Python works with, between __enter__ and __exit__: no other thread uses them meanwhile.
+class ExclusiveAccess {
+ public:
+  ExclusiveAccess(PoolHandle& pool, std::vector<std::uint32_t> envs) : pool_(pool), envs_(std::move(envs)) {}
 
   void Enter() {
     const GilReleased released;
-    touch_.emplace(*pool_.operator->(), envs_, Pool::Touch::By::kCaller, Interrupted);
+    access_.emplace(*pool_.operator->(), envs_, Interrupted);
   }
-  void Exit(const py::args&) { touch_.reset(); }
+  void Exit(const py::args&) { access_.reset(); }
 
  private:
   PoolHandle& pool_;
   const std::vector<std::uint32_t> envs_;
-  std::optional<Pool::Touch> touch_;
+  std::optional<Pool::ExclusiveAccess> access_;
 };
 
 core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
@@ -147,7 +163,7 @@ core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
 void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, py::object owner) {
   const core::Layout& layout = pool->layout();
   auto outputs = ToBatch(FromList("out", out, layout.outputs.size()), layout);
-  auto roots = ToBatch(FromRoot("root", root, layout), layout);
+  auto roots = ToBatch(FromList("root", root, layout.outputs.size()), layout);
   {
     const GilReleased released;  // whoever holds the pool may wait for it
     pool->PrepareAsync(outputs, roots);
@@ -155,57 +171,93 @@ void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, p
   pool.Own(std::move(owner));
 }
 
-void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const py::list& actions,
-          bool alone) {
-  const std::size_t expected = op == Op::kReset ? 0 : pool->layout().actions.size();
-  const Addresses addresses = FromList("actions", actions, expected);
+// Row i of the inputs is the i-th env's, and the receiver gets `cargo` back with the number i.
+void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const py::list& inputs,
+          bool is_single, const py::object& cargo, std::optional<ResetArguments> given) {
+  Call call{op, FromList(inputs), {}, {}, nullptr, {}, std::move(given)};
+  CheckCount("inputs", call.inputs, op == Op::kReset ? 0 : pool->layout().actions.size());
+  auto shared = Share(cargo);
   const GilReleased released;
-  pool->Send(op, envs, addresses.data(), alone, Interrupted);
+  Job& job = Begin(*pool.operator->(), call, nullptr, [&](Job& begun) {
+    pool->Select(begun, std::span<const std::uint32_t>(envs));
+    begun.is_single = is_single;
+    begun.cargo = std::move(shared);
+  });
+  pool->Submit(job, core::Delivery::kOneByOne, Interrupted);
 }
 
-// Waits for results, as `wait` does, and copies their rows to the memory that Python's `allocate` gives for
-// them: (their envs, how many of them have begun an episode) -> (addresses of `out`, of the root, of the
-// envs' numbers). Returns whether there were any in time. Whatever `allocate` throws, the results wait for
-// the next receiver then: no interrupt loses any.
-template <class WaitForResults>
-bool ReceiveInto(PoolHandle& pool, const std::optional<double>& timeout, const py::function& allocate,
-                 const WaitForResults& wait) {
+// Results that Python is about to take over. They are the pool's again, to be received once more, if they go
+// out of scope before they are accepted, or are put back: so an interrupt at any moment loses none.
+class Received {
+ public:
+  Received(PoolHandle& pool, core::Outbox::Received received) : pool_(pool), received_(std::move(received)) {}
+  ~Received() {
+    if (!received_.is_accepted) PutBack();
+    const GilReleased released;  // what was sent asks for it to be let go of
+    received_.cargo.clear();
+  }
+  Received(const Received&) = delete;
+  Received& operator=(const Received&) = delete;
+
+  const std::vector<std::uint32_t>& envs() const { return received_.envs; }
+  std::ptrdiff_t num_resets() const {
+    return std::count(received_.resets.begin(), received_.resets.end(), std::uint8_t{1});
+  }
+  // What each env was sent with, and its row there.
+  py::list cargo() const {
+    py::list list(received_.cargo.size());
+    for (std::size_t i = 0; i < received_.cargo.size(); ++i) {
+      const auto& [whole, row] = received_.cargo[i];
+      list[i] = py::make_tuple(py::handle(static_cast<PyObject*>(whole.get())), row);
+    }
+    return list;
+  }
+
+  // To tensors for these envs; `numbers`: the address of an int64 for each, which gets the env's number.
+  void CopyRows(const py::list& out, const py::list& root, std::uintptr_t numbers) {
+    const std::size_t columns = pool_->layout().outputs.size();
+    const Addresses outputs = FromList("out", out, columns);
+    const Addresses roots = root.empty() ? Addresses(columns) : FromList("root", root, columns);
+    const GilReleased released;
+    std::copy(envs().begin(), envs().end(), reinterpret_cast<std::int64_t*>(numbers));
+    pool_->CopyRowsOf(received_, outputs.data(), roots.data());
+  }
+  void Accept() {
+    const GilReleased released;
+    pool_->Accept(received_);
+  }
+  void PutBack() {
+    const GilReleased released;
+    pool_.PutBack(received_);
+    received_.is_accepted = true;  // nothing is left to be put back
+  }
+
+ private:
+  PoolHandle& pool_;  // Python keeps it
+  core::Outbox::Received received_;
+};
+
+// Results that are ready, as Pool::Receive and ReceiveAlone give them; none: too few within the timeout.
+std::unique_ptr<Received> Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
+                                  const std::optional<double>& timeout, std::optional<std::uint32_t> env) {
   const auto limit = ToDuration(timeout);
   std::optional<core::Outbox::Received> received;
   {
     const GilReleased released;
-    received = wait(limit);
+    received = env ? pool->ReceiveAlone(op, *env, limit, Interrupted)
+                   : pool->Receive(op, least, most, limit, Interrupted);
   }
-  if (!received) return false;
-  try {
-    const core::Layout& layout = pool->layout();
-    const auto resets = std::count(received->resets.begin(), received->resets.end(), std::uint8_t{1});
-    const py::tuple memory = allocate(received->envs, resets);
-    const auto out = memory[0].cast<py::list>(), root = memory[1].cast<py::list>();
-    const Addresses outputs = received->op == Op::kReset ? FromRoot("out", out, layout)
-                                                         : FromList("out", out, layout.outputs.size());
-    const Addresses roots = root.empty() ? Addresses(layout.outputs.size()) : FromRoot("root", root, layout);
-    auto* numbers = reinterpret_cast<std::int64_t*>(memory[2].cast<std::uintptr_t>());
-    const GilReleased released;
-    std::copy(received->envs.begin(), received->envs.end(), numbers);
-    pool->Take(*received, outputs.data(), roots.data());
-  } catch (...) {
-    pool->PutBack(*received);
-    throw;
-  }
-  return true;
+  return received ? std::make_unique<Received>(pool, std::move(*received)) : nullptr;
 }
 
-bool Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
-             const std::optional<double>& timeout, const py::function& allocate) {
-  return ReceiveInto(pool, timeout, allocate,
-                     [&](const auto& limit) { return pool->Receive(op, least, most, limit, Interrupted); });
-}
-
-bool ReceiveAlone(PoolHandle& pool, Op op, std::uint32_t env, const std::optional<double>& timeout,
-                  const py::function& allocate) {
-  return ReceiveInto(pool, timeout, allocate,
-                     [&](const auto& limit) { return pool->ReceiveAlone(op, env, limit, Interrupted); });
+RolloutRows MakeRolloutRows(std::uint32_t first, std::uint32_t count,
+                            std::vector<RolloutRows::Column> outputs,
+                            std::vector<RolloutRows::Column> recorded,
+                            std::vector<std::size_t> recorded_bytes) {
+  if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
+  RolloutRows rows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes), {}};
+  for (const auto& column : rows.outputs) rows.output_strides.push_back(std::get<1>(column));
+  return rows;
 }
 
 // dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
@@ -225,14 +277,33 @@ void GatherRows(
 }  // namespace
 
 void InitPool(py::module_& m) {
-  py::class_<Touch>(m, "Touch", "Envs that nobody else uses while Python works with them.")
-      .def("__enter__", &Touch::Enter)
-      .def("__exit__", &Touch::Exit);
+  py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
+      .def(py::init(&MakeRolloutRows), py::kw_only(), py::arg("first"), py::arg("count"), py::arg("outputs"),
+           py::arg("recorded"), py::arg("recorded_bytes"));
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
-  py::class_<PoolHandle>(m, "Pool", "All envs of a batch and the threads that step them.")
-      .def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
+  py::class_<PoolHandle> pool(m, "Pool", "All envs of a batch and the threads that step them.");
+  py::class_<ExclusiveAccess>(m, "ExclusiveAccess",
+                              "Envs that no other thread uses while Python works with them.")
+      .def("__enter__", &ExclusiveAccess::Enter)
+      .def("__exit__", &ExclusiveAccess::Exit);
+  py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
+      .def(py::init([](PoolHandle& handle) { return std::make_unique<Flight>(handle); }), py::arg("pool"),
+           py::keep_alive<1, 2>())
+      .def_property_readonly("in_flight", &Flight::in_flight)
+      .def("submit", &Flight::Submit, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),
+           py::arg("owner"), py::arg("chain") = nullptr)
+      .def("wait", &Flight::Wait);
+  py::class_<Received>(m, "Received", "Results that were sent for, until they are accepted.")
+      .def_property_readonly("envs", &Received::envs)
+      .def_property_readonly("num_resets", &Received::num_resets)
+      .def_property_readonly("cargo", &Received::cargo)
+      .def("copy_rows", &Received::CopyRows, py::arg("out"), py::arg("root"), py::arg("numbers"))
+      .def("accept", &Received::Accept)
+      .def("put_back", &Received::PutBack);
+
+  pool.def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
                     std::vector<int>, const core::LayoutOptions&, const std::optional<double>&,
                     const py::object&>(),
            py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"), py::arg("num_threads"),
@@ -245,62 +316,67 @@ void InitPool(py::module_& m) {
                                for (const auto& column : pool->layout().outputs) specs.push_back(column.spec);
                                return specs;
                              })
-      .def("reset", &Reset, py::arg("out"), py::arg("mask"), py::arg("entropy"), py::arg("owner"),
-           py::arg("options") = py::list(), py::arg("chain") = nullptr)
-      .def("step", &Step, py::arg("actions"), py::arg("out"), py::arg("mask"), py::arg("owner"),
-           py::arg("chain") = nullptr)
-      .def("steps", &Steps, py::arg("actions"), py::arg("out"), py::arg("num_steps"), py::arg("owner"))
-      .def("step_and_reset", &StepAndReset, py::arg("actions"), py::arg("out"), py::arg("root"),
-           py::arg("owner"), py::arg("meanwhile") = py::none(), py::arg("chain") = nullptr)
+      .def("run", &RunCall, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),
+           py::arg("owner"), py::arg("chain") = nullptr, py::arg("mask") = 0, py::arg("given") = py::none(),
+           py::arg("overlap") = py::none(), py::arg("num_steps") = 1)
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
-      .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("actions"), py::arg("alone"))
+      .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("inputs"), py::arg("is_single"),
+           py::arg("cargo"), py::arg("given") = py::none())
       .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"),
-           py::arg("allocate"))
-      .def("receive_alone", &ReceiveAlone, py::arg("op"), py::arg("env"), py::arg("timeout"),
-           py::arg("allocate"))
+           py::arg("env"), py::keep_alive<0, 1>())
       .def(
           "save",
-          [](PoolHandle& pool, std::uint32_t env_index) {
-            std::vector<std::uint8_t> bytes;
+          [](PoolHandle& handle, const std::vector<std::uint32_t>& envs) {
+            std::vector<std::vector<std::uint8_t>> states;
             {
-              const GilReleased released;  // another thread may be drawing a picture
-              bytes = pool->Save(env_index, Interrupted);
+              const GilReleased released;
+              states = handle->Save(envs, Interrupted);
             }
-            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            py::list list(states.size());
+            for (std::size_t i = 0; i < states.size(); ++i) {
+              list[i] = py::bytes(reinterpret_cast<const char*>(states[i].data()), states[i].size());
+            }
+            return list;
           },
-          py::arg("env_index"))
+          py::arg("envs"), "The states of these envs, which ascend.")
       .def(
           "load",
-          [](PoolHandle& pool, std::uint32_t env_index, const py::bytes& state) {
-            const std::string_view view = state;
+          [](PoolHandle& handle, const std::vector<std::uint32_t>& envs,
+             const std::vector<py::bytes>& given) {
+            std::vector<std::vector<std::uint8_t>> states;
+            for (const std::string_view state : given) states.emplace_back(state.begin(), state.end());
             const GilReleased released;
-            pool->Load(env_index, {reinterpret_cast<const std::uint8_t*>(view.data()), view.size()},
-                       Interrupted);
+            handle->Load(envs, std::move(states), Interrupted);
           },
-          py::arg("env_index"), py::arg("state"))
+          py::arg("envs"), py::arg("states"))
       .def(
-          "render_size",
-          [](PoolHandle& pool, std::uint32_t env_index) { return pool->RenderSize(env_index, Interrupted); },
-          py::arg("env_index"), py::call_guard<GilReleased>())
+          "render_size", [](PoolHandle& handle, std::uint32_t env) { return handle->RenderSize(env); },
+          py::arg("env"))
       .def(
           "render",
-          [](PoolHandle& pool, std::uint32_t env_index, std::uintptr_t rgb) {
+          [](PoolHandle& handle, const std::vector<std::uint32_t>& envs,
+             const std::vector<std::uintptr_t>& addresses, const py::object& owner) {
+            std::vector<std::uint8_t*> pictures;
+            for (const std::uintptr_t address : addresses) {
+              pictures.push_back(reinterpret_cast<std::uint8_t*>(address));
+            }
+            auto shared = Share(owner);
             const GilReleased released;
-            pool->Render(env_index, reinterpret_cast<std::uint8_t*>(rgb), Interrupted);
+            handle->Render(envs, std::move(pictures), std::move(shared), Interrupted);
           },
-          py::arg("env_index"), py::arg("rgb"))
+          py::arg("envs"), py::arg("addresses"), py::arg("owner"))
       .def(
-          "touch",
-          [](PoolHandle& pool, std::vector<std::uint32_t> envs) {
-            return std::make_unique<Touch>(pool, std::move(envs));
+          "exclusive_access",
+          [](PoolHandle& handle, std::vector<std::uint32_t> envs) {
+            return std::make_unique<ExclusiveAccess>(handle, std::move(envs));
           },
           py::arg("envs"), py::keep_alive<0, 1>())
       .def(
-          "ended_workers", [](PoolHandle& pool) { return WorkersOf(pool).Ended(); },
+          "ended_workers", [](PoolHandle& handle) { return WorkersOf(handle).Ended(); },
           py::call_guard<GilReleased>())
       .def(
           "replace_worker",
-          [](PoolHandle& pool, int worker, int process) { WorkersOf(pool).Replace(worker, process); },
+          [](PoolHandle& handle, int worker, int process) { WorkersOf(handle).Replace(worker, process); },
           py::arg("worker"), py::arg("process"))
       .def("close", &PoolHandle::Close, py::call_guard<GilReleased>());
 }

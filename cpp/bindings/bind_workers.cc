@@ -163,6 +163,8 @@ class Port {
     return seed;
   }
 
+  std::uint64_t NoteOf(std::uint32_t env) const { return port_.NoteOf(env); }
+
   // What an adapter's step has returned. Whether the env shall be reset before this is over.
   bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
     const Items results(returned, 4, "results of a step");
@@ -436,7 +438,8 @@ void InitWorkers(py::module_& m) {
       .value("create", core::Op::kCreate)
       .value("reset", core::Op::kReset)
       .value("step", core::Op::kStep)
-      .value("step_and_reset", core::Op::kStepAndReset);
+      .value("step_and_reset", core::Op::kStepAndReset)
+      .value("steps", core::Op::kSteps);
 
   py::class_<Arena, std::shared_ptr<Arena>>(m, "Arena", py::buffer_protocol(),
                                             "The memory that a pool and its workers share: bytes.")
@@ -481,6 +484,7 @@ void InitWorkers(py::module_& m) {
                        const py::function& fail, const py::function& work,
                        bool waits) { port.Serve({adapters, unset, actions, fail, work}, waits); })
       .def("seed_of", &Port::SeedOf)
+      .def("note_of", &Port::NoteOf)
       .def("stepped", py::overload_cast<std::uint32_t, py::handle, bool>(&Port::WasStepped))
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)

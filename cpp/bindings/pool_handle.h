@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -42,40 +41,14 @@ class PoolHandle {
     return pool_.get();
   }
   void Close() { pool_->Close(Interrupted); }  // nothing, in a child
+  // Nobody will wait for this job: nothing, in a child.
+  void Abandon(core::Job& job) { pool_->Abandon(job); }
+  bool PutBack(const core::Outbox::Received& received) { return pool_->PutBack(received); }
 
  private:
   py::object owner_;
   std::unique_ptr<core::Pool> pool_;
 };
-
-// A job of a call, not yet submitted: `fill` completes it, and `owner` keeps the memory behind it alive
-// until no thread can touch it. Without the GIL.
-template <class FillJob>
-core::Job& Begin(PoolHandle& pool, core::Op op, const std::shared_ptr<void>& owner, FillJob&& fill) {
-  core::Job& job = pool->Begin(op);
-  try {
-    job.owner = owner;
-    fill(job);
-  } catch (...) {
-    pool->Drop(job);
-    throw;
-  }
-  return job;
-}
-
-// One call of the pool.
-template <class FillJob>
-std::uint32_t Run(PoolHandle& pool, core::Op op, std::uintptr_t mask, const py::object& owner, FillJob&& fill,
-                  const std::function<void()>& meanwhile = nullptr) {
-  const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
-  const GilReleased released;
-  core::Job& job = Begin(pool, op, shared, [&](core::Job& begun) {
-    fill(begun);
-    if (mask != 0) pool->Select(begun, reinterpret_cast<const std::uint8_t*>(mask));
-  });
-  pool->Submit(job, core::Pool::Await::kAtOnce, Interrupted);
-  return pool->Wait(job, Interrupted, meanwhile);
-}
 
 }  // namespace torchrl_pool::bindings
 

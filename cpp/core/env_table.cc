@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plan.h"
+#include "state_ops.h"
 #include "validate.h"
 
 namespace torchrl_pool::core {
@@ -71,14 +72,42 @@ void EnvTable::Destroy(std::uint32_t env) {
 // ---- the rules ----------------------------------------------------------------------------------
 
 void EnvTable::Launch(const Job& job) {
+  if (IsStateOp(job.op)) CheckCan(job.op, job.envs);
   CheckStates(job.op, job.envs);
   if (IsStep(job.op)) CheckActions(job.actions, job.envs, job.num_steps);
+  if (IsStateOp(job.op)) {
+    for (const std::uint32_t env : job.envs) job.state_ops->before.push_back(states_[env]);
+  }
   SetState(job.envs, EnvState::kInFlight);
+}
+
+void EnvTable::Land(const Job& job, bool is_known) {
+  const EnvState state = is_known ? EnvState::kReady : EnvState::kUnknown;
+  if (!IsStateOp(job.op)) return SetState(job.envs, state);
+  for (std::size_t i = 0; i < job.envs.size(); ++i) {
+    const bool is_loaded = job.op == Op::kLoad && job.state_ops->is_done[i];
+    states_[job.envs[i]] = is_loaded ? state : job.state_ops->before[i];
+  }
+}
+
+// Throws StatusError for a task that has no such function.
+void EnvTable::CheckCan(Op op, std::span<const std::uint32_t> envs) const {
+  for (const std::uint32_t env : envs) {
+    const trp_task& task = *slots_[env].task;
+    const bool can = op == Op::kSave   ? task.save != nullptr
+                     : op == Op::kLoad ? task.load != nullptr
+                                       : task.render != nullptr;
+    if (can) continue;
+    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id +
+                                           (op == Op::kSave   ? "' cannot save its state"
+                                            : op == Op::kLoad ? "' cannot load a state"
+                                                              : "' cannot be rendered"));
+  }
 }
 
 void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {
   if (op == Op::kCreate) return;
-  const bool must_be_ready = op != Op::kReset;
+  const bool must_be_ready = op != Op::kReset && op != Op::kLoad;
   bool all_may = true;
   ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
     // In bytes and without a way out: sixteen envs at once.
@@ -98,6 +127,11 @@ void EnvTable::CheckStates(Op op, std::span<const std::uint32_t> envs) const {
 
 void EnvTable::Refuse(Op op, std::uint32_t env) const {
   const std::string name = "env " + std::to_string(env);
+  if (IsStateOp(op)) {
+    throw PoolError(states_[env] == EnvState::kInFlight ? name + " is in flight: receive it first"
+                    : op == Op::kSave                   ? name + " has no state to save: reset it first"
+                                                        : name + " has nothing to show: reset it first");
+  }
   switch (states_[env]) {
     case EnvState::kUnset:
       throw PoolError(name + " has not been reset: call reset() before the first step");
@@ -148,9 +182,10 @@ EnvFailure EnvTable::FailureOf(std::vector<EnvFault> faults) const {
   const std::size_t others = faults.size() - 1;
   std::string message = "env " + std::to_string(first.env_index) + " (" +
                         requests_[static_cast<std::size_t>(first.env_index)].config->task().id + ") failed " +
-                        (first.step == EnvFault::kInCreation ? "when it was created"
-                         : first.step == EnvFault::kInReset  ? "in a reset"
-                                                             : "in step " + std::to_string(first.step)) +
+                        (first.step == EnvFault::kInCreation  ? "when it was created"
+                         : first.step == EnvFault::kInReset   ? "in a reset"
+                         : first.step == EnvFault::kInStateOp ? "when its state was saved, loaded or drawn"
+                                                              : "in step " + std::to_string(first.step)) +
                         ": " + first.message;
   if (others > 0) {
     message += " (and " + std::to_string(others) + " more env" + (others == 1 ? "" : "s") + " failed too)";

@@ -24,14 +24,6 @@ struct EnvRequest {
   std::int64_t max_episode_steps;  // 0: no limit
 };
 
-enum class EnvState : std::uint8_t {
-  kReady,     // may do anything
-  kUnset,     // never reset
-  kInFlight,  // in a job, or received and not yet taken
-  kFailed,
-  kUnknown,  // was at work for a call that was interrupted
-};
-
 class EnvTable {
  public:
   // Throws StatusError where the envs cannot share a pool.
@@ -54,13 +46,12 @@ class EnvTable {
   // Puts a job's envs in flight, if their states and its actions allow that. Throws PoolError,
   // StatusError.
   void Launch(const Job& job);
-  // The two halves of it, for actions that are copied in between.
-  void CheckStates(Op op, std::span<const std::uint32_t> envs) const;
-  void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs,
-                    std::uint32_t num_steps = 1) const;
+  // The job is over. Its results are known to its caller, or the envs' states are unknown.
+  void Land(const Job& job, bool is_known);
 
   void CheckIndex(std::uint64_t env) const;  // throws StatusError
   EnvState state(std::uint32_t env) const { return states_[env]; }
+  const Config& config(std::uint32_t env) const { return *requests_[env].config; }
 
   void SetState(std::span<const std::uint32_t> envs, EnvState state);
   void MarkFailed(std::span<const EnvFault> faults);  // but for those that are unchanged
@@ -72,6 +63,9 @@ class EnvTable {
   void Destroy(std::uint32_t env);
 
  private:
+  void CheckStates(Op op, std::span<const std::uint32_t> envs) const;
+  void CheckActions(const Batch& actions, std::span<const std::uint32_t> envs, std::uint32_t num_steps) const;
+  void CheckCan(Op op, std::span<const std::uint32_t> envs) const;
   [[noreturn]] void Refuse(Op op, std::uint32_t env) const;
 
   const std::vector<EnvRequest> requests_;

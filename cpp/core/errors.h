@@ -33,12 +33,12 @@ inline std::string MessageOf(const trp_error& error) {
 }
 
 struct EnvFault {
-  static constexpr std::int64_t kInReset = 0, kInCreation = -1;
+  static constexpr std::int64_t kInReset = 0, kInCreation = -1, kInStateOp = -2;
 
   std::int64_t env_index;
   std::string message;
-  std::int64_t step;       // of its episode, from 1 on; or one of the above
-  bool hung = false;       // its thread has not come back, and may still write to the env's rows
+  std::int64_t step;  // of its episode, from 1 on; or one of the above (kInStateOp: saved, loaded, drawn)
+  bool hung = false;  // its thread has not come back, and may still write to the env's rows
   bool unchanged = false;  // the env is as it was before the step
 };
 

@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "perturb.h"
 #include "phases.h"
+#include "state_ops.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 // The step that a visit begins with, as EnvFault's.
 std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
   if (op == Op::kCreate) return EnvFault::kInCreation;
+  if (IsStateOp(op)) return EnvFault::kInStateOp;
   return op == Op::kReset ? EnvFault::kInReset : slot.elapsed_steps + 1;
 }
 
@@ -42,9 +44,14 @@ void Executor::VisitAll(Job& job, std::span<const std::uint32_t> envs, Scratch& 
   Visitor visitor(envs_.layout(), job, scratch);
   for (std::size_t i = 0; i < envs.size(); ++i) {
     if (job.cancelled.load(std::memory_order_relaxed)) break;
-    const std::uint32_t env = envs[i];
+    const std::uint32_t& env = envs[i];
     EnvSlot& slot = job.op == Op::kCreate ? envs_.NewSlot(env) : envs_.slot(env);
-    scratch.Note(i, env, visitor.Visit(env, slot));
+    if (IsStateOp(job.op)) {
+      VisitStateOp(envs_.layout(), job, static_cast<std::size_t>(&env - job.envs.data()), slot);
+      scratch.results[i] = Result::kOk;
+    } else {
+      scratch.Note(i, env, visitor.Visit(env, slot));
+    }
   }
   if (!job.chain) return;
   RunChain(job, envs, scratch);

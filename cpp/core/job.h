@@ -20,6 +20,14 @@ namespace torchrl_pool::core {
 
 class Chain;
 class Outbox;
+struct StateOps;
+
+// How a job's results reach whoever has submitted it.
+enum class Delivery : std::uint8_t {
+  kAwaited,   // the submitting thread waits for all of them next, and may help
+  kLater,     // some thread waits for all of them later
+  kOneByOne,  // the outbox gets each env's
+};
 
 struct EnvRange {
   std::uint32_t first, count;  // consecutive envs
@@ -59,13 +67,23 @@ struct Job {
   std::vector<RecordedColumn> recorded;             // of steps, for consecutive envs
   std::vector<std::vector<std::uint32_t>> entropy;  // kReset: one per env of the pool, empty: none; or empty
   std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
-  std::shared_ptr<void> owner;   // of the memory of the batches: kept until no thread can touch it
-  bool at_once = true;           // a thread waits for it from the start
-  bool has_turn = false;         // LearningOrder's: it learns after those that have been submitted before
-  Job* next_in_turn = nullptr;   // likewise: the one that follows
-  Plan plan;                     // changed only by the waiting thread, before the job is published
-  const Chain* chain = nullptr;  // what follows the pool's own columns; the owner keeps it alive
-  Outbox* outbox = nullptr;      // receives results one by one; null: a thread waits for all of them
+  std::uint64_t reset_note =
+      0;  // kReset of envs in workers: which options their workers have been told; 0: none
+  std::shared_ptr<void> owner;  // of the memory of the batches: kept until no thread can touch it
+  Delivery delivery = Delivery::kAwaited;
+  // Where the envs were named one by one: their numbers, in the order of the rows of `actions`.
+  std::vector<std::uint32_t> order;
+  bool is_single = false;  // kOneByOne: the one env is received by its number
+  std::shared_ptr<void>
+      cargo;              // kOneByOne: what the receiver gets back, with the place of each env in `order`
+  bool has_turn = false;  // LearningOrder's: it learns after those that have been submitted before
+  Job* next_in_turn = nullptr;          // likewise: the one that follows
+  Plan plan;                            // changed only by the waiting thread, before the job is published
+  const Chain* chain = nullptr;         // what follows the pool's own columns; the owner keeps it alive
+  Outbox* outbox = nullptr;             // of results that are delivered one by one; else null
+  std::unique_ptr<std::byte[]> copies;  // of `actions`, where the caller may change its own meanwhile
+  std::size_t copies_size = 0;
+  StateOps* state_ops = nullptr;  // kSave, kLoad, kRender: the owner's
 
   // ---- Written by the threads that work on it.
   enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
@@ -89,7 +107,7 @@ struct Job {
   std::vector<std::uint32_t> chosen;  // memory for `envs`, where they are not all or consecutive
 
   // The waiting thread does all the work itself; nothing is queued.
-  bool IsInline() const { return at_once && plan.caller_helps && plan.threads == 1; }
+  bool IsInline() const { return delivery == Delivery::kAwaited && plan.caller_helps && plan.threads == 1; }
 
   [[maybe_unused]] Gap after;
 };

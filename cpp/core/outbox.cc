@@ -70,11 +70,14 @@ void Outbox::Close() {
   delivered_.notify_all();
 }
 
-void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone) {
+void Outbox::Expect(Op op, std::span<const std::uint32_t> envs, bool alone,
+                    const std::shared_ptr<void>& cargo) {
   Perturb();
   std::lock_guard lock(mutex_);
   Queue& queue = queues_[static_cast<std::size_t>(op)];
-  for (const std::uint32_t env : envs) sent_[env] = {alone ? How::kAlone : How::kWithOthers, op};
+  for (std::uint32_t i = 0; i < envs.size(); ++i) {
+    sent_[envs[i]] = {alone ? How::kAlone : How::kWithOthers, op, Result::kOk, {cargo, i}};
+  }
   if (!alone) queue.outstanding += envs.size();
 }
 
@@ -125,6 +128,7 @@ void Outbox::PutBack(const Received& received) {
     Perturb();
     std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<std::size_t>(received.op)];
+    for (std::size_t k = 0; k < received.envs.size(); ++k) sent_[received.envs[k]].cargo = received.cargo[k];
     if (received.alone) {
       sent_[received.envs[0]].how = How::kAloneAndReady;
     } else {
@@ -178,6 +182,7 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   received.op = op;
   if (!queue.faults.empty()) {
     received.faults.swap(queue.faults);
+    for (const EnvFault& fault : received.faults) TakeCargo(fault.env_index, received);
     queue.outstanding -= received.faults.size();
     if (CanWake(queue)) delivered_.notify_all();
     return received;
@@ -190,9 +195,16 @@ Outbox::Received Outbox::Take(Op op, std::size_t count) {
   queue.outstanding -= count;
   if (CanWake(queue)) delivered_.notify_all();  // who waited for more has no more to wait for
   Sort(received.envs);
-  for (const std::uint32_t env : received.envs)
+  for (const std::uint32_t env : received.envs) {
     received.resets.push_back(sent_[env].result == Result::kReset);
+    TakeCargo(env, received);
+  }
   return received;
+}
+
+// It leaves with what is received, so that it is let go of where no lock is held.
+void Outbox::TakeCargo(std::int64_t env, Received& received) {
+  received.cargo.push_back(std::move(sent_[static_cast<std::size_t>(env)].cargo));
 }
 
 // Many numbers of a limited range are sorted by marking them and looking for the marks.
@@ -263,6 +275,7 @@ std::optional<Outbox::Received> Outbox::ReceiveAlone(Op op, std::uint32_t env,
   Received received;
   received.op = op;
   received.alone = true;
+  TakeCargo(env, received);
   for (auto fault = faults_alone_.begin(); fault != faults_alone_.end(); ++fault) {
     if (static_cast<std::uint32_t>(fault->env_index) != env) continue;
     received.faults.push_back(std::move(*fault));

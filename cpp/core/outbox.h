@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -44,11 +45,19 @@ class Outbox {
   using InterruptCheck = bool (*)();
   using Clock = std::chrono::steady_clock;
 
+  // What was sent with an env: something that several of them may share, and the env's place in it.
+  struct Cargo {
+    std::shared_ptr<void> whole;
+    std::uint32_t row = 0;
+  };
+
   struct Received {
     Op op = Op::kReset;
     bool alone = false;
+    bool is_accepted = false;          // by Pool::Accept
     std::vector<std::uint32_t> envs;   // ascending
     std::vector<std::uint8_t> resets;  // per env: whether kStepAndReset has started a new episode
+    std::vector<Cargo> cargo;          // per env, or per fault
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
@@ -57,8 +66,8 @@ class Outbox {
   // Ends all waits, present and future, with a PoolError.
   void Close();
 
-  // Called before the job of these envs is published.
-  void Expect(Op op, std::span<const std::uint32_t> envs, bool alone);
+  // Called before the job of these envs is published. The i-th of them has row i of the cargo.
+  void Expect(Op op, std::span<const std::uint32_t> envs, bool alone, const std::shared_ptr<void>& cargo);
 
   // Called once for these envs by the thread that has visited them. The faults are
   // those of the results kFailed. Where there is no memory for them it throws, and nothing is delivered.
@@ -68,7 +77,7 @@ class Outbox {
   // Delivers envs as failed after an exception such as bad_alloc. It waits until there is memory for that.
   void DeliverLost(Op op, std::span<const std::uint32_t> envs) noexcept;
 
-  // Undoes a Receive whose rows were not taken.
+  // Undoes a Receive.
   void PutBack(const Received& received);
 
   // Waits for at least `least` results and takes what is ready, up to `most` (0: no limit). With a timeout it
@@ -94,6 +103,7 @@ class Outbox {
     How how = How::kWithOthers;  // received, too
     Op op = Op::kReset;
     Result result = Result::kOk;
+    Cargo cargo = {};
   };
 
   // Whether a waiting thread can go on. Waking threads for every single result would cost more than the
@@ -105,6 +115,7 @@ class Outbox {
   bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
                  InterruptCheck interrupted, const Enough& enough);
   Received Take(Op op, std::size_t count);
+  void TakeCargo(std::int64_t env, Received& received);
   void Sort(std::vector<std::uint32_t>& envs);
 
   Deliverer& deliverer_;

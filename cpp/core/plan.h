@@ -13,9 +13,22 @@ enum class Op {
   kStep,          // writes `out`
   kStepAndReset,  // writes `out`; where that is done, starts an episode and writes its row of `root`
   kSteps,         // several steps in a row, without resets: each writes a row of `out`
+  kSave,          // writes the env's state
+  kLoad,          // reads one
+  kRender,        // writes a picture
 };
-constexpr int kNumOps = 5;
-constexpr bool IsStep(Op op) { return op != Op::kCreate && op != Op::kReset; }
+constexpr int kNumOps = 8;
+constexpr bool IsStep(Op op) { return op == Op::kStep || op == Op::kStepAndReset || op == Op::kSteps; }
+// On the state of an env as it is between two calls.
+constexpr bool IsStateOp(Op op) { return op == Op::kSave || op == Op::kLoad || op == Op::kRender; }
+
+enum class EnvState : std::uint8_t {
+  kReady,     // may do anything
+  kUnset,     // never reset
+  kInFlight,  // in a job, or received and not yet taken
+  kFailed,
+  kUnknown,  // was at work for a call that was interrupted
+};
 
 constexpr std::uint32_t kMaxEnvs = (1u << 31) - 1;  // of a pool: a queue keeps their numbers in 31 bits
 

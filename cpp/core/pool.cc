@@ -42,7 +42,7 @@ std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions
 void Pool::Start(InterruptCheck interrupted) {
   executor_->Start();
   Job& job = Begin(Op::kCreate);
-  Submit(job, Await::kAtOnce, interrupted);
+  Submit(job, Delivery::kAwaited, interrupted);
   Wait(job, interrupted);
   const auto lock = Lock();
   envs_.SetState(envs_.all(), EnvState::kUnset);
@@ -99,6 +99,19 @@ void Pool::Select(Job& job, EnvRange envs) {
   job.envs = envs_.all().subspan(envs.first, envs.count);
 }
 
+void Pool::Select(Job& job, std::span<const std::uint32_t> envs) {
+  for (const std::uint32_t env : envs) envs_.CheckIndex(env);
+  job.order.assign(envs.begin(), envs.end());
+  job.chosen = job.order;
+  if (std::adjacent_find(envs.begin(), envs.end(), std::greater_equal()) != envs.end()) {
+    std::sort(job.chosen.begin(), job.chosen.end());
+    if (std::adjacent_find(job.chosen.begin(), job.chosen.end()) != job.chosen.end()) {
+      throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
+    }
+  }
+  job.envs = job.chosen;
+}
+
 void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   if (const auto env = executor_->FindHung(envs)) {
     throw PoolError(
@@ -107,24 +120,78 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   }
 }
 
-[[gnu::flatten]] void Pool::Submit(Job& job, Await await, InterruptCheck interrupted) {
+namespace {
+
+// Rows that the job reads after its submission move to memory of its own: the caller may write to its own
+// then.
+void CopyInputs(Job& job) {
+  for (const RecordedColumn& column : job.recorded) {
+    ForEachRun(job.envs, [&](std::uint32_t first, std::uint32_t count) {
+      CopyRows(column.from.From(first), column.to.From(first), column.row_bytes, count);
+    });
+  }
+  job.recorded.clear();
+  const std::size_t first = std::size_t{job.envs.front()} * job.num_steps;
+  const std::size_t rows = (job.envs.back() + std::size_t{1}) * job.num_steps - first;
+  const auto size_of = [&](std::size_t column) {
+    const std::size_t bytes = job.actions.base[column] ? rows * job.actions.row_bytes[column] : 0;
+    return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+  };
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < job.actions.base.size(); ++i) size += size_of(i);
+  if (job.copies_size < size) {
+    job.copies_size = 0;
+    job.copies = std::make_unique_for_overwrite<std::byte[]>(size);
+    job.copies_size = size;
+  }
+  std::byte* memory = job.copies.get();
+  for (std::size_t i = 0; i < job.actions.base.size(); ++i) {
+    if (!job.actions.base[i]) continue;
+    const std::size_t bytes = job.actions.row_bytes[i];
+    const Rows from = job.actions.RowsFrom(i, 0), to = {memory - first * bytes, bytes};
+    if (!job.order.empty()) {
+      ScatterRows(from.base, job.order, to, bytes);
+    } else {
+      ForEachRun(job.envs, [&](std::uint32_t env, std::uint32_t count) {
+        const std::size_t row = std::size_t{env} * job.num_steps;
+        CopyRows(from.From(row), to.From(row), bytes, std::size_t{count} * job.num_steps);
+      });
+    }
+    memory += size_of(i);
+    job.actions.base[i] = to.base;
+    job.actions.stride[i] = bytes;
+  }
+}
+
+}  // namespace
+
+[[gnu::flatten]] void Pool::Submit(Job& job, Delivery delivery, InterruptCheck interrupted) {
   try {
+    if (delivery == Delivery::kOneByOne && job.envs.empty()) return (void)jobs_.Drop(job);
+    job.delivery = delivery;
+    if (delivery != Delivery::kAwaited && !job.envs.empty()) CopyInputs(job);
+    executor_->FreeHung();
+    const auto lock = LockFree(job.envs, interrupted);
+    if (delivery == Delivery::kOneByOne) {
+      if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
+      job.out = job.op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
+      job.root = async_root_;
+      job.outbox = &outbox_;
+    }
     if (job.op == Op::kStepAndReset && !job.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
     }
-    executor_->FreeHung();
-    const auto lock = LockSettled(job.envs, interrupted);
-    const bool at_once = job.at_once = await == Await::kAtOnce;
-    if (job.op == Op::kReset) CheckNotHung(job.envs);
-    waiting_.reserve(waiting_.size() + 1);  // or fails now
-    for_later_.reserve(for_later_.size() + 1);
+    if (job.op == Op::kReset || IsStateOp(job.op)) CheckNotHung(job.envs);
+    uses_.reserve(uses_.size() + 1);  // or fails now
     envs_.Launch(job);
-    if (at_once) {
-      waiting_.push_back(std::this_thread::get_id());
+    if (delivery == Delivery::kOneByOne) {
+      outbox_.Expect(job.op, job.order, job.is_single, job.cargo);
     } else {
-      for_later_.push_back(&job);
-      executor_->TakeTurn(job);
+      const bool is_awaited = delivery == Delivery::kAwaited;
+      uses_.push_back(
+          {Use::Kind::kJob, job.envs, &job, is_awaited ? std::this_thread::get_id() : std::thread::id()});
     }
+    if (delivery == Delivery::kLater) executor_->TakeTurn(job);
     executor_->Begin(job);
   } catch (...) {
     jobs_.Drop(job);
@@ -134,19 +201,39 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
 
 [[gnu::flatten]] std::uint32_t Pool::Wait(Job& job, InterruptCheck interrupted,
                                           const std::function<void()>& meanwhile) {
-  const bool at_once = job.at_once;
-  if (!at_once) {
+  if (job.delivery == Delivery::kLater) {
     const auto lock = Lock();
-    waiting_.push_back(std::this_thread::get_id());
+    FindUse(Use::Kind::kJob, job)->thread = std::this_thread::get_id();
   }
   try {
     if (meanwhile && !job.IsInline()) meanwhile();
     executor_->WaitFor(job, interrupted);
   } catch (...) {
-    GiveUp(job, at_once);
+    Perturb();
+    const std::lock_guard lock(mutex_);
+    LeaveBehind(job, job.delivery == Delivery::kAwaited);
     throw;
   }
   return Finish(job);
+}
+
+void Pool::Abandon(Job& job) {
+  if (forked()) return;
+  Perturb();
+  const std::lock_guard lock(mutex_);
+  if (!closed_) LeaveBehind(job, true);
+}
+
+// No thread waits for the job any longer. One that is abandoned goes on only with what has begun, into memory
+// that it keeps alive.
+void Pool::LeaveBehind(Job& job, bool is_abandoned) {
+  Use& use = *FindUse(Use::Kind::kJob, job);
+  use.thread = {};
+  if (is_abandoned) {
+    job.cancelled.store(true, std::memory_order_relaxed);
+    use.kind = Use::Kind::kAbandonedJob;
+  }
+  if (closing_) changed_.notify_all();
 }
 
 [[gnu::flatten]] std::uint32_t Pool::Finish(Job& job) {
@@ -159,73 +246,81 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
   {
     Perturb();
     std::lock_guard lock(mutex_);
-    envs_.SetState(job.envs, error ? EnvState::kUnknown : EnvState::kReady);
+    envs_.Land(job, !error);
     if (failure) envs_.MarkFailed(failure->faults);
-    if (!job.at_once) std::erase(for_later_, &job);
+    EndUse(FindUse(Use::Kind::kJob, job));
     owner = jobs_.Drop(job);
-    Leave();
   }
   if (error) std::rethrow_exception(error);
   if (failure) throw *failure;
   return resets;
 }
 
-// Nobody waits for the job any longer. One that is abandoned goes on only with what has begun, into memory
-// that it keeps alive, and is settled by the next call.
-void Pool::GiveUp(Job& job, bool is_abandoned) {
-  Perturb();
-  std::lock_guard lock(mutex_);
-  if (is_abandoned) {
-    job.cancelled.store(true, std::memory_order_relaxed);
-    abandoned_.push_back(&job);
-  }
-  Leave();
+// ---- who uses which envs --------------------------------------------------------------------------
+
+std::vector<Pool::Use>::iterator Pool::FindUse(Use::Kind kind, const Job& job) {
+  return std::find_if(uses_.begin(), uses_.end(),
+                      [&](const Use& use) { return use.kind == kind && use.job == &job; });
 }
 
 // Under mutex_, and last: once that is free, Close may go on and the pool may be gone.
-void Pool::Leave() {
-  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), std::this_thread::get_id()));
-  if (closing_) left_.notify_all();
+void Pool::EndUse(std::vector<Use>::iterator use) {
+  const bool is_awaited = closing_ || use->is_brief();
+  *use = uses_.back();
+  uses_.pop_back();
+  if (is_awaited) changed_.notify_all();
 }
 
-// Waits for what interrupted calls have left behind, and for touches.
-std::unique_lock<std::mutex> Pool::LockSettled(std::span<const std::uint32_t> envs,
-                                               InterruptCheck interrupted) {
+std::unique_lock<std::mutex> Pool::LockFree(std::span<const std::uint32_t> envs, InterruptCheck interrupted) {
+  const auto is_in_the_way = [&](const Use& use) {
+    if (!use.is_brief()) return use.kind == Use::Kind::kAbandonedJob;
+    return std::find_first_of(use.envs.begin(), use.envs.end(), envs.begin(), envs.end()) != use.envs.end();
+  };
   while (true) {
     auto lock = Lock();
-    if (!touches_.empty()) WaitForTouches(lock, envs, interrupted);
-    if (abandoned_.empty()) return lock;
-    Job& job = *abandoned_.back();
-    job.users.fetch_add(1, std::memory_order_relaxed);
-    waiting_.push_back(std::this_thread::get_id());
-    lock.unlock();
-    const auto leave = [&] {
-      jobs_.Drop(job);
-      lock.lock();
-      Leave();
-      lock.unlock();
-    };
-    try {
-      executor_->WaitFor(job, interrupted);
-    } catch (...) {
-      leave();
-      throw;
+    const auto use = std::find_if(uses_.begin(), uses_.end(), is_in_the_way);
+    if (use == uses_.end()) return lock;
+    if (use->kind == Use::Kind::kAbandonedJob) {
+      SettleAbandoned(std::move(lock), *use->job, interrupted);
+      continue;
     }
-    leave();
-    SettleFinished();
+    if (use->thread == std::this_thread::get_id()) {
+      throw PoolError("an env cannot be stepped, reset or read by its pool while it is in a call");
+    }
+    const auto waited = changed_.wait_for(lock, kInterruptPeriod);
+    lock.unlock();
+    if (waited == std::cv_status::timeout && interrupted()) throw Interrupted();  // may take a lock
   }
 }
 
 // The results of an abandoned job have not been seen by the caller.
-void Pool::SettleFinished() {
-  std::vector<std::shared_ptr<void>> owners;  // let go of without the lock
-  const auto lock = Lock();
-  std::erase_if(abandoned_, [&](Job* job) {
-    if (!job->finished.load(std::memory_order_acquire)) return false;
-    envs_.SetState(job->envs, EnvState::kUnknown);
-    owners.push_back(jobs_.Drop(*job));
-    return true;
-  });
+void Pool::SettleAbandoned(std::unique_lock<std::mutex> lock, Job& job, InterruptCheck interrupted) {
+  const auto me = std::this_thread::get_id();
+  uses_.push_back({Use::Kind::kSettling, {}, &job, me});
+  job.users.fetch_add(1, std::memory_order_relaxed);
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    executor_->WaitFor(job, interrupted);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::shared_ptr<void> owners[2];  // let go of without the lock
+  {
+    Perturb();
+    const std::lock_guard relocked(mutex_);
+    const auto use = FindUse(Use::Kind::kAbandonedJob, job);
+    if (!error && use != uses_.end()) {  // else another thread has settled it
+      envs_.Land(job, false);
+      EndUse(use);
+      owners[0] = jobs_.Drop(job);
+    }
+    EndUse(std::find_if(uses_.begin(), uses_.end(), [&](const Use& one) {
+      return one.kind == Use::Kind::kSettling && one.job == &job && one.thread == me;
+    }));
+    owners[1] = jobs_.Drop(job);
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 // ---- results one by one -------------------------------------------------------------------------
@@ -233,51 +328,10 @@ void Pool::SettleFinished() {
 void Pool::PrepareAsync(const Batch& out, const Batch& root) {
   const auto lock = Lock();
   if (!async_out_.base.empty()) throw PoolError("async calls are prepared already");
-  std::vector<ZeroedBytes> actions;
-  for (const ActionColumn& column : layout().actions) actions.emplace_back(num_envs() * column.row_bytes);
   Batch own_root = root;
   Batch own_out = out;
-  async_actions_.swap(actions);
   async_root_ = std::move(own_root);
   async_out_ = std::move(own_out);
-}
-
-void Pool::Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
-                InterruptCheck interrupted) {
-  CheckNotForked();
-  executor_->FreeHung();
-  for (const std::uint32_t env : envs) envs_.CheckIndex(env);
-  if (envs.empty()) return;
-  Job& job = jobs_.Take(op);
-  try {
-    job.chosen.assign(envs.begin(), envs.end());
-    const bool ascends = std::adjacent_find(envs.begin(), envs.end(), std::greater_equal()) == envs.end();
-    if (!ascends) std::sort(job.chosen.begin(), job.chosen.end());
-    if (!ascends && std::adjacent_find(job.chosen.begin(), job.chosen.end()) != job.chosen.end()) {
-      throw StatusError(TRP_INVALID_ARGUMENT, "env_index: an env is named twice");
-    }
-    job.envs = job.chosen;
-    const auto lock = LockSettled(job.envs, interrupted);
-    if (async_out_.base.empty()) throw PoolError("async calls are not prepared");
-    job.out = op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
-    job.root = async_root_;
-    job.outbox = &outbox_;
-    job.at_once = false;
-    if (op == Op::kReset) CheckNotHung(job.envs);
-    envs_.CheckStates(op, job.envs);
-    for (std::size_t i = 0; op != Op::kReset && i < async_actions_.size(); ++i) {
-      const std::size_t bytes = layout().actions[i].row_bytes;
-      job.actions.base[i] = async_actions_[i].data();  // rows of idle envs, which no thread reads
-      ScatterRows(actions[i], envs, job.actions.RowsFrom(i, 0), bytes);
-    }
-    if (op != Op::kReset) envs_.CheckActions(job.actions, job.envs);
-    envs_.SetState(job.envs, EnvState::kInFlight);
-    outbox_.Expect(op, envs, alone);
-    executor_->Begin(job);
-  } catch (...) {
-    jobs_.Drop(job);
-    throw;
-  }
 }
 
 std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::size_t most,
@@ -303,7 +357,7 @@ std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> re
   throw envs_.FailureOf(std::move(received->faults));
 }
 
-void Pool::Take(const Outbox::Received& received, const std::byte* const* out, const std::byte* const* root) {
+void Pool::CopyRowsOf(const Outbox::Received& received, std::byte* const* out, std::byte* const* root) const {
   const Batch& stepped = received.op == Op::kReset ? async_root_ : async_out_;
   std::vector<std::size_t> begun;  // an episode
   for (std::size_t k = 0; k < received.envs.size(); ++k) {
@@ -311,30 +365,52 @@ void Pool::Take(const Outbox::Received& received, const std::byte* const* out, c
   }
   for (std::size_t i = 0; i < layout().outputs.size(); ++i) {
     const std::size_t bytes = layout().outputs[i].row_bytes;
-    if (out[i]) GatherRows(stepped.RowsFrom(i, 0), received.envs, const_cast<std::byte*>(out[i]), bytes);
+    if (out[i]) GatherRows(stepped.RowsFrom(i, 0), received.envs, out[i], bytes);
     if (!root[i]) continue;
-    auto* to = const_cast<std::byte*>(root[i]);
-    GatherRows(stepped.RowsFrom(i, 0), received.envs, to, bytes);
+    GatherRows(stepped.RowsFrom(i, 0), received.envs, root[i], bytes);
     for (const std::size_t k : begun) {
-      std::memcpy(to + k * bytes, async_root_.Row(i, received.envs[k]), bytes);
+      std::memcpy(root[i] + k * bytes, async_root_.Row(i, received.envs[k]), bytes);
     }
   }
+}
+
+void Pool::Accept(Outbox::Received& received) {
   const auto lock = Lock();
   envs_.SetState(received.envs, EnvState::kReady);
+  received.is_accepted = true;
+}
+
+bool Pool::PutBack(const Outbox::Received& received) {
+  if (forked()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto is_ready = [&](std::uint32_t env) { return envs_.state(env) == EnvState::kReady; };
+    if (received.is_accepted) {
+      if (!std::all_of(received.envs.begin(), received.envs.end(), is_ready)) return false;
+      envs_.SetState(received.envs, EnvState::kInFlight);
+    }
+  }
+  outbox_.PutBack(received);
+  return true;
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
 void Pool::Close(InterruptCheck interrupted) {
   if (forked()) return;
+  const auto is_waiting = [](const Use& use) {
+    return use.kind != Use::Kind::kAccess && use.thread != std::thread::id();
+  };
   {
     std::unique_lock lock(mutex_);
-    if (std::find(waiting_.begin(), waiting_.end(), std::this_thread::get_id()) != waiting_.end()) {
+    const auto me = std::this_thread::get_id();
+    if (std::any_of(uses_.begin(), uses_.end(),
+                    [&](const Use& use) { return is_waiting(use) && use.thread == me; })) {
       throw PoolError("this pool cannot be closed from within a call of it");
     }
     // Waiting for other threads' calls: an interrupt leaves everything as it is.
     const auto wait_until = [&](const auto& condition) {
-      while (!left_.wait_for(lock, kInterruptPeriod, condition)) {
+      while (!changed_.wait_for(lock, kInterruptPeriod, condition)) {
         lock.unlock();
         const bool stop = interrupted();  // may take a lock of its own
         lock.lock();
@@ -347,9 +423,9 @@ void Pool::Close(InterruptCheck interrupted) {
       if (closed_) return;
     }
     closing_ = true;
-    if (!wait_until([this] { return waiting_.empty(); })) {
+    if (!wait_until([&] { return std::none_of(uses_.begin(), uses_.end(), is_waiting); })) {
       closing_ = false;
-      left_.notify_all();
+      changed_.notify_all();
       throw Interrupted();
     }
   }
@@ -361,7 +437,7 @@ void Pool::Close(InterruptCheck interrupted) {
     Perturb();
     std::lock_guard lock(mutex_);
     closed_ = true;
-    left_.notify_all();
+    changed_.notify_all();
   }
   if (!in_time) throw Interrupted();
 }
@@ -373,8 +449,8 @@ bool Pool::FreeAll() {
     if (!executor_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
   if (executor_->FindHung(envs_.all())) return false;
-  for (const auto* jobs : {&for_later_, &abandoned_}) {
-    for (Job* job : *jobs) job->owner.reset();
+  for (const Use& use : uses_) {
+    if (use.job) use.job->owner.reset();
   }
   return true;
 }

@@ -1,13 +1,22 @@
 // The pool: the interface of the core. It says what may be submitted, waited for and received, and when.
 //
-// Work is always a job: Begin, fill in, Submit, Wait. An asynchronous send is a job too, whose results go to
-// the outbox one by one. Any number of jobs may be in flight, from any threads; an env is in at most one.
+// Every operation is a job: Begin, fill in, Submit, and then either Wait, or Receive where results are
+// delivered one by one. Any number of jobs may be in flight, from any threads; an env is in at most one.
 //
-// Every use of an env is an interval during which no other thread may use it: a step or a reset from Submit
-// to the end of Wait; saving, loading, rendering and calls of Python code within a Touch.
+// Whoever uses envs is in one table, `uses_`. A use lasts from Submit to the end of Wait, or as long as an
+// ExclusiveAccess lives, and what another call that wants these envs does depends on its kind alone:
 //
-// `mutex_` guards the table of envs and the pool's lifetime; the executor, the outbox and the job store have
-// locks of their own. No lock is held while an env works.
+//   use                                   another call that wants the envs     Close
+//   a reset or a step that a call awaits  is refused: they are in flight       waits for that call
+//   a save, a load or a picture           waits for its end                    waits for that call
+//   a job that is to be waited for later  is refused                           ends it
+//   an abandoned job                      waits for it; then they are free     ends it
+//   exclusive access                      waits for its end                    does not wait
+//
+// Envs whose results are delivered one by one are in no use: the outbox knows them until they are received.
+//
+// `mutex_` guards `uses_`, the table of envs (all but its slots) and the pool's lifetime; the executor, the
+// outbox and the job store have locks of their own. No lock is held while an env works, or Python code runs.
 #ifndef TORCHRL_POOL_CORE_POOL_H_
 #define TORCHRL_POOL_CORE_POOL_H_
 
@@ -27,6 +36,7 @@
 #include "job.h"
 #include "job_store.h"
 #include "outbox.h"
+#include "state_ops.h"
 #include "threads/thread_executor.h"
 #include "workers/worker_executor.h"
 
@@ -71,23 +81,31 @@ class Pool {
   Job& Begin(Op op);
   // Returns a job that will not be submitted.
   void Drop(Job& job) { jobs_.Drop(job); }
-  // Restricts a job to the envs whose mask is not zero, or to a range (throws StatusError).
+  // Restricts a job to the envs whose mask is not zero, to a range, or to those that are named in any order,
+  // each of them once: row i of its actions is then the i-th one's, and not that of env i. Throws
+  // StatusError.
   void Select(Job& job, const std::uint8_t* mask);
   void Select(Job& job, EnvRange envs);
+  void Select(Job& job, std::span<const std::uint32_t> envs);
 
-  // Submits the job. kAtOnce: the caller waits for it next. kLater: the pool's threads do the work, and the
-  // pool keeps the job's owner alive meanwhile. First waits for jobs abandoned by interrupted calls, and for
-  // other threads' touches of these envs. On an exception no env has changed and the job has been returned.
-  enum class Await { kAtOnce, kLater };
-  void Submit(Job& job, Await await, InterruptCheck interrupted);
+  // Submits the job. The pool keeps its owner alive until no thread can touch the memory behind it; what a
+  // job with another delivery than kAwaited reads, its actions and recorded columns, is copied before this
+  // returns. First waits for abandoned jobs, and for other threads' exclusive access to these envs. On an
+  // exception no env has changed and the job has been returned.
+  //
+  // kOneByOne: the results are written to the memory of PrepareAsync, and the outbox gets them.
+  void Submit(Job& job, Delivery delivery, InterruptCheck interrupted);
 
   // Helps until the job has finished, and returns it to the store. Returns how many rows of the root hold the
   // first observation of a new episode; if any do, the other rows have been copied there from `out`. Throws
-  // EnvFailure for envs that failed, after all others have finished. Throws Interrupted: a job submitted with
-  // kLater stays in flight; one with kAtOnce is abandoned, and its envs must be reset once they have stopped.
+  // EnvFailure for envs that failed, after all others have finished. Throws Interrupted: a job with kLater
+  // stays in flight; one with kAwaited is abandoned, and its envs must be reset once they have stopped.
   // `meanwhile` is called first if other threads already work on the job; an exception from it counts as an
   // interrupt.
   std::uint32_t Wait(Job& job, InterruptCheck interrupted, const std::function<void()>& meanwhile = nullptr);
+  // No thread will wait for this job, which is in flight with kLater. What has not begun is skipped, and the
+  // next call settles it.
+  void Abandon(Job& job);
 
   // ---- results one by one: any threads ----
 
@@ -95,14 +113,8 @@ class Pool {
   // returned.
   void PrepareAsync(const Batch& out, const Batch& root);
 
-  // Submits these envs; row i of `actions` belongs to the i-th of them (null for kReset) and is copied.
-  // `alone`: sent by a plain index, and received by it. If it throws (StatusError, PoolError), nothing has
-  // changed.
-  void Send(Op op, std::span<const std::uint32_t> envs, const std::byte* const* actions, bool alone,
-            InterruptCheck interrupted);
-
-  // As Outbox::Receive and ReceiveAlone. The rows stay where they are until Take or PutBack. Throws
-  // EnvFailure for envs that failed, which must be reset; other results stay ready for the next call.
+  // As Outbox::Receive and ReceiveAlone. The rows stay where they are, and the envs in flight, until Accept
+  // or PutBack. Throws EnvFailure for envs that failed, which must be reset; other results stay ready.
   std::optional<Outbox::Received> Receive(Op op, std::size_t least, std::size_t most,
                                           std::optional<Outbox::Clock::duration> timeout,
                                           InterruptCheck interrupted);
@@ -111,39 +123,40 @@ class Pool {
                                                InterruptCheck interrupted);
 
   // Copies the rows of received envs, one after the other, to these addresses (null: not wanted): rows of
-  // `out`, and, for kStepAndReset, of the root. Then the envs may be sent again.
-  void Take(const Outbox::Received& received, const std::byte* const* out, const std::byte* const* root);
-  void PutBack(const Outbox::Received& received) { outbox_.PutBack(received); }
+  // `out`, and, for kStepAndReset, of the root.
+  void CopyRowsOf(const Outbox::Received& received, std::byte* const* out, std::byte* const* root) const;
+  // The envs may be sent again.
+  void Accept(Outbox::Received& received);
+  // Makes the results ready once more, also after Accept as long as none of the envs was used since. False:
+  // one was.
+  bool PutBack(const Outbox::Received& received);
 
-  // ---- states and rendering: any thread; not for envs in flight ----
+  // ---- states and pictures: any threads. Each a job for these envs, which ascend, and waited for ----
 
-  // While it lives, its thread has exclusive use of some envs without a job; other threads that want them
-  // wait.
-  class Touch {
+  std::vector<std::vector<std::uint8_t>> Save(std::span<const std::uint32_t> envs,
+                                              InterruptCheck interrupted = NeverAsks);
+  // Where a state is refused, that env has not changed; the first such StatusError is thrown after all others
+  // are loaded. After Interrupted the envs that were at work must be reset.
+  void Load(std::span<const std::uint32_t> envs, std::vector<std::vector<std::uint8_t>> states,
+            InterruptCheck interrupted = NeverAsks);
+  // uint8 [height, width, 3] each; `owner` keeps that memory alive.
+  void Render(std::span<const std::uint32_t> envs, std::vector<std::uint8_t*> pictures,
+              std::shared_ptr<void> owner = nullptr, InterruptCheck interrupted = NeverAsks);
+  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index) const;  // height, width
+
+  // While it lives, its thread uses some envs without a job, between other calls.
+  class ExclusiveAccess {
    public:
-    enum class By { kPool, kCaller };  // by the latter: the pool may be closed meanwhile
-
     // Throws PoolError where one of them is in flight, StatusError where there is no such env, Interrupted.
-    Touch(Pool& pool, std::vector<std::uint32_t> envs, By by, InterruptCheck interrupted);
-    ~Touch();
-    Touch(const Touch&) = delete;
-    Touch& operator=(const Touch&) = delete;
+    ExclusiveAccess(Pool& pool, std::vector<std::uint32_t> envs, InterruptCheck interrupted);
+    ~ExclusiveAccess();
+    ExclusiveAccess(const ExclusiveAccess&) = delete;
+    ExclusiveAccess& operator=(const ExclusiveAccess&) = delete;
 
    private:
-    friend class Pool;
     Pool& pool_;
-    const std::vector<std::uint32_t> envs_;
-    const By by_;
-    const std::thread::id thread_ = std::this_thread::get_id();
+    std::vector<std::uint32_t> envs_;  // ascending
   };
-
-  std::vector<std::uint8_t> Save(std::uint32_t env_index, InterruptCheck interrupted = NeverAsks);
-  // If the state is refused, nothing has changed.
-  void Load(std::uint32_t env_index, std::span<const std::uint8_t> bytes,
-            InterruptCheck interrupted = NeverAsks);
-  std::pair<std::int64_t, std::int64_t> RenderSize(std::uint32_t env_index,  // height, width
-                                                   InterruptCheck interrupted = NeverAsks);
-  void Render(std::uint32_t env_index, std::uint8_t* rgb, InterruptCheck interrupted = NeverAsks);
 
   // Waits for calls of other threads, ends the pool's threads and destroys the simulators, except those in
   // which a thread hangs. Any thread; idempotent. Throws Interrupted: either nothing has changed, because
@@ -152,26 +165,43 @@ class Pool {
   void Close(InterruptCheck interrupted = NeverAsks);
 
  private:
+  struct Use {
+    enum class Kind : std::uint8_t {
+      kJob,
+      kAbandonedJob,
+      kAccess,
+      kSettling
+    };  // the last: a call's wait alone
+
+    Kind kind;
+    std::span<const std::uint32_t> envs;  // ascending
+    Job* job;                             // null: exclusive access
+    std::thread::id thread;               // of the call that waits, or of the access; default: no call waits
+
+    // Another call that wants these envs waits for the end instead of being refused.
+    bool is_brief() const { return kind == Kind::kAccess || (kind == Kind::kJob && IsStateOp(job->op)); }
+  };
+
   static bool NeverAsks() { return false; }
   Pool(std::vector<EnvRequest> envs, const PoolOptions& options);
   void Start(InterruptCheck interrupted);
 
   void CheckNotForked() const;
   // Both lock mutex_, or throw PoolError if the pool cannot be used. The second one first waits for abandoned
-  // jobs and for other threads' touches of these envs.
+  // jobs and for exclusive access to these envs.
   std::unique_lock<std::mutex> Lock() const;
-  std::unique_lock<std::mutex> LockSettled(std::span<const std::uint32_t> envs, InterruptCheck interrupted);
+  std::unique_lock<std::mutex> LockFree(std::span<const std::uint32_t> envs, InterruptCheck interrupted);
+  void SettleAbandoned(std::unique_lock<std::mutex> lock, Job& job, InterruptCheck interrupted);
   void CheckNotHung(std::span<const std::uint32_t> envs) const;
-  // Holds the lock, except while it waits.
-  void WaitForTouches(std::unique_lock<std::mutex>& lock, std::span<const std::uint32_t> envs,
-                      InterruptCheck interrupted);
-  const Touch* FindTouch(std::span<const std::uint32_t> envs) const;
 
+  // These three under mutex_.
+  std::vector<Use>::iterator FindUse(Use::Kind kind, const Job& job);
+  void EndUse(std::vector<Use>::iterator use);
+  void LeaveBehind(Job& job, bool is_abandoned);
   std::uint32_t Finish(Job& job);
-  void GiveUp(Job& job, bool is_abandoned);
-  void SettleFinished();
-  void Leave();
   std::optional<Outbox::Received> Checked(std::optional<Outbox::Received> received);
+  std::shared_ptr<StateOps> RunStateOps(Op op, std::span<const std::uint32_t> envs,
+                                        std::shared_ptr<StateOps> ops, InterruptCheck interrupted);
   bool FreeAll();
 
   const unsigned fork_generation_;
@@ -182,13 +212,10 @@ class Pool {
   Outbox outbox_;
 
   mutable std::mutex mutex_;
-  std::condition_variable left_;  // a waiting thread has left, a touch has ended, or the pool is closed
-  std::vector<std::thread::id> waiting_;
-  std::vector<Job*> for_later_;  // in flight, submitted with kLater
-  std::vector<Job*> abandoned_;  // by interrupted calls; in flight or just finished
-  std::vector<const Touch*> touches_;
+  std::condition_variable
+      changed_;  // a use has ended while another call waits for that, or the pool is closed
+  std::vector<Use> uses_;
   bool closing_ = false, closed_ = false;
-  std::vector<ZeroedBytes> async_actions_;  // per action: rows of all envs
   Batch async_out_, async_root_;
 };
 

@@ -154,9 +154,6 @@ void ThrowUnlessOk(int status, const EnvSlot& slot, std::uint32_t env_index, con
 
 std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index) {
   const trp_task& task = *slot.task;
-  if (!task.save) {
-    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id + "' cannot save its state");
-  }
   Writer writer;
   writer.Bytes(kMagic.data(), kMagic.size());
   writer.Bytes(kVersion.data(), kVersion.size());
@@ -182,9 +179,6 @@ std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, s
 void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, bool is_ready,
                std::span<const std::uint8_t> bytes) {
   const trp_task& task = *slot.task;
-  if (!task.load) {
-    throw StatusError(TRP_UNSUPPORTED, std::string("task '") + task.id + "' cannot load a state");
-  }
   Reader reader(bytes);
   CheckHeader(reader, slot, env_index);
   const auto elapsed_steps = reader.Number<std::int64_t>();

@@ -43,7 +43,7 @@ class AsyncClient : public Client {
   void Send(const Envs& envs, const std::vector<std::int64_t>& chosen, bool alone = false,
             Op op = Op::kStepAndReset) {
     const auto* bytes = reinterpret_cast<const std::byte*>(chosen.data());
-    pool().Send(op, envs, &bytes, alone, NeverInterrupted);
+    test::Send(pool(), op, envs, &bytes, alone, NeverInterrupted);
   }
   std::optional<Outbox::Received> Receive(std::size_t least, std::size_t most = 0,
                                           std::optional<Outbox::Clock::duration> timeout = {}) {
@@ -60,7 +60,7 @@ class AsyncClient : public Client {
   // The rows have been read where they were written.
   void Take(const Outbox::Received& received) {
     const std::vector<std::byte*> nowhere(pool().layout().outputs.size());
-    pool().Take(received, nowhere.data(), nowhere.data());
+    test::Take(pool(), received, nowhere.data(), nowhere.data());
   }
 };
 
@@ -122,8 +122,8 @@ TEST(ARefusedSendChangesNothing) {
   CHECK_THROWS(PoolError, "env 3 is in flight", client.Step(SomeActions(4, 0)));
   const test::Mask others = {1, 1, 1, 0};
   client.CheckedStepBeside(SomeActions(4, 0), others);
-  CHECK_THROWS(PoolError, "env 3 is in flight", client.pool().Save(3));
-  client.pool().Save(1);
+  CHECK_THROWS(PoolError, "env 3 is in flight", test::Save(client.pool(), 3));
+  test::Save(client.pool(), 1);
   CHECK_THROWS(PoolError, "only 1 are outstanding", client.Receive(2));
   const auto received = client.Receive(1);
   CHECK_EQ(received->envs, (Envs{3}));

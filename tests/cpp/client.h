@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "calls.h"
 #include "check.h"
 #include "counter.h"
 #include "errors.h"
@@ -22,9 +23,6 @@
 namespace torchrl_pool::test {
 
 using Mask = std::vector<std::uint8_t>;
-
-inline bool NeverInterrupted() { return false; }
-inline bool AlwaysInterrupted() { return true; }
 
 template <class Function>
 bool IsInterrupted(Function&& function) {
@@ -209,10 +207,10 @@ class Client {
     out->BindTo(job.out);
     const auto owner = std::make_shared<std::vector<std::shared_ptr<Tensors>>>(
         std::vector<std::shared_ptr<Tensors>>{actions, out, root});
+    job.owner = owner;
+    if (mask) pool_->Select(job, mask->data());
+    pool_->Submit(job, core::Delivery::kAwaited, interrupted);  // where it is interrupted nothing has begun
     try {
-      job.owner = owner;
-      if (mask) pool_->Select(job, mask->data());
-      pool_->Submit(job, core::Pool::Await::kAtOnce, interrupted);
       return pool_->Wait(job, interrupted, meanwhile);
     } catch (const core::Interrupted&) {
       actions = std::make_shared<Tensors>(pool_->layout().actions, size());

@@ -35,10 +35,10 @@ class SmallExecutor {
     executor.Join();
   }
 
-  Job& Begin(Op op, bool at_once = true) {
+  Job& Begin(Op op, Delivery delivery = Delivery::kAwaited) {
     Job& job = jobs.Take(op);
     job.envs = table.all();
-    job.at_once = at_once;
+    job.delivery = delivery;
     actions.BindTo(job.actions);
     out.BindTo(job.out);
     root.BindTo(job.root);
@@ -94,7 +94,7 @@ TEST(TheSecondPhaseCompletesTheRoot) {
     const std::uint32_t first[] = {0};
     Job& job = small.jobs.Take(Op::kStep);  // env 0 is a step ahead of the others
     job.envs = first;
-    job.at_once = true;
+    job.delivery = Delivery::kAwaited;
     small.actions.BindTo(job.actions);
     small.out.BindTo(job.out);
     small.executor.Begin(job);
@@ -122,7 +122,7 @@ TEST(WhatVisitsReadLiesApartFromWhatOtherThreadsWrite) {
 
 TEST(ACancelledJobVisitsNoMoreEnvs) {
   SmallExecutor small(4, 2, {{"sleep_us", std::int64_t{20'000}}});
-  Job& job = small.Begin(Op::kStep, false);
+  Job& job = small.Begin(Op::kStep, Delivery::kLater);
   job.cancelled.store(true);
   small.executor.WaitFor(job, Never);
   small.jobs.Drop(job);

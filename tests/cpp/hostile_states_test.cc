@@ -56,7 +56,7 @@ class Stepped {
  private:
   void Run(Job& job) {
     out_.BindTo(job.out);
-    pool_->Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool_->Submit(job, Delivery::kAwaited, test::NeverInterrupted);
     pool_->Wait(job, NeverInterrupted);
   }
 
@@ -77,8 +77,8 @@ bool IsRefused(Function&& function) {
 // Loads a state and, if it is taken, steps on from there; an env that fails then has failed, no more. One
 // that refuses is as it was.
 void LoadAndStep(Stepped& stepped, const Bytes& state, const Bytes& before) {
-  if (IsRefused([&] { stepped.pool().Load(0, state); })) {
-    CHECK(stepped.pool().Save(0) == before);
+  if (IsRefused([&] { test::Load(stepped.pool(), 0, state); })) {
+    CHECK(test::Save(stepped.pool(), 0) == before);
     return;
   }
   try {
@@ -105,24 +105,24 @@ void CheckTask(const std::string& plugin, const std::string& id, std::size_t mos
   for (int i = 0; i < 3; ++i) stepped.Step();
   Bytes good;
   try {
-    good = stepped.pool().Save(0);
+    good = test::Save(stepped.pool(), 0);
   } catch (const StatusError&) {
     return;  // a task without states
   }
-  const Bytes other = stepped.pool().Save(1);
+  const Bytes other = test::Save(stepped.pool(), 1);
   const auto restore = [&] {
-    stepped.pool().Load(0, good);
-    stepped.pool().Load(1, other);
+    test::Load(stepped.pool(), 0, good);
+    test::Load(stepped.pool(), 1, other);
   };
   std::mt19937 rng(0);
   for (const std::size_t size : Places(good.size(), most_places, rng)) {
     const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    CHECK(IsRefused([&] { stepped.pool().Load(0, cut); }));
-    CHECK(stepped.pool().Save(0) == good);
+    CHECK(IsRefused([&] { test::Load(stepped.pool(), 0, cut); }));
+    CHECK(test::Save(stepped.pool(), 0) == good);
   }
   Bytes longer = good;
   longer.push_back(0);
-  CHECK(IsRefused([&] { stepped.pool().Load(0, longer); }));
+  CHECK(IsRefused([&] { test::Load(stepped.pool(), 0, longer); }));
 
   for (const std::size_t place : Places(good.size(), most_places, rng)) {
     for (const std::uint8_t value :
@@ -133,7 +133,7 @@ void CheckTask(const std::string& plugin, const std::string& id, std::size_t mos
       restore();
     }
   }
-  CHECK(stepped.pool().Save(0) == good);
+  CHECK(test::Save(stepped.pool(), 0) == good);
   stepped.Step();
 }
 
@@ -196,15 +196,15 @@ TEST(NothingDamagedReachesAle) {
   Load(ATARI_PLUGIN);
   Stepped stepped(
       test::MakeConfig(ATARI_PLUGIN, "ALE/ElevatorAction-v5", {{"obs_type", std::string("ram")}}));
-  const Bytes good = stepped.pool().Save(0);
+  const Bytes good = test::Save(stepped.pool(), 0);
   const std::size_t begin = 200, end = 10'000;       // within what ALE has saved
   CHECK(good.size() > end + 2 * 160 * 300 + 5'100);  // the pictures, and random streams
   for (std::size_t place = begin; place < end; place += 2) {
     Bytes changed = good;
     changed[place] ^= 0x7f;
-    CHECK_THROWS(StatusError, "its checksum is wrong", stepped.pool().Load(0, changed));
+    CHECK_THROWS(StatusError, "its checksum is wrong", test::Load(stepped.pool(), 0, changed));
   }
-  CHECK(stepped.pool().Save(0) == good);
+  CHECK(test::Save(stepped.pool(), 0) == good);
 }
 #endif
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bare_loop.h"
+#include "calls.h"
 #include "chain.h"
 #include "fixture.h"
 #include "pool.h"
@@ -165,7 +166,7 @@ class Called : public Subject {
 
   void Run(core::Job& job) {
     out_.BindTo(job.out);
-    pool_->Submit(job, core::Pool::Await::kAtOnce, NeverInterrupted);
+    pool_->Submit(job, core::Delivery::kAwaited, NeverInterrupted);
     pool_->Wait(job, NeverInterrupted);
   }
 
@@ -226,10 +227,10 @@ class Async : public Called {
     const auto* action = reinterpret_cast<const std::byte*>(action_);
     for (std::int64_t i = 0; i < steps; ++i) {
       std::fill_n(action_, envs_.size(), i % 2);
-      pool_->Send(core::Op::kStepAndReset, envs_, &action, false, NeverInterrupted);
+      test::Send(*pool_, core::Op::kStepAndReset, envs_, &action, false, NeverInterrupted);
       const auto received =
           pool_->Receive(core::Op::kStepAndReset, envs_.size(), 0, std::nullopt, NeverInterrupted);
-      pool_->Take(*received, taken_at_.base.data(), taken_at_.base.data());
+      test::Take(*pool_, *received, taken_at_.base.data(), taken_at_.base.data());
     }
   }
 

@@ -19,10 +19,10 @@ struct Rows {
   Rows(const core::Layout& layout, std::size_t count)
       : actions(layout.actions, count), out(layout.outputs, count), root(layout.outputs, count) {}
 
-  // As Pool::Take wants it.
-  static std::vector<const std::byte*> ColumnsOf(const Tensors& tensors, std::size_t count) {
-    std::vector<const std::byte*> columns;
-    for (std::size_t i = 0; i < count; ++i) columns.push_back(tensors.Row(i, 0));
+  // As Pool::CopyRowsOf wants it.
+  static std::vector<std::byte*> ColumnsOf(const Tensors& tensors, std::size_t count) {
+    std::vector<std::byte*> columns;
+    for (std::size_t i = 0; i < count; ++i) columns.push_back(const_cast<std::byte*>(tensors.Row(i, 0)));
     return columns;
   }
 

@@ -130,7 +130,7 @@ class Storm : test::Dice {
   void Interfere(const std::atomic<bool>& stop) {
     while (!stop.load()) {
       try {
-        pool().Save(0);
+        test::Save(pool(), 0);
       } catch (const PoolError&) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -225,7 +225,7 @@ class Storm : test::Dice {
     const bool alone = OneIn(3);
     if (envs.empty()) return;
     const auto* bytes = reinterpret_cast<const std::byte*>(actions.data());
-    pool().Send(op, envs, &bytes, alone, InterruptingOrLate);
+    test::Send(pool(), op, envs, &bytes, alone, InterruptingOrLate);
     MarkSent(At::kSent, op, envs, actions, alone);
   }
 
@@ -257,7 +257,7 @@ class Storm : test::Dice {
     Flight flight{nullptr, envs, nullptr};
     flight.rows = Begin(op, envs, actions, &flight.job);
     flight.job->completes_root = op == Op::kStepAndReset && OneIn(2);
-    pool().Submit(*flight.job, Pool::Await::kLater, InterruptingOrLate);
+    pool().Submit(*flight.job, Delivery::kLater, InterruptingOrLate);
     MarkSent(At::kInJob, op, envs, actions, false);
     flights_.push_back(std::move(flight));
   }
@@ -271,7 +271,7 @@ class Storm : test::Dice {
     const auto actions = DrawActions(envs.size());
     Flight flight{nullptr, envs, nullptr};
     flight.rows = Begin(op, envs, actions, &flight.job);
-    pool().Submit(*flight.job, Pool::Await::kAtOnce, InterruptingOrLate);
+    pool().Submit(*flight.job, Delivery::kAwaited, InterruptingOrLate);
     MarkSent(At::kInJob, op, envs, actions, false);
     const bool fails = OneIn(3);
     try {
@@ -423,10 +423,13 @@ class Storm : test::Dice {
       CHECK(envs_[env].at == At::kSent && envs_[env].op == op && envs_[env].alone == alone);
       CHECK(!envs_[env].fails());
     }
-    if (OneIn(5)) return pool().PutBack(*received);  // as after an error between the two
+    if (OneIn(5)) return (void)pool().PutBack(*received);  // as after an error between the two
     const std::size_t columns = pool().layout().outputs.size();
     const auto out = Rows::ColumnsOf(taken_.out, columns), root = Rows::ColumnsOf(taken_.root, columns);
-    pool().Take(*received, out.data(), root.data());
+    pool().CopyRowsOf(*received, out.data(), root.data());
+    pool().Accept(*received);
+    if (OneIn(8))
+      return CHECK(pool().PutBack(*received));  // as after an interrupt that comes with the last call
     for (std::size_t k = 0; k < received->envs.size(); ++k) {
       const bool resets = Follow(received->envs[k], taken_.out, taken_.root, k, false);
       CHECK_EQ(received->resets[k] != 0, resets);
@@ -465,21 +468,21 @@ class Storm : test::Dice {
     if (in_flight.empty()) return;
     std::this_thread::sleep_for(std::chrono::microseconds(Draw(1'000)));
     const std::uint32_t env = OneOf(in_flight);
-    if (!saved_.empty()) CHECK_THROWS(PoolError, "", pool().Load(env, saved_[0].bytes));
-    CHECK_THROWS(PoolError, "", pool().Save(env));
+    if (!saved_.empty()) CHECK_THROWS(PoolError, "", test::Load(pool(), env, saved_[0].bytes));
+    CHECK_THROWS(PoolError, "", test::Save(pool(), env));
     const Envs one{env};
-    CHECK_THROWS(PoolError, "is in flight", pool().Send(Op::kReset, one, nullptr, false, Late));
+    CHECK_THROWS(PoolError, "is in flight", test::Send(pool(), Op::kReset, one, nullptr, false, Late));
   }
   static bool Late() { return Clock::now() > give_up_at.load(); }
 
   void SaveAndLoad() {
     const std::uint32_t from = Draw(n_), to = Draw(n_);
     if (May(Op::kStep, envs_[from])) {
-      saved_.push_back({pool().Save(from), client_.models[from]});
+      saved_.push_back({test::Save(pool(), from), client_.models[from]});
     }
     if (saved_.empty() || envs_[to].at != At::kRest) return;
     const Saved& saved = OneOf(saved_);
-    pool().Load(to, saved.bytes);
+    test::Load(pool(), to, saved.bytes);
     client_.models[to] = saved.counter;
     envs_[to].episode = Episode::kGoesOn;
   }

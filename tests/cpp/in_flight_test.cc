@@ -51,7 +51,7 @@ class JobClient : public Client {
     using Owner = std::vector<std::shared_ptr<Tensors>>;
     job.owner = std::make_shared<Owner>(Owner{rows, out, root});
     pool().Select(job, envs);
-    pool().Submit(job, Pool::Await::kLater, NeverInterrupted);
+    pool().Submit(job, Delivery::kLater, NeverInterrupted);
     return job;
   }
   std::uint32_t Wait(Job& job) { return pool().Wait(job, NeverInterrupted); }
@@ -172,7 +172,7 @@ TEST(TheRulesOfJobs) {
     CHECK_THROWS(PoolError, "env 1 is in flight", client.Submit({1, 2}, chosen));
     CHECK_THROWS(PoolError, "env 0 is in flight", client.Step(chosen));
     CHECK_THROWS(PoolError, "env 0 is in flight", client.Reset());
-    CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
+    CHECK_THROWS(PoolError, "env 0 is in flight", test::Save(client.pool(), 0));
   }
   client.CheckGroup({0, 2}, chosen, 0, client.Wait(*job));
   const Mask others = {0, 0, 1, 1};
@@ -221,7 +221,7 @@ TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
   std::vector configs(4, test::CounterConfig({{"cost_ns", std::int64_t{60'000'000}}}));
   configs[3] = test::CounterConfig({{"gate", true}});
   JobClient client(configs, {});
-  const auto state = client.pool().Save(3);
+  const auto state = test::Save(client.pool(), 3);
   const auto chosen = SomeActions(4, 0);
   const Mask others = {1, 1, 1, 0};
   Job* job = nullptr;
@@ -232,19 +232,10 @@ TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
     client.interrupted = AlwaysInterrupted;
     CHECK(IsInterrupted([&] { client.Step(chosen, &others); }));
     client.interrupted = NeverInterrupted;
-    CHECK_THROWS(PoolError, "still at work", client.pool().Load(3, state));
-    CHECK(test::Eventually([&] {  // until what was abandoned has come to rest
-      try {
-        client.pool().RenderSize(0);
-        return true;
-      } catch (const PoolError&) {
-        return false;
-      }
-    }));
-    CHECK_THROWS(PoolError, "env 3 is in flight", client.pool().Load(3, state));
+    CHECK_THROWS(PoolError, "env 3 is in flight", test::Load(client.pool(), 3, state));
   }
   client.Wait(*job);
-  client.pool().Load(3, state);
+  test::Load(client.pool(), 3, state);
   client.CheckedReset();
 }
 

@@ -47,7 +47,7 @@ TEST(WhereMemoryRunsOutNothingIsDelivered) {
   for (int first_to_fail = 0; first_to_fail < 12; ++first_to_fail) {
     Nobody deliverer;
     Outbox outbox(3, deliverer);
-    outbox.Expect(Op::kStep, envs, false);
+    outbox.Expect(Op::kStep, envs, false, nullptr);
     const auto deliver = [&] {
       std::vector<EnvFault> faults = {
           {0, "a message that is longer than what a string has room for itself", 0},

@@ -24,9 +24,9 @@ void CheckClosed(Client& client) {
   std::uint8_t rgb[6];
   CHECK_THROWS(PoolError, "closed", client.Reset());
   CHECK_THROWS(PoolError, "closed", client.Step(SomeActions(client.size(), 0)));
-  CHECK_THROWS(PoolError, "closed", client.pool().Save(0));
-  CHECK_THROWS(PoolError, "closed", client.pool().Load(0, {}));
-  CHECK_THROWS(PoolError, "closed", client.pool().Render(0, rgb));
+  CHECK_THROWS(PoolError, "closed", test::Save(client.pool(), 0));
+  CHECK_THROWS(PoolError, "closed", test::Load(client.pool(), 0, {}));
+  CHECK_THROWS(PoolError, "closed", test::Render(client.pool(), 0, rgb));
   CHECK_THROWS(PoolError, "closed", client.pool().RenderSize(0));
 }
 
@@ -120,7 +120,7 @@ TEST(ClosingRacesWithCalls) {
     });
     threads.Start([&] {
       try {
-        while (true) client.pool().Save(3);
+        while (true) test::Save(client.pool(), 3);
       } catch (const PoolError& e) {
         if (std::string(e.what()).find("closed") == std::string::npos) return;  // refused: a call is running
       }
@@ -163,10 +163,9 @@ int UseParentsPool(Client& client) {
   std::uint8_t rgb[6];
   CHECK(client.pool().forked());
   CHECK_THROWS(PoolError, "before the process forked", client.pool().Begin(Op::kReset));
-  CHECK_THROWS(PoolError, "before the process forked", client.pool().Save(0));
-  CHECK_THROWS(PoolError, "before the process forked", client.pool().Load(0, {}));
-  CHECK_THROWS(PoolError, "before the process forked", client.pool().Render(0, rgb));
-  CHECK_THROWS(PoolError, "before the process forked", client.pool().RenderSize(0));
+  CHECK_THROWS(PoolError, "before the process forked", test::Save(client.pool(), 0));
+  CHECK_THROWS(PoolError, "before the process forked", test::Load(client.pool(), 0, {}));
+  CHECK_THROWS(PoolError, "before the process forked", test::Render(client.pool(), 0, rgb));
   client.pool().Close();
   return 0;
 }
@@ -189,7 +188,7 @@ TEST(AFaultIsToldWhileSomebodyCloses) {
     const std::int64_t action = 9;
     const auto* base = reinterpret_cast<const std::byte*>(&action);
     const std::uint32_t env = 3;
-    pool.Send(Op::kStep, std::span(&env, 1), &base, false, test::NeverInterrupted);
+    test::Send(pool, Op::kStep, std::span(&env, 1), &base, false, test::NeverInterrupted);
     CHECK(test::Eventually(test::ClosedGate::HoldsAThread));
     threads.Start([&] {
       CHECK_THROWS(EnvFailure, "env 3", pool.Receive(Op::kStep, 1, 0, {}, test::NeverInterrupted));
@@ -200,7 +199,7 @@ TEST(AFaultIsToldWhileSomebodyCloses) {
     client.actions->BindTo(job.actions);
     client.out->BindTo(job.out);
     pool.Select(job, EnvRange{0, 1});
-    pool.Submit(job, Pool::Await::kLater, test::NeverInterrupted);
+    pool.Submit(job, Delivery::kLater, test::NeverInterrupted);
     threads.Start([&] {
       pool.Wait(job, test::NeverInterrupted, [&] {
         while (!has_waited) std::this_thread::yield();
@@ -286,7 +285,7 @@ TEST(AForkedChildIsRefusedWhileTheParentDraws) {
   test::Threads threads;
   threads.Start([&] {
     std::uint8_t rgb[6];
-    client.pool().Render(0, rgb);
+    test::Render(client.pool(), 0, rgb);
   });
   CHECK(test::Eventually([] { return test::TheProbe().rendering.load(); }));
   CHECK_EQ(RunInChild(5, [&] { return UseParentsPool(client); }), 0);

@@ -163,7 +163,7 @@ TEST(EachFaultHasItsOwnMessage) {
   Pool& pool = *owned;
   for (int step = 0; step < 3; ++step) {
     Job& job = pool.Begin(step == 0 ? Op::kReset : Op::kStep);
-    pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool.Submit(job, Delivery::kAwaited, test::NeverInterrupted);
     try {
       pool.Wait(job, test::NeverInterrupted);
       CHECK(step < 2);

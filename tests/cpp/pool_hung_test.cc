@@ -84,7 +84,7 @@ TEST(TheOthersGoOnAndAResetRevives) {
         CHECK_THROWS(PoolError, "env 2 has failed", client.Step(SomeActions(5, 0)));
         CHECK_THROWS(PoolError, "env 2 hangs", client.Reset());
         CHECK_THROWS(PoolError, "env 2 hangs", client.Reset(&kHung));
-        CHECK_THROWS(PoolError, "env 2 hangs", client.pool().Save(2));
+        CHECK_THROWS(PoolError, "env 2 hangs", test::Save(client.pool(), 2));
         client.CheckedReset(&kOthers);
       }
       CHECK(test::Eventually([&] {
@@ -195,13 +195,13 @@ TEST(AHungEnvInFlightIsReceivedAsAFailure) {
     const auto send = [&](std::vector<std::uint32_t> envs) {
       const std::vector<std::int64_t> actions(envs.size(), 3);
       const auto* bytes = reinterpret_cast<const std::byte*>(actions.data());
-      client.pool().Send(Op::kStep, envs, &bytes, alone, NeverInterrupted);
+      test::Send(client.pool(), Op::kStep, envs, &bytes, alone, NeverInterrupted);
     };
     const auto receive = [&](std::uint32_t env) {
       const auto received = alone ? client.pool().ReceiveAlone(Op::kStep, env, {}, NeverInterrupted)
                                   : client.pool().Receive(Op::kStep, 1, 1, {}, NeverInterrupted);
-      const std::vector<const std::byte*> nowhere(client.pool().layout().outputs.size());
-      client.pool().Take(*received, nowhere.data(), nowhere.data());
+      const std::vector<std::byte*> nowhere(client.pool().layout().outputs.size());
+      test::Take(client.pool(), *received, nowhere.data(), nowhere.data());
     };
     {
       const ClosedGate gate;
@@ -235,15 +235,15 @@ TEST(AHungEnvInFlightIsReceivedAsAFailure) {
 TEST(AnEnvThatHungAndHasComeBackTakesAState) {
   Client client(OneOfFive(), {.num_threads = 2, .step_timeout = kTimeout});
   client.CheckedReset();
-  const auto state = client.pool().Save(2);
+  const auto state = test::Save(client.pool(), 2);
   {
     const ClosedGate gate;
     CheckHung(TheFault([&] { client.Step(SomeActions(5, 0)); }), 1);
-    CHECK_THROWS(PoolError, "env 2 hangs", client.pool().Load(2, state));
+    CHECK_THROWS(PoolError, "env 2 hangs", test::Load(client.pool(), 2, state));
   }
   CHECK(test::Eventually([&] {
     try {
-      client.pool().Load(2, state);
+      test::Load(client.pool(), 2, state);
       return true;
     } catch (const PoolError&) {
       return false;

@@ -101,9 +101,9 @@ TEST(TheNextCallWaitsForTheOldOneAndCanBeInterruptedToo) {
     client.interrupted = AlwaysInterrupted;
     for (int i = 0; i < 3; ++i) {
       CHECK(IsInterrupted([&] { client.Reset(); }));
-      CHECK_THROWS(PoolError, "still at work", client.pool().Save(0));
-      CHECK_THROWS(PoolError, "still at work", client.pool().Load(0, {}));
-      CHECK_THROWS(PoolError, "still at work", client.pool().Render(0, rgb));
+      CHECK(IsInterrupted([&] { test::Save(client.pool(), 0, AlwaysInterrupted); }));
+      CHECK(IsInterrupted([&] { test::Load(client.pool(), 0, {}, AlwaysInterrupted); }));
+      CHECK(IsInterrupted([&] { test::Render(client.pool(), 0, rgb, AlwaysInterrupted); }));
     }
     client.interrupted = test::NeverInterrupted;
   }
@@ -170,7 +170,7 @@ TEST(ALoadedStateReplacesAReset) {
   client.CheckedReset();
   client.CheckedStep(Op::kStep, SomeActions(3, 0));
   std::vector<std::vector<std::uint8_t>> states;
-  for (std::uint32_t env = 0; env < 3; ++env) states.push_back(client.pool().Save(env));
+  for (std::uint32_t env = 0; env < 3; ++env) states.push_back(test::Save(client.pool(), env));
   {
     const ClosedGate gate;
     InterruptAStep(client);
@@ -179,7 +179,7 @@ TEST(ALoadedStateReplacesAReset) {
   for (std::uint32_t env = 0; env < 3; ++env) {
     CHECK(test::Eventually([&] {
       try {
-        client.pool().Load(env, states[env]);
+        test::Load(client.pool(), env, states[env]);
         return true;
       } catch (const PoolError&) {  // still at work
         return false;
@@ -230,7 +230,7 @@ TEST(AnotherThreadMayTakeOverFromAnInterruptedCall) {
         try {
           Job& job = client.pool().Begin(Op::kStep);
           client.pool().Select(job, none.data());
-          client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+          client.pool().Submit(job, Delivery::kAwaited, test::NeverInterrupted);
           client.pool().Wait(job, test::NeverInterrupted);
           return;
         } catch (const PoolError&) {  // the other one is still running

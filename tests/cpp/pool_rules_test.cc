@@ -78,7 +78,7 @@ TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
   test::Tensors actions(pool->layout().actions, 2), out(pool->layout().outputs, 2);
   Job* job = &pool->Begin(Op::kReset);
   out.BindTo(job->out);
-  pool->Submit(*job, Pool::Await::kAtOnce, test::NeverInterrupted);
+  pool->Submit(*job, Delivery::kAwaited, test::NeverInterrupted);
   pool->Wait(*job, test::NeverInterrupted);
   for (std::uint32_t env = 0; env < 2; ++env) {
     for (std::size_t i = 0; i < pool->layout().actions.size(); ++i) {
@@ -90,7 +90,7 @@ TEST(ChecksActionsAgainstEachEnvsOwnBounds) {
     job = &pool->Begin(Op::kStep);
     actions.BindTo(job->actions);
     out.BindTo(job->out);
-    pool->Submit(*job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool->Submit(*job, Delivery::kAwaited, test::NeverInterrupted);
     pool->Wait(*job, test::NeverInterrupted);
   };
   step();
@@ -104,16 +104,16 @@ TEST(RefusesUnknownEnvs) {
   Client client(3, {});
   client.Reset();
   std::uint8_t rgb[6];
-  CHECK_THROWS(StatusError, "env_index 3 is out of range for 3 envs", client.pool().Save(3));
-  CHECK_THROWS(StatusError, "env_index 4294967295", client.pool().Load(UINT32_MAX, {}));
-  CHECK_THROWS(StatusError, "env_index 3", client.pool().Render(3, rgb));
+  CHECK_THROWS(StatusError, "env_index 3 is out of range for 3 envs", test::Save(client.pool(), 3));
+  CHECK_THROWS(StatusError, "env_index 4294967295", test::Load(client.pool(), UINT32_MAX, {}));
+  CHECK_THROWS(StatusError, "env_index 3", test::Render(client.pool(), 3, rgb));
   CHECK_THROWS(StatusError, "env_index 3", client.pool().RenderSize(3));
 }
 
 TEST(RefusesASecondCallForAnEnvThatIsAtWork) {
   Client client(4, {.options = {{"gate", true}}});
   client.CheckedReset();
-  const auto state = client.pool().Save(0);
+  const auto state = test::Save(client.pool(), 0);
   test::Threads threads;
   {
     const test::HeldUpStep held(client, threads);
@@ -123,12 +123,11 @@ TEST(RefusesASecondCallForAnEnvThatIsAtWork) {
         Job& job = client.pool().Begin(op);
         client.actions->BindTo(job.actions);
         CHECK_THROWS(PoolError, "env 0 is in flight",
-                     client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted));
+                     client.pool().Submit(job, Delivery::kAwaited, test::NeverInterrupted));
       }
-      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Save(0));
-      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Load(0, state));
-      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().RenderSize(0));
-      CHECK_THROWS(PoolError, "env 0 is in flight", client.pool().Render(0, rgb));
+      CHECK_THROWS(PoolError, "env 0 is in flight", test::Save(client.pool(), 0));
+      CHECK_THROWS(PoolError, "env 0 is in flight", test::Load(client.pool(), 0, state));
+      CHECK_THROWS(PoolError, "env 0 is in flight", test::Render(client.pool(), 0, rgb));
     }
   }
   threads.Join();
@@ -150,10 +149,10 @@ TEST(ThreadsThatRaceForEnvsGetThemOrAnError) {
           Job& job = client.pool().Begin(Op::kStep);
           actions.BindTo(job.actions);
           client.out->BindTo(job.out);
-          client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+          client.pool().Submit(job, Delivery::kAwaited, test::NeverInterrupted);
           client.pool().Wait(job, test::NeverInterrupted);
           done.fetch_add(1);
-          if (step % 16 == 0) client.pool().Save(3);
+          if (step % 16 == 0) test::Save(client.pool(), 3);
         } catch (const PoolError&) {
           refused.fetch_add(1);
         }

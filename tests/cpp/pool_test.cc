@@ -197,7 +197,7 @@ TEST(ColumnsThatNobodyWantsAreSkipped) {
     client.root->BindTo(job.root);
     job.out.base[reward] = nullptr;  // summed all the same
     job.root.base[sum] = nullptr;
-    client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    client.pool().Submit(job, Delivery::kAwaited, test::NeverInterrupted);
     CHECK_EQ(client.pool().Wait(job, test::NeverInterrupted), step == 2 ? 10u : 0u);
     model.Step(0);
     expected_sum += model.Reward();
@@ -221,7 +221,7 @@ TEST(StepAndResetNeedsADoneColumn) {
     client.root->BindTo(job.root);
     job.out.base[client.out->Column("done")] = nullptr;
     const auto run = [&] {
-      client.pool().Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+      client.pool().Submit(job, Delivery::kAwaited, test::NeverInterrupted);
       client.pool().Wait(job, test::NeverInterrupted);
     };
     CHECK_THROWS(PoolError, "done", run());

@@ -23,12 +23,12 @@ TEST(ARestoredEnvGoesOnFromThere) {
   Client client(6, {.options = {{"episode_length", 7}}, .num_threads = 2, .max_episode_steps = 5});
   client.CheckedReset();
   for (int step = 0; step < 3; ++step) client.CheckedStep(Op::kStep, SomeActions(6, step), nullptr, 7);
-  const Bytes state = client.pool().Save(2);
+  const Bytes state = test::Save(client.pool(), 2);
   const test::Counter model = client.models[2];
   client.CheckedStep(Op::kStep, SomeActions(6, 3), nullptr, 7);
-  client.pool().Load(2, state);
+  test::Load(client.pool(), 2, state);
   client.models[2] = model;
-  CHECK_EQ(client.pool().Save(2), state);
+  CHECK_EQ(test::Save(client.pool(), 2), state);
   // The time limit goes on from there too: checked steps know it.
   client.CheckedStep(Op::kStep, SomeActions(6, 4), nullptr, 7);
   client.CheckedStep(Op::kStep, SomeActions(6, 5), nullptr, 7);
@@ -38,11 +38,11 @@ TEST(AStateMayMoveToAnotherEnvAndAnotherPool) {
   Client a(4, {.num_threads = 2}), b(3, {.num_threads = 1});
   a.CheckedReset();
   a.CheckedStep(Op::kStep, SomeActions(4, 0));
-  const Bytes state = a.pool().Save(1);
+  const Bytes state = test::Save(a.pool(), 1);
   b.models[1] = a.models[3] = a.models[1];
-  a.pool().Load(3, state);
+  test::Load(a.pool(), 3, state);
   a.CheckedStep(Op::kStep, SomeActions(4, 1));
-  b.pool().Load(1, state);  // stands for a reset
+  test::Load(b.pool(), 1, state);  // stands for a reset
   const Mask second = {0, 1, 0};
   b.CheckedStep(Op::kStep, SomeActions(3, 2), &second);
   CHECK_THROWS(PoolError, "env 0 has not been reset", b.Step(SomeActions(3, 2)));
@@ -58,9 +58,9 @@ TEST(RunningSumsAreRestored) {
   client.CheckedStep(Op::kStep, SomeActions(2, 0));
   client.CheckedStep(Op::kStep, SomeActions(2, 1));
   const float sum = client.out->Get<float>("episode_reward", 1);
-  const Bytes state = client.pool().Save(1);
+  const Bytes state = test::Save(client.pool(), 1);
   client.CheckedReset();
-  client.pool().Load(1, state);
+  test::Load(client.pool(), 1, state);
   client.Step({5, 5});
   CHECK_EQ(client.out->Get<std::int64_t>("step_count", 1), 3);
   CHECK_EQ(client.out->Get<float>("episode_reward", 1), sum + client.out->Get<float>("reward", 1));
@@ -75,19 +75,19 @@ TEST(AStateOfAnotherChoiceOfSumsIsRefused) {
   Client without(1, {.num_threads = 1});
   with.Reset();
   without.Reset();
-  CHECK_THROWS(StatusError, "episode_reward", without.pool().Load(0, with.pool().Save(0)));
-  CHECK_THROWS(StatusError, "episode_reward", with.pool().Load(0, without.pool().Save(0)));
+  CHECK_THROWS(StatusError, "episode_reward", test::Load(without.pool(), 0, test::Save(with.pool(), 0)));
+  CHECK_THROWS(StatusError, "episode_reward", test::Load(with.pool(), 0, test::Save(without.pool(), 0)));
 }
 
 TEST(TruncatedAndForeignStatesAreRefusedAndChangeNothing) {
   Client client(2, {.num_threads = 1});
   client.CheckedReset();
   client.CheckedStep(Op::kStep, SomeActions(2, 0));
-  const Bytes good = client.pool().Save(0);
-  const Bytes before = client.pool().Save(1);
+  const Bytes good = test::Save(client.pool(), 0);
+  const Bytes before = test::Save(client.pool(), 1);
   const auto refused = [&](const Bytes& bytes, const char* message) {
-    CHECK_THROWS(StatusError, message, client.pool().Load(1, bytes));
-    CHECK_EQ(client.pool().Save(1), before);
+    CHECK_THROWS(StatusError, message, test::Load(client.pool(), 1, bytes));
+    CHECK_EQ(test::Save(client.pool(), 1), before);
   };
   for (std::size_t size = 0; size < good.size(); ++size) {
     refused({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}, "");
@@ -115,12 +115,12 @@ TEST(TruncatedAndForeignStatesAreRefusedAndChangeNothing) {
 TEST(AStateWithAnImpossibleNumberOfStepsIsRefused) {
   Client client(1, {.num_threads = 1});
   client.CheckedReset();
-  const Bytes good = client.pool().Save(0);
+  const Bytes good = test::Save(client.pool(), 0);
   const std::size_t at = std::strlen("torchrl_pool state 2") + 8 + std::strlen("Counter-v0");
   for (const std::int64_t steps : {INT64_MAX, INT64_MIN, std::int64_t{-1}}) {
     Bytes bad = good;
     std::memcpy(bad.data() + at, &steps, sizeof steps);
-    CHECK_THROWS(StatusError, "steps", client.pool().Load(0, bad));
+    CHECK_THROWS(StatusError, "steps", test::Load(client.pool(), 0, bad));
   }
   client.CheckedStep(Op::kStep, SomeActions(1, 0));
 }
@@ -128,17 +128,17 @@ TEST(AStateWithAnImpossibleNumberOfStepsIsRefused) {
 TEST(AStateOfAnotherVersionIsRefusedWithAReason) {
   Client client(1, {.num_threads = 1});
   client.Reset();
-  Bytes old = client.pool().Save(0);
+  Bytes old = test::Save(client.pool(), 0);
   old[std::strlen("torchrl_pool state ")] = '1';
-  CHECK_THROWS(StatusError, "in format 1; this one reads format 2", client.pool().Load(0, old));
+  CHECK_THROWS(StatusError, "in format 1; this one reads format 2", test::Load(client.pool(), 0, old));
 }
 
 TEST(AnEnvThatWasNeverResetTakesAState) {
   Client client(1, {.num_threads = 1});
   client.CheckedReset();
-  const Bytes state = client.pool().Save(0);
+  const Bytes state = test::Save(client.pool(), 0);
   Client fresh(1, {.num_threads = 1});
-  fresh.pool().Load(0, state);
+  test::Load(fresh.pool(), 0, state);
   fresh.models = client.models;
   fresh.CheckedStep(Op::kStep, SomeActions(1, 0));
 }
@@ -147,38 +147,39 @@ TEST(AnEnvThatWasNeverResetTakesAState) {
 TEST(ARefusedStateLeavesAnEnvThatIsNotReadyAsItWas) {
   Client client(2, {.options = {{"fail_on_action", std::int64_t{3}}}, .num_threads = 1});
   client.CheckedReset();
-  Bytes state = client.pool().Save(0);
+  Bytes state = test::Save(client.pool(), 0);
   CHECK_THROWS(EnvFailure, "", client.Step({3, 0}));  // env 0 has failed
   state.pop_back();
-  CHECK_THROWS(StatusError, "", client.pool().Load(0, state));
+  CHECK_THROWS(StatusError, "", test::Load(client.pool(), 0, state));
   client.CheckedReset(nullptr, false);  // without a seed: resets are counted from the last one
 }
 
 TEST(AStateOfAnotherTaskIsRefused) {
   Client client(1, {.num_threads = 1});
   client.Reset();
-  const Bytes good = client.pool().Save(0);
+  const Bytes good = test::Save(client.pool(), 0);
   const std::string text(good.begin(), good.end());
   Bytes other = good;
   other[text.find("Counter-v0") + 9] = '1';
-  CHECK_THROWS(StatusError, "of task 'Counter-v1', env 0 runs 'Counter-v0'", client.pool().Load(0, other));
+  CHECK_THROWS(StatusError, "of task 'Counter-v1', env 0 runs 'Counter-v0'",
+               test::Load(client.pool(), 0, other));
 }
 
 TEST(OnlyAnEnvInAnEpisodeHasAState) {
   Client client(2, {.options = {{"fail_on_action", 9}}, .num_threads = 1});
   std::uint8_t rgb[6];
-  CHECK_THROWS(PoolError, "reset it first", client.pool().Save(0));
-  CHECK_THROWS(PoolError, "reset it first", client.pool().Render(0, rgb));
+  CHECK_THROWS(PoolError, "reset it first", test::Save(client.pool(), 0));
+  CHECK_THROWS(PoolError, "reset it first", test::Render(client.pool(), 0, rgb));
   client.CheckedReset();
-  const Bytes state = client.pool().Save(0);
+  const Bytes state = test::Save(client.pool(), 0);
   CHECK_THROWS(EnvFailure, "env 0", client.Step({9, 1}));
   client.models[1].Step(1);
-  CHECK_THROWS(PoolError, "reset it first", client.pool().Save(0));
-  CHECK_THROWS(PoolError, "reset it first", client.pool().Render(0, rgb));
+  CHECK_THROWS(PoolError, "reset it first", test::Save(client.pool(), 0));
+  CHECK_THROWS(PoolError, "reset it first", test::Render(client.pool(), 0, rgb));
   // A state that is refused does not bring a failed env back, one that is not does.
-  CHECK_THROWS(StatusError, "", client.pool().Load(0, Bytes(state.begin(), state.end() - 1)));
+  CHECK_THROWS(StatusError, "", test::Load(client.pool(), 0, Bytes(state.begin(), state.end() - 1)));
   CHECK_THROWS(PoolError, "has failed", client.Step({1, 1}));
-  client.pool().Load(0, state);
+  test::Load(client.pool(), 0, state);
   client.CheckedStep(Op::kStep, {2, 2});
 }
 
@@ -194,13 +195,13 @@ TEST(TasksWithoutStateOrPicturesSaySo) {
     }
     return TRP_OK;
   };
-  CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
-  CHECK_EQ(status([&] { pool.Load(0, {}); }), TRP_UNSUPPORTED);
+  CHECK_EQ(status([&] { test::Save(pool, 0); }), TRP_UNSUPPORTED);
+  CHECK_EQ(status([&] { test::Load(pool, 0, {}); }), TRP_UNSUPPORTED);
   CHECK_EQ(status([&] { pool.RenderSize(0); }), TRP_UNSUPPORTED);
   Job& job = pool.Begin(Op::kReset);
-  pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+  pool.Submit(job, Delivery::kAwaited, test::NeverInterrupted);
   pool.Wait(job, test::NeverInterrupted);
-  CHECK_EQ(status([&] { pool.Save(0); }), TRP_UNSUPPORTED);
+  CHECK_EQ(status([&] { test::Save(pool, 0); }), TRP_UNSUPPORTED);
 }
 
 TEST(RenderingATaskWithoutPicturesIsRefused) {
@@ -209,10 +210,10 @@ TEST(RenderingATaskWithoutPicturesIsRefused) {
     const auto owned = Pool::Open({EnvRequest{test::KindsConfig(), 0}}, {}, test::NeverInterrupted);
     Pool& pool = *owned;
     Job& job = pool.Begin(Op::kReset);
-    pool.Submit(job, Pool::Await::kAtOnce, test::NeverInterrupted);
+    pool.Submit(job, Delivery::kAwaited, test::NeverInterrupted);
     pool.Wait(job, test::NeverInterrupted);
     std::uint8_t rgb[6];
-    CHECK_THROWS(StatusError, "cannot be rendered", pool.Render(0, rgb));
+    CHECK_THROWS(StatusError, "cannot be rendered", test::Render(pool, 0, rgb));
     return 0;
   });
   CHECK_EQ(code, 0);
@@ -225,7 +226,7 @@ TEST(RendersOneEnv) {
   client.CheckedReset();
   client.CheckedStep(Op::kStep, SomeActions(2, 0));
   std::vector<std::uint8_t> rgb(6);
-  client.pool().Render(1, rgb.data());
+  test::Render(client.pool(), 1, rgb.data());
   CHECK_EQ(rgb, std::vector<std::uint8_t>(6, 1));
 }
 

@@ -77,11 +77,7 @@ class Storm : test::Dice {
   void Interfere(const std::atomic<bool>& stop) {
     while (!stop.load()) {
       try {
-        client_.pool().Save(0);
-      } catch (const PoolError&) {
-      }
-      try {
-        client_.pool().RenderSize(n_ - 1);
+        test::Save(client_.pool(), 0);
       } catch (const PoolError&) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -111,7 +107,7 @@ class Storm : test::Dice {
           Step(Op::kStepAndReset);
       }
     } catch (const Interrupted&) {
-      // Without new memory it was still waiting for an earlier call: then this one has not begun.
+      // Without new memory it was still waiting for another call: then this one has not begun.
       if (client_.out != memory) SetState(State::kInterrupted);
     }
   }
@@ -219,7 +215,7 @@ class Storm : test::Dice {
     const std::uint32_t from = Draw(n_), to = Draw(n_);
     if (states_[from] != State::kReady) return;
     try {
-      client_.pool().Load(to, client_.pool().Save(from));
+      test::Load(client_.pool(), to, test::Save(client_.pool(), from));
     } catch (const PoolError& e) {
       CHECK(std::string(e.what()).find("still at work") != std::string::npos);
       return;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "calls.h"
 #include "check.h"
 #include "concurrency.h"
 #include "outbox.h"
@@ -124,7 +125,7 @@ class Counting {
   }
   std::uint32_t Run(Op op) {
     Job& job = Begin(op);
-    pool->Submit(job, Pool::Await::kAtOnce, Never);
+    pool->Submit(job, Delivery::kAwaited, Never);
     return pool->Wait(job, Never);
   }
 
@@ -158,7 +159,7 @@ TEST(MasksCutThroughWorkers) {
   for (int step = 1; step < kEpisode; ++step) {
     Job& job = counting.Begin(Op::kStep);
     counting.pool->Select(job, mask.data());
-    counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+    counting.pool->Submit(job, Delivery::kAwaited, Never);
     counting.pool->Wait(job, Never);
     for (std::uint32_t env = 0; env < 8; ++env) CHECK_EQ(counting.count[env], mask[env] ? step : -1);
   }
@@ -168,7 +169,7 @@ TEST(SeedsReachTheirEnvs) {
   Counting counting({0, 2, 4});
   Job& job = counting.Begin(Op::kReset);
   job.entropy = {{3}, {}, {4}, {}};
-  counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+  counting.pool->Submit(job, Delivery::kAwaited, Never);
   counting.pool->Wait(job, Never);
   CHECK(counting.root == (std::vector<std::int64_t>{3, 0, 4, 0}));
 }
@@ -210,7 +211,7 @@ TEST(ResultsOneByOneFromSeveralThreads) {
   const auto send = [&](const std::vector<std::uint32_t>& envs) {
     const std::vector<std::int64_t> actions(envs.size(), 1);
     const std::byte* const base = reinterpret_cast<const std::byte*>(actions.data());
-    counting.pool->Send(Op::kStepAndReset, envs, &base, false, Never);
+    test::Send(*counting.pool, Op::kStepAndReset, envs, &base, false, Never);
   };
   std::vector<std::uint32_t> all;
   for (std::uint32_t env = 0; env < counting.num_envs; ++env) all.push_back(env);
@@ -219,12 +220,12 @@ TEST(ResultsOneByOneFromSeveralThreads) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       std::vector<std::int64_t> counts(counting.num_envs);
-      const std::vector<const std::byte*> to = {reinterpret_cast<const std::byte*>(counts.data()), nullptr,
-                                                nullptr, nullptr, nullptr};
-      const std::vector<const std::byte*> nowhere(5);
+      const std::vector<std::byte*> to = {reinterpret_cast<std::byte*>(counts.data()), nullptr, nullptr,
+                                          nullptr, nullptr};
+      const std::vector<std::byte*> nowhere(5);
       for (std::uint32_t round = 0; round < kRounds; ++round) {
         const auto results = counting.pool->Receive(Op::kStepAndReset, 1, 4, {}, Never);
-        counting.pool->Take(*results, to.data(), nowhere.data());
+        test::Take(*counting.pool, *results, to.data(), nowhere.data());
         for (std::size_t k = 0; k < results->envs.size(); ++k) CHECK(counts[k] >= 1);
         received += static_cast<std::uint32_t>(results->envs.size());
         send(results->envs);
@@ -261,7 +262,7 @@ TEST(ClosedWhileEnvsAreInFlight) {
   counting.Run(Op::kReset);
   PrepareAsync(counting);
   const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
-  counting.pool->Send(Op::kStep, AllOf(counting), &actions, false, Never);
+  test::Send(*counting.pool, Op::kStep, AllOf(counting), &actions, false, Never);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   counting.pool->Close();
   CHECK(counting.pool->workers()->Ended().empty());
@@ -275,12 +276,12 @@ TEST(ClosedWhileAnotherThreadReceives) {
     const auto envs = AllOf(counting);
     const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
     std::thread receiver([&] {
-      const std::vector<const std::byte*> nowhere(5);
+      const std::vector<std::byte*> nowhere(5);
       try {
         while (true) {
-          counting.pool->Send(Op::kStep, envs, &actions, false, Never);
+          test::Send(*counting.pool, Op::kStep, envs, &actions, false, Never);
           const auto received = counting.pool->Receive(Op::kStep, envs.size(), 0, {}, Never);
-          counting.pool->Take(*received, nowhere.data(), nowhere.data());
+          test::Take(*counting.pool, *received, nowhere.data(), nowhere.data());
         }
       } catch (const PoolError&) {  // it is closed
       }
@@ -303,22 +304,22 @@ TEST(CallsSendsAndLooksOfSeveralThreads) {
       for (int step = 0; step < 200; ++step) {
         Job& job = counting.Begin(Op::kStepAndReset);
         counting.pool->Select(job, EnvRange{2 * part, 2});
-        counting.pool->Submit(job, Pool::Await::kLater, Never);
+        counting.pool->Submit(job, Delivery::kLater, Never);
         counting.pool->Wait(job, Never);
       }
     });
   }
   for (std::uint32_t env = 4; env < 6; ++env) {
     threads.Start([&, env] {
-      const std::vector<const std::byte*> nowhere(5);
+      const std::vector<std::byte*> nowhere(5);
       const auto* actions = reinterpret_cast<const std::byte*>(counting.actions.data());
       const std::uint32_t envs[] = {env};
       for (int step = 0; step < 200; ++step) {
-        counting.pool->Send(Op::kStepAndReset, envs, &actions, env == 5, Never);
+        test::Send(*counting.pool, Op::kStepAndReset, envs, &actions, env == 5, Never);
         const auto received = env == 5 ? counting.pool->ReceiveAlone(Op::kStepAndReset, env, {}, Never)
                                        : counting.pool->Receive(Op::kStepAndReset, 1, 1, {}, Never);
         CHECK_EQ(received->envs, std::vector<std::uint32_t>{env});
-        counting.pool->Take(*received, nowhere.data(), nowhere.data());
+        test::Take(*counting.pool, *received, nowhere.data(), nowhere.data());
       }
     });
   }
@@ -326,8 +327,8 @@ TEST(CallsSendsAndLooksOfSeveralThreads) {
     for (int round = 0; round < 2'000; ++round) {
       const auto env = static_cast<std::uint32_t>(round * 5) % 9;
       try {
-        const auto state = counting.pool->Save(env);
-        counting.pool->Load(env, state);
+        const auto state = test::Save(*counting.pool, env);
+        test::Load(*counting.pool, env, state);
       } catch (const PoolError&) {  // it is in flight
       }
     }
@@ -345,7 +346,7 @@ TEST(CallsOfSeveralThreads) {
       for (int step = 0; step < 300; ++step) {
         Job& job = counting.Begin(Op::kStepAndReset);
         counting.pool->Select(job, EnvRange{2 * part, 2});
-        counting.pool->Submit(job, Pool::Await::kLater, Never);
+        counting.pool->Submit(job, Delivery::kLater, Never);
         counting.pool->Wait(job, Never);
       }
     });

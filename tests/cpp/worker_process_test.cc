@@ -137,7 +137,7 @@ class Processes {
     return descriptor;
   }
 
-  Job& Submit(Op op, core::EnvRange envs, Pool::Await await = Pool::Await::kAtOnce) {
+  Job& Submit(Op op, core::EnvRange envs, Delivery delivery = Delivery::kAwaited) {
     Job& job = pool->Begin(op);
     std::byte* const acting[] = {At(actions)};
     std::byte* const out[] = {At(count), op == Op::kReset ? nullptr : At(reward), At(flags),
@@ -145,7 +145,7 @@ class Processes {
     job.actions.SetBases(acting);
     job.out.SetBases(out);
     pool->Select(job, envs);
-    pool->Submit(job, await, WhenOverdue);
+    pool->Submit(job, delivery, WhenOverdue);
     return job;
   }
   void Run(Op op, core::EnvRange envs) { pool->Wait(Submit(op, envs), WhenOverdue); }
@@ -175,7 +175,7 @@ TEST(AWorkerIsLateFromWhenItHasBegun) {
   processes.RunAll(Op::kReset);
   for (int round = 0; round < 3; ++round) {
     for (int warm = 0; warm < 20; ++warm) processes.Run(Op::kStep, {0, 1});
-    Job& left = processes.Submit(Op::kStep, {1, 1}, Pool::Await::kLater);  // and not waited for yet
+    Job& left = processes.Submit(Op::kStep, {1, 1}, Delivery::kLater);  // and not waited for yet
     std::this_thread::sleep_for(milliseconds(400));
     processes.actions[2] = 3000;
     processes.Run(Op::kStep, {2, 1});

@@ -174,6 +174,6 @@ def test_close_just_before_results_are_received(make_pool, monkeypatch):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())
     pool.async_step_send(root[[0]], env_index=[0])
-    monkeypatch.setattr(pool, "_flight", None)  # as far as another thread has come, which closes it
+    monkeypatch.setattr(pool, "_pool", None)  # as far as another thread has come, which closes it
     with pytest.raises(RuntimeError, match="this pool is closed"):
         pool.async_step_recv()

@@ -17,6 +17,7 @@ from torchrl_pool._arrays.spaces import Array, Space, gather_of, scatter_of, spa
 from torchrl_pool._env.errors import EnvFailure, env_failure, joined
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
+from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import actions_of
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.options import suggesting
@@ -253,14 +254,15 @@ class ArrayPool:
         pool = self.env._running()
         goes_on = None if ended is None else ~ended
         owner = (taken, columns, goes_on, ended)
-        calls: list[Callable[[], None]] = []
+        calls: list[Callable[[], object]] = []
         # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
-            mask = 0 if goes_on is None else _address(goes_on)
-            calls.append(partial(pool.step, sent, addresses, mask, owner))
+            address = 0 if goes_on is None else _address(goes_on)
+            calls.append(partial(pool.run, _core.Op.step, sent, addresses, [], owner, mask=address))
         if ended is not None:
             columns[self.reward].fill(0)
-            calls.append(partial(pool.reset, self._root(addresses), _address(ended), [], owner))
+            given, mask = ResetArguments(), torch.from_numpy(ended)
+            calls.append(partial(self.env._reset_envs, self._root(addresses), mask, given, owner))
         failures = []
         for call in calls:
             try:
@@ -281,8 +283,8 @@ class ArrayPool:
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
-            resets = self.env._running().step_and_reset(
-                sent, addresses, self._root(root[1]), (taken, columns, root)
+            resets = self.env._running().run(
+                _core.Op.step_and_reset, sent, addresses, self._root(root[1]), (taken, columns, root)
             )
         except _core.EnvFailure as error:
             goes_on = ~columns[self.done]
@@ -410,7 +412,7 @@ class ArrayPool:
 
     def _root(self, addresses: list[int]) -> list[int]:
         """Those that a reset writes to: all but the reward."""
-        return addresses[: self.reward] + addresses[self.reward + 1 :]
+        return [*addresses[: self.reward], 0, *addresses[self.reward + 1 :]]
 
     def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
         """The actions as the executor reads them, which checks their values, and their addresses."""

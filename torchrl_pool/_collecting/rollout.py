@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -31,6 +30,7 @@ from torchrl_pool._transforms.fused_pool import FusedPool
 from torchrl_pool._transforms.native_part import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
+_STEP_AND_RESET = _core.Op.step_and_reset
 StepFromTensors: TypeAlias = "Callable[[int, dict[Key, Any], object], dict[Key, torch.Tensor] | None]"
 
 
@@ -56,7 +56,7 @@ class _Group:
         self.carrier: TensorDictBase  # what their next step begins with
         self.policy: Policy
         self.rows: RolloutRows
-        self.flight = _core.Flight()  # its step, from submission to the end of the wait
+        self.flight: _core.Flight  # its step, from submission to the end of the wait
         self.versions: list[Any] = []  # of the weights, by step
         # Of the carrier's tensors on a device, by id: they themselves, and what they were copied from.
         self.origins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -80,6 +80,8 @@ class Rollout:
         self._pool = self._env._running()
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
         self._groups = [_Group(first, last) for first, last in pairwise(bounds)]
+        for group in self._groups:
+            group.flight = _core.Flight(self._pool)
         self._alone = num_groups == 1
         # Whether TorchRL runs transforms around what the executor does.
         self._is_within = isinstance(self._env, FusedPool) and self._env.runs_rest
@@ -108,7 +110,8 @@ class Rollout:
         """Makes all steps, and returns the batch that holds them.
 
         Raises:
-            EnvFailure: envs have failed. Whatever is raised, the pool is at rest then.
+            EnvFailure: envs have failed. Whatever is raised, steps in flight are abandoned: the pool's next
+                call waits for what has begun of them.
         """
         try:
             return self._run()
@@ -116,8 +119,7 @@ class Rollout:
             raise env_failure(error, None) from None
         finally:
             for group in self._groups:
-                if group.flight.in_flight:
-                    self._settle(group)
+                del group.flight
 
     def last_carrier(self) -> TensorDictBase:
         """What the step after the last one begins with, for all envs."""
@@ -259,13 +261,14 @@ class Rollout:
             if self._alone
             else env._allocator.for_rows(group.num_envs, rewards=False, first=group.first)
         )
-        addresses = action_addresses, root_addresses, source_addresses
-        owner = (actions, sources, group.next_root, self._batch)
+        place = group.rows.core, step, source_addresses
+        chain = env._chain_for_step()
+        owner = (actions, sources, group.next_root, self._batch, chain)
+        call = _STEP_AND_RESET, action_addresses, place, root_addresses, owner, chain
         if self._alone:
-            resets = self._pool.step_into(group.rows.core, step, *addresses, owner)
-            self._advance(group, step, resets)
+            self._advance(group, step, self._pool.run(*call))
         else:
-            self._pool.submit_into(group.flight, group.rows.core, step, *addresses, owner)
+            group.flight.submit(*call)
 
     def _step_within(self, group: _Group, step: int) -> None:
         """A step with transforms that TorchRL runs around what the executor writes into the batch.
@@ -337,12 +340,7 @@ class Rollout:
         group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
 
     def _finish_step(self, group: _Group, step: int) -> None:
-        self._advance(group, step, self._pool.wait(group.flight))
-
-    def _settle(self, group: _Group) -> None:
-        """Waits for a step of which nobody wants the result any more."""
-        with contextlib.suppress(_core.EnvFailure):  # its envs will be reset
-            self._pool.wait(group.flight)
+        self._advance(group, step, group.flight.wait())
 
     def _advance(self, group: _Group, step: int, resets: int) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""

@@ -9,11 +9,14 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import AsyncEnvPool
 
+from torchrl_pool import _core
 from torchrl_pool._env.arguments import EnvIndex, env_indices
+from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.executor_env import ExecutorEnv
-from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, Flight, receive, send
+from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, AsyncRows, receive, send
 from torchrl_pool._env.python_source import PythonSource, failures
 from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
+from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.specs import Key
 
 
@@ -54,7 +57,7 @@ class AsyncEnv(ExecutorEnv):
     """
 
     _env_idx_key: str = "env_index"
-    _flight: Flight | None = None
+    _async_rows: AsyncRows | None = None
 
     @property
     def env_batch_sizes(self) -> list[torch.Size]:
@@ -75,7 +78,7 @@ class AsyncEnv(ExecutorEnv):
         return {}
 
     def _send_alone(self, tensordict: TensorDictBase, indices: Sequence[int]) -> None:
-        send(self, STEP, tensordict, indices, alone=True)
+        send(self, STEP, tensordict, indices, is_single=True)
 
     # ---- step
 
@@ -144,7 +147,14 @@ class AsyncEnv(ExecutorEnv):
 
     # ---- reset
 
-    def async_reset_send(self, tensordict: TensorDictBase | None = None, env_index: EnvIndex = None) -> None:
+    def async_reset_send(
+        self,
+        tensordict: TensorDictBase | None = None,
+        env_index: EnvIndex = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+    ) -> None:
         """Starts a new episode in these envs; without arguments, in all.
 
         Args:
@@ -152,10 +162,13 @@ class AsyncEnv(ExecutorEnv):
                 given.
             env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
                 names.
+            seed: env i gets ``seed + i``, or the i-th of ``num_envs`` seeds, as in :meth:`reset`.
+            options: those of each env's reset, as in :meth:`reset`.
         """
         if tensordict is None and env_index is None:
             env_index = range(self.num_envs)
-        send(self, RESET, tensordict, env_index)
+        given = self._source.reset_arguments(seed, options, None)
+        send(self, RESET, tensordict, env_index, given=given)
 
     def async_reset_recv(
         self,
@@ -216,11 +229,19 @@ class AsyncEnv(ExecutorEnv):
             NotImplementedError: the task cannot save its state.
             RuntimeError: an env has not been reset.
         """
-        pool = self._running()
-        return [pool.save(i) for i in self._indices(env_index)]
+        indices = self._indices(env_index)
+        envs = sorted(set(indices))
+        try:
+            states = dict(zip(envs, self._running().save(envs), strict=True))
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        return [states[i] for i in indices]
 
     def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
         """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
+
+        The envs load in parallel, and like a step this can be interrupted; an env that was at work then has
+        to be reset.
 
         Args:
             state: one state for each env of ``env_index``, or one for all of them.
@@ -228,17 +249,25 @@ class AsyncEnv(ExecutorEnv):
 
         Raises:
             TypeError: a state is not ``bytes``.
-            ValueError: a state of another task, or corrupt, or a wrong number of states.
+            ValueError: a state of another task, or corrupt, or a wrong number of states. An env whose state
+                is refused has not changed; the others have theirs.
+            EnvFailure: an env has not loaded its state within ``step_timeout``.
         """
         pool = self._start()
         indices = self._indices(env_index)
         states = [state] * len(indices) if isinstance(state, bytes) else list(state)
         if len(states) != len(indices):
             raise ValueError(f"state: expected {len(indices)} states, got {len(states)}")
-        for i, one in zip(indices, states, strict=True):
+        for one in states:
             if not isinstance(one, bytes):
                 raise TypeError(f"state: expected bytes, got {type(one).__name__}")
-            pool.load(i, one)
+        self._source.revive(pool)
+        given = dict(zip(indices, states, strict=True))
+        envs = sorted(given)
+        try:
+            pool.load(envs, [given[i] for i in envs])
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The state dicts of TorchRL envs in workers, such as the statistics of their transforms.
@@ -293,10 +322,13 @@ class AsyncEnv(ExecutorEnv):
         sizes = {pool.render_size(i) for i in indices}
         if len(sizes) != 1:
             raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
-        frames = torch.empty((len(indices), *sizes.pop(), 3), dtype=torch.uint8, device="cpu")
-        for frame, i in zip(frames, indices, strict=True):
-            pool.render(i, frame.data_ptr())
-        return frames
+        envs = sorted(set(indices))
+        frames = torch.empty((len(envs), *sizes.pop(), 3), dtype=torch.uint8, device="cpu")
+        try:
+            pool.render(envs, [frame.data_ptr() for frame in frames], frames)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        return frames if envs == indices else frames[[envs.index(i) for i in indices]]
 
     def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
         """Calls a method of Python envs, wherever they run: one result for each env.
@@ -358,7 +390,7 @@ class AsyncEnv(ExecutorEnv):
                 f"{self.task!r}: its options are chosen at construction"
             )
         pool = self._running() if self._was_closed else self._start()
-        with failures(), pool.touch(indices):
+        with failures(), pool.exclusive_access(indices):
             return self._source.workers.ask_each(indices, what, arguments)
 
     def _indices(self, env_index: EnvIndex) -> list[int]:

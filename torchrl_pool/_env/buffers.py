@@ -94,8 +94,10 @@ class BatchAllocator:
         )
         self._flags = [key_of(s) for s in outputs if s.role == "done"]
         self.reward_keys = [key_of(s) for s in outputs if s.role == "reward"]
+        in_root = [i for i, spec in enumerate(outputs) if spec.role != "reward"]
+        keys = list(self.step_prototypes)
         self._root = Prototypes(
-            {key: one for key, one in self.step_prototypes.items() if key not in self.reward_keys}
+            {keys[i]: self.step_prototypes[keys[i]] for i in in_root}, in_root, [0] * len(outputs)
         )
         self._together, self._pin_memory = together, pin_memory
         # Views of the prototypes, by number of rows: the few numbers that a consumer receives at a time.
@@ -105,7 +107,7 @@ class BatchAllocator:
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
         self.latest: dict[Key, torch.Tensor] = {}
-        self.nowhere = [0] * len(self._root)  # addresses for a reset whose outputs nobody wants
+        self.nowhere = [0] * len(outputs)  # addresses for a reset whose outputs nobody wants
 
     def for_step(self) -> Batch:
         """Tensors with undefined contents, for a call that writes every row of all of them."""

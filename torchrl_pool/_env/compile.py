@@ -24,6 +24,7 @@ from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_mask
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.executor_env import ExecutorEnv
+from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -214,7 +215,8 @@ def step_and_reset(order: torch.Tensor, number: int, actions: Tensors, out: Tens
     checked, addresses = _checked(env, actions)
     with _writing(env, env.step_keys, out) as written, _writing(env, env.root_keys, root) as begun:
         owner = (checked, written, begun)
-        if env._running().step_and_reset(addresses, _addresses(written), _addresses(begun), owner, None) == 0:
+        out, root_at = _addresses(written), _root_addresses(env, begun)
+        if env._running().run(_core.Op.step_and_reset, addresses, out, root_at, owner) == 0:
             # The executor leaves the root to its caller then.
             by_key = dict(zip(env.step_keys, written, strict=True))
             torch._foreach_copy_(list(begun), [by_key[key] for key in env.root_keys])
@@ -237,7 +239,8 @@ def step(
         if mask is not None:
             _keep(env, env.step_keys, written, kept, kept_keys)
         at = 0 if mask is None else mask.data_ptr()
-        env._running().step(addresses, _addresses(written), at, (checked, written, mask))
+        owner = (checked, written, mask)
+        env._running().run(_core.Op.step, addresses, _addresses(written), [], owner, mask=at)
 
 
 def reset(
@@ -255,9 +258,7 @@ def reset(
         if mask is not None:
             _keep(env, env.root_keys, begun, kept, kept_keys)
         if mask is None or mask.any():
-            env._reset_envs(
-                _addresses(begun), mask, env._source.reset_arguments(None, None, None), (begun, mask)
-            )
+            env._reset_envs(_root_addresses(env, begun), mask, ResetArguments(), (begun, mask))
 
 
 # Defined by hand: torch.library.custom_op takes as long as some steps.
@@ -290,6 +291,11 @@ def _writing(env: ExecutorEnv, keys: Sequence[Key], given: Tensors) -> Iterator[
         raise env_failure(error, None) from None
     for to, value in zip(given, rows, strict=True):
         to.copy_(value, non_blocking=True)
+
+
+def _root_addresses(env: ExecutorEnv, tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Of all columns, for tensors in the order of ``root_keys``."""
+    return env._allocator._root.addresses_of(tensors)
 
 
 def _addresses(values: Tensors) -> list[int]:

@@ -39,6 +39,8 @@ from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.loading import register
 from torchrl_pool._progress import shown_if_slow
 
+_RESET = _core.Op.reset
+
 
 class Holder(Protocol):
     """What holds tensors that a pool's calls have left."""
@@ -71,7 +73,7 @@ class ExecutorEnv(EnvBase):
     _was_closed = False
     _opening: ForkAwareLock
     _entropy: list[list[int] | None]  # of the last seeds, for the next start
-    _flight: Any = None  # what async calls keep: of this pool, not of the next
+    _async_rows: Any = None  # where async calls write: of this pool, not of the next
     min_get: int = 1  # how many results a receive waits for by default
     _holders: weakref.WeakSet[Holder]
 
@@ -239,6 +241,9 @@ class ExecutorEnv(EnvBase):
             raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
         return self._pool
 
+    def _chain_for_step(self) -> None:
+        """What follows the pool's own columns in a step: nothing."""
+
     def _rollout_steps(
         self, rows: _core.RolloutRows, recorded: _core.PlainTensors
     ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
@@ -278,7 +283,7 @@ class ExecutorEnv(EnvBase):
         if raise_if_closed and self._was_closed:
             raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
         pool, self._pool = self._pool, None
-        self._flight = None
+        self._async_rows = None
         for holder in (self._allocator, *self._holders):
             holder.let_go()
         self.is_closed = self._was_closed = True
@@ -298,9 +303,17 @@ class ExecutorEnv(EnvBase):
         is_first = self._pool is None  # emulators load their games in it
         with shown_if_slow(f"creating {len(self._source.configs):,} envs") if is_first else nullcontext():
             pool = self._start()
-            self._source.prepare_reset(pool, given, mask)
-            address = 0 if mask is None else mask.data_ptr()
-            pool.reset(out, address, given.entropy, owner, given.executor_options, chain)
+        envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
+        arguments = self._begin_reset(pool, envs, given)
+        address = 0 if mask is None else mask.data_ptr()
+        pool.run(_RESET, [], out, [], (owner, mask), chain, address, arguments)
+
+    def _begin_reset(
+        self, pool: _core.Pool, envs: Sequence[int], given: ResetArguments
+    ) -> _core.ResetArguments:
+        """What comes before every reset, however it is asked for: workers are there, and know their part."""
+        self._source.revive(pool)
+        return given.for_executor(self._source.tell(given, envs))
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
@@ -343,12 +356,14 @@ class ExecutorEnv(EnvBase):
 
     def _seed_pool(self, pool: _core.Pool, entropy: Sequence[list[int] | None]) -> None:
         """Seeds and resets the envs that have entropy here."""
-        seeded = torch.tensor([words is not None for words in entropy], device="cpu")
-        if not seeded.any():
+        seeded = [env for env, words in enumerate(entropy) if words is not None]
+        if not seeded:
             return
-        mask = 0 if seeded.all() else seeded.data_ptr()
+        mask = torch.zeros(self.num_envs, dtype=torch.bool, device="cpu")
+        mask[seeded] = True
+        given = self._begin_reset(pool, seeded, ResetArguments([words or [] for words in entropy]))
         try:
-            pool.reset(self._allocator.nowhere, mask, [words or [] for words in entropy], seeded)
+            pool.run(_RESET, [], self._allocator.nowhere, [], mask, None, mask.data_ptr(), given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
 

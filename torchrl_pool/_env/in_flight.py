@@ -13,25 +13,20 @@ from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.executor_env import ExecutorEnv
 from torchrl_pool._env.random_actions import indices_of, rows_of
+from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
-from torchrl_pool._fork_aware_lock import ForkAwareLock
 
 STEP, RESET, STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
 
 
-class Flight:
-    """What a pool's async calls keep between a send and its receive."""
+class AsyncRows:
+    """Rows for all envs, which the pool's threads write and the receiver copies."""
 
     def __init__(self, env: ExecutorEnv, pool: _core.Pool) -> None:
-        # Rows for all envs, written by the pool's threads and copied out by the receiver.
         self.out, out = env._allocator.for_step()
         self.root, root = env._allocator.for_root()
         pool.prepare_async(out, root, (self.out, self.root))
-        # Per env: the entries that were sent, and the env's row in them.
-        self.sent: list[tuple[dict[Key, Any], int] | None] = [None] * env.num_envs
-        # So that a receiver finds what was sent, however fast the result is there.
-        self.lock = ForkAwareLock()
 
 
 def send(
@@ -39,12 +34,18 @@ def send(
     op: _core.Op,
     tensordict: TensorDictBase | None,
     env_index: EnvIndex,
-    alone: bool | None = None,
+    is_single: bool | None = None,
+    given: ResetArguments | None = None,
 ) -> None:
-    """Sends these envs; ``alone``: each is received by its number, as those are that an int names."""
+    """Sends these envs.
+
+    Args:
+        is_single: whether each is received by its number, as those are that an int names.
+        given: to a reset; ``None``: nothing.
+    """
     pool = env._start() if op is RESET else env._running()
-    if alone is None:
-        alone = names_one_env(env_index)
+    if is_single is None:
+        is_single = names_one_env(env_index)
     if tensordict is None:
         indices, entries = indices_of(env, None, env_index), {}
     else:
@@ -52,16 +53,19 @@ def send(
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
         entries = _sent_entries(env, op, tensordict)
+    with env._opening:  # the first sends may come from several threads at once
+        if env._async_rows is None:
+            env._async_rows = AsyncRows(env, pool)
+    if op is RESET:
+        given = given or ResetArguments()
+        if env._states is not None and tensordict is not None and env._states.are_in(tensordict):
+            given.states = env._states.packed(tensordict, len(indices)), None
+        arguments = env._begin_reset(pool, indices, given)
+        pool.send(op, indices, [], is_single, entries, arguments)
+        return
     # Kept until `send` has copied what lies at the addresses.
-    actions, addresses = ([], []) if op is RESET else _actions(env, tensordict, len(indices))
-    flight = env._flight
-    if flight is None:
-        with env._opening:  # the first sends may come from several threads at once
-            flight = env._flight = env._flight or Flight(env, pool)
-    with flight.lock:
-        pool.send(op, indices, addresses, alone)
-        for row, index in enumerate(indices):
-            flight.sent[index] = entries, row
+    actions, addresses = _actions(env, tensordict, len(indices))
+    pool.send(op, indices, addresses, is_single, entries)
     del actions
 
 
@@ -93,60 +97,50 @@ def receive(
         raise ValueError(f"max_get: expected at least min_get ({least}), got {max_get}")
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
-    pool = env._running()
-    results = _Results(env, op)
+    if env_index is not None:
+        (env_index,) = _one_env(env_index, env.num_envs)
+    pool, received = env._running(), None
     try:
-        if env_index is None:
-            in_time = pool.receive(op, least, max_get or 0, timeout, results.allocate)
-        else:
-            indices = env_indices(env_index, env.num_envs)
-            if len(indices) != 1:
-                raise ValueError(f"env_index: expected one env, got {indices}")
-            in_time = pool.receive_alone(op, indices[0], timeout, results.allocate)
+        received = pool.receive(op, least, max_get or 0, timeout, env_index)
+        if received is None:
+            raise TimeoutError(
+                f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
+                "that are ready stay for the next call"
+            )
+        data, next_root = _take_over(env, op, received)
+        if env_index is not None:
+            data, next_root = data[0], None if next_root is None else next_root[0]
+        received.accept()
+        return data, next_root
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
-    if not in_time:
-        raise TimeoutError(
-            f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
-            "that are ready stay for the next call"
-        )
-    number = env._on_device({"env_index": results.number})["env_index"]
-    data, next_root = _assemble(env, op, _rows_sent(results.sent), results.values, results.first, number)
-    if env_index is not None:
-        return data[0], None if next_root is None else next_root[0]
-    return data, next_root
+    except BaseException:  # an interrupt, also one that came with the last call
+        if received is not None:
+            received.put_back()
+        raise
 
 
-class _Results:
-    """Memory for what is received, made when it is known for how many envs."""
+def _one_env(env_index: Any, num_envs: int) -> list[int]:
+    indices = env_indices(env_index, num_envs)
+    if len(indices) != 1:
+        raise ValueError(f"env_index: expected one env, got {indices}")
+    return indices
 
-    def __init__(self, env: ExecutorEnv, op: _core.Op) -> None:
-        self._env, self._op = env, op
-        self.envs: list[int] = []
-        self.values: dict[Key, torch.Tensor] = {}
-        self.first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
-        self.number: torch.Tensor
-        self.sent: list[tuple[dict[Key, Any], int] | None] = []
 
-    def allocate(self, envs: list[int], num_resets: int) -> tuple[list[int], list[int], int]:
-        """Addresses for the rows of these envs: an error here, an interrupt too, loses no result.
-
-        After this the envs are free, and another thread may send them with other entries.
-        """
-        count = len(envs)
-        allocator, flight = self._env._allocator, self._env._flight
-        if flight is None:  # another thread is closing the pool, which forgets what was sent first
-            raise RuntimeError("this pool is closed")
-        self.envs = envs
-        with flight.lock:
-            self.sent = [flight.sent[index] for index in envs]
-        self.values, addresses = allocator.for_rows(count, rewards=self._op is not RESET)
-        first_addresses: list[int] = []
-        if num_resets:
-            self.first, first_addresses = allocator.for_rows(count, rewards=False)
-        pin_memory = self._env._pin_memory
-        self.number = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=pin_memory)
-        return addresses, first_addresses, self.number.data_ptr()
+def _take_over(
+    env: ExecutorEnv, op: _core.Op, received: _core.Received
+) -> tuple[TensorDictBase, TensorDictBase | None]:
+    """Copies what was received to tensors of its own."""
+    count, allocator = len(received.envs), env._allocator
+    values, addresses = allocator.for_rows(count, rewards=op is not RESET)
+    first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
+    first_addresses: list[int] = []
+    if received.num_resets:
+        first, first_addresses = allocator.for_rows(count, rewards=False)
+    numbers = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=env._pin_memory)
+    received.copy_rows(addresses, first_addresses, numbers.data_ptr())
+    number = env._on_device({"env_index": numbers})["env_index"]
+    return _assemble(env, op, _rows_sent(received.cargo), values, first, number)
 
 
 def _assemble(
@@ -189,14 +183,12 @@ def _actions(
     return env._check_actions(tensordict, count)
 
 
-def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int] | None]) -> dict[Key, Any]:
+def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int]]) -> dict[Key, Any]:
     """The entries that the envs' rows were sent with; of several sends, those that all of them had."""
     sources: list[Mapping[Key, Any]] = []
     number_of: dict[int, int] = {}
     numbers, rows = [], []
-    for origin in sent:
-        assert origin is not None
-        entries, row = origin
+    for entries, row in sent:
         number = number_of.setdefault(id(entries), len(sources))
         if number == len(sources):
             sources.append(entries)

@@ -41,6 +41,7 @@ from torchrl_pool._plugins.options import suggesting
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
+_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
@@ -328,13 +329,14 @@ class PoolEnv(AsyncEnv):
                 f"got {', '.join(kwargs)}"
             )
         given = self._source.reset_arguments(seed, options, list_of_kwargs)
-        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
-            given.states = self._states.packed(tensordict), set_state
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         tensors, out = self._allocator.for_root()
         if mask is not None and mask.all():
             mask = None
+        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
+            states = self._states.packed(tensordict)
+            given.states = states if mask is None else states[mask.reshape(-1)], set_state
         if mask is not None:
             self._allocator.keep_from(tensors, tensordict)
         if mask is None or mask.any():
@@ -373,7 +375,7 @@ class PoolEnv(AsyncEnv):
             self._allocator.keep_from(tensors, tensordict)
             mask_address = mask.data_ptr()
         try:
-            pool.step(addresses, out, mask_address, (actions, tensors, mask))
+            pool.run(_STEP, addresses, out, [], (actions, tensors, mask), None, mask_address)
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors
@@ -422,9 +424,9 @@ class PoolEnv(AsyncEnv):
         owner = (actions, tensors, spare)
         names = tensordict._td_dim_names
         ready: list[TensorDict] = []
-        meanwhile = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
+        overlap = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
         try:
-            resets = pool.step_and_reset(addresses, out, spare[1], owner, meanwhile)
+            resets = pool.run(_STEP_AND_RESET, addresses, out, spare[1], owner, overlap=overlap)
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
 

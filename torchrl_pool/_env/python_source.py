@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,7 @@ class PythonSource:
                 f"respawn, step_timeout: expected envs in worker processes, which can be ended and replaced; "
                 f"here {why}, so that envs run in this process"
             )
+        self._numbers = itertools.count(1)
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
@@ -167,31 +169,25 @@ class PythonSource:
     ) -> ResetArguments:
         return reset_arguments(len(self.configs), seed, options, list_of_kwargs)
 
-    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
-        """Starts workers anew that have ended, and tells them what is to be given to the envs' ``reset``."""
+    def revive(self, pool: _core.Pool) -> None:
         for worker in pool.ended_workers():
             with failures():
                 self.workers.replace(pool, worker)
-        has_options = any(option is not None for option in given.options)
-        if given.states is None and not has_options:
-            return
-        chosen = range(len(self.configs)) if mask is None else mask.nonzero().flatten().tolist()
-        if given.states is not None:
-            rows, set_state = given.states[0].numpy(), given.states[1]
-            with failures():
-                self.workers.ask_each(
-                    chosen,
-                    "set_reset_states",
-                    lambda share: [[rows[chosen[position]] for position in share], set_state],
-                )
-        if has_options:
-            envs = [env for env in chosen if given.options[env] is not None]
-            with failures():
-                self.workers.ask_each(
-                    envs,
-                    "set_reset_options",
-                    lambda share: [[given.options[envs[position]] for position in share]],
-                )
+
+    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+        options = [given.options[env] if given.options else None for env in envs]
+        if given.states is None and all(own is None for own in options):
+            return 0
+        states, set_state = (None, None) if given.states is None else given.states
+        rows = [None] * len(envs) if states is None else list(states.numpy())
+        number = next(self._numbers)
+        with failures():
+            self.workers.ask_each(
+                envs,
+                "hear_of_reset",
+                lambda share: [number, [(options[i], rows[i]) for i in share], set_state],
+            )
+        return number
 
     def plugin_paths(self) -> list[str]:
         return []

@@ -23,14 +23,18 @@ class ResetArguments:
         entropy: words of the seeds, empty where there is none; or nothing at all.
         options: as they were given.
         executor_options: in the form that the executor takes; or nothing at all.
-        states: those of envs whose state travels in tensordicts, as bytes of each env, and whether the envs
-            are to begin from them; or nothing.
+        states: those of envs whose state travels in tensordicts, as bytes of each env that is reset, and
+            whether the envs are to begin from them; or nothing.
     """
 
-    entropy: list[list[int]]
-    options: list[Mapping[str, Any] | None]
+    entropy: list[list[int]] = field(default_factory=list)
+    options: list[Mapping[str, Any] | None] = field(default_factory=list)
     executor_options: list[_core.ResetOptions | None] = field(default_factory=list)
     states: tuple[torch.Tensor, bool | None] | None = None
+
+    def for_executor(self, note: int) -> _core.ResetArguments:
+        """The same as the executor takes it, with the number under which workers know their part."""
+        return self.entropy, self.executor_options, note
 
 
 def reset_arguments(

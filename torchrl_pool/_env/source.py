@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import torch
 from torchrl.data import Composite, TensorSpec
 
 from torchrl_pool import _core
@@ -72,8 +71,14 @@ class Source(Protocol):
     ) -> ResetArguments:
         """What :meth:`PoolEnv.reset` was given, checked."""
 
-    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
-        """Before the executor resets these envs."""
+    def revive(self, pool: _core.Pool) -> None:
+        """Starts worker processes anew that have ended."""
+
+    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+        """Tells workers what these envs' next reset is given. Returns the number that the reset has to name.
+
+        Another reset, or none, begins without it. 0: there is nothing to tell.
+        """
 
     def plugin_paths(self) -> list[str]:
         """The libraries that another process must load first."""
@@ -142,8 +147,11 @@ class PluginSource:
         given.executor_options = open_options(self._tasks, self.configs, given.options)
         return given
 
-    def prepare_reset(self, pool: _core.Pool, given: ResetArguments, mask: torch.Tensor | None) -> None:
+    def revive(self, pool: _core.Pool) -> None:
         pass
+
+    def tell(self, given: ResetArguments, envs: Sequence[int]) -> int:
+        return 0
 
     def plugin_paths(self) -> list[str]:
         used = {registry.find_task(task)[0] for task in self._tasks}

@@ -78,7 +78,7 @@ def _steps(physics: PoolEnv, actions: torch.Tensor) -> tuple[TensorDict, EnvFail
     physics._allocator.latest = {}
     failed = None
     try:
-        pool.steps(addresses, outputs, batch_size[1], (inputs, tensors))
+        pool.run(_core.Op.steps, addresses, outputs, [], (inputs, tensors), num_steps=batch_size[1])
     except _core.EnvFailure as error:
         failed = error
     record = unsafe_tensordict(physics._on_device(tensors), batch_size, physics.device, nested=False)

@@ -12,7 +12,6 @@ from torchrl.envs import TransformedEnv
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
-from torchrl_pool._transforms.chain import Chain
 from torchrl_pool._transforms.native_part import NativePart, StepIntoBatch
 
 
@@ -61,8 +60,15 @@ class FusedPool:
             columns[column] = entry
         return columns
 
-    def _running(self) -> ChainedPool:
-        return ChainedPool(self.part.env._running(), self.part.chain)
+    def _running(self) -> _core.Pool:
+        return self.part.env._running()
+
+    def _chain_for_step(self) -> _core.Chain:
+        """The chain, before a step of all envs. Raises as :meth:`Chain.check_in_place`."""
+        chain = self.part.chain
+        chain.check_in_place()
+        chain.hidden.latest = chain.hidden.root
+        return chain.core
 
     def _check_actions(
         self, root: TensorDictBase, num_rows: int | None = None
@@ -79,15 +85,23 @@ class FusedPool:
         self, rows: _core.RolloutRows, recorded: _core.PlainTensors
     ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
         """As :meth:`PoolEnv._rollout_steps`."""
-        roots, inputs, pool = self._allocator.root_memory, self.part.inputs.plain, self._running()
+        roots, inputs = self._allocator.root_memory, self.part.inputs.plain
         if roots is None or inputs is None:
             return None
-        make = pool.rollout_steps(rows=rows, inputs=inputs.core, recorded=recorded, roots=roots)
+        make = _core.RolloutSteps(
+            pool=self._running(),
+            rows=rows,
+            inputs=inputs.core,
+            recorded=recorded,
+            roots=roots,
+            chain=self.part.chain.core,
+        ).make
 
         def step(
             step: int, entries: dict[Key, torch.Tensor], owner: object
         ) -> dict[Key, torch.Tensor] | None:
-            return make(step, entries, (owner, pool.ready()))
+            self._chain_for_step()
+            return make(step, entries, (owner, self.part.chain))
 
         return step
 
@@ -98,48 +112,3 @@ class FusedPool:
         self, values: dict[Key, Any], names: list[str] | None = None, num_rows: int | None = None
     ) -> TensorDict:
         return self.part.unsafe(values, names, num_rows)
-
-
-class ChainedPool:
-    """The executor's pool, for steps into a batch that a chain goes on with."""
-
-    def __init__(self, pool: _core.Pool, chain: Chain) -> None:
-        self._pool, self._chain = pool, chain
-
-    def step_into(
-        self,
-        rows: _core.RolloutRows,
-        step: int,
-        actions: list[int],
-        root: list[int],
-        sources: list[int],
-        owner: object,
-    ) -> int:
-        chain = self.ready()
-        return self._pool.step_into(rows, step, actions, root, sources, (owner, chain), chain.core)
-
-    def rollout_steps(self, **arguments: Any) -> Callable[..., dict[Key, torch.Tensor] | None]:
-        return _core.RolloutSteps(pool=self._pool, chain=self._chain.core, **arguments).make
-
-    def submit_into(
-        self,
-        flight: _core.Flight,
-        rows: _core.RolloutRows,
-        step: int,
-        actions: list[int],
-        root: list[int],
-        sources: list[int],
-        owner: object,
-    ) -> None:
-        chain = self.ready()
-        self._pool.submit_into(flight, rows, step, actions, root, sources, (owner, chain), chain.core)
-
-    def wait(self, flight: _core.Flight) -> int:
-        return self._pool.wait(flight)
-
-    def ready(self) -> Chain:
-        """The chain, before a step. Raises as :meth:`Chain.check_in_place`."""
-        chain = self._chain
-        chain.check_in_place()
-        chain.hidden.latest = chain.hidden.root
-        return chain

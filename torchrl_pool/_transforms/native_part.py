@@ -20,6 +20,8 @@ from torchrl_pool._env.tensors import unsafe_tensordict
 from torchrl_pool._transforms.chain import Chain, ChainAllocator, Inputs
 from torchrl_pool._transforms.fusion import Fusion
 
+_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
+
 
 @dataclass
 class StepIntoBatch:
@@ -41,10 +43,8 @@ class StepIntoBatch:
         owner: object,
     ) -> None:
         """Has the executor write to the batch, and to tensors whose addresses are those of the columns."""
-        owners = owner, self.owner
-        pool.step_into(
-            self.rows, self.step, actions, addresses, self.sources, owners, chain.core, resets=False
-        )
+        place = self.rows, self.step, self.sources
+        pool.run(_STEP, actions, place, addresses, (owner, self.owner), chain.core)
 
 
 class NativePart:
@@ -185,7 +185,7 @@ class NativePart:
         pool = env._running()
         try:
             if into is None:
-                pool.step(inputs[1], out, 0, owner, chain.core)
+                pool.run(_STEP, inputs[1], out, [], owner, chain.core)
             else:
                 into.step_envs(pool, chain, inputs[1], out, owner)
         except _core.EnvFailure as error:
@@ -212,9 +212,9 @@ class NativePart:
         owner = (inputs[0], tensors, spare, chain)
         names = tensordict._td_dim_names
         ready: list[TensorDict] = []
-        meanwhile = partial(self._assemble, ready, entries, tensors, names) if env._overlaps else None
+        overlap = partial(self._assemble, ready, entries, tensors, names) if env._overlaps else None
         try:
-            resets = pool.step_and_reset(inputs[1], out, spare[1], owner, meanwhile, chain.core)
+            resets = pool.run(_STEP_AND_RESET, inputs[1], out, spare[1], owner, chain.core, overlap=overlap)
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
 

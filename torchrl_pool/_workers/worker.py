@@ -114,7 +114,8 @@ class Worker:
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
-        self._reset_options: dict[int, Any] = {}
+        # Of each env, what resets are given, by the numbers that those resets name.
+        self._given: dict[int, dict[int, tuple[Any, Any, bool | None]]] = {}
         self._told: dict[int, Sequence[Entry]] = {}  # rewards and infos, by the id of what makes such envs
         self._attachment: Attachment
         self._port: _core.WorkerPort
@@ -274,8 +275,18 @@ class Worker:
             adapter.seed(seed)
             self._port.was_made(env)
         else:
-            options = self._reset_options.pop(env, None) if self._reset_options else None
+            options = self._options(env, adapter) if self._given else None
             self._port.was_reset(env, adapter.reset(seed, options))
+
+    def _options(self, env: int, adapter: Adapter) -> Any:
+        """What this reset of the env is given, and no other one."""
+        given, number = self._given.get(env, {}), self._port.note_of(env)
+        options, state, set_state = given.pop(number, (None, None, None))
+        for refused in [other for other in given if other < number]:
+            del given[refused]
+        if state is not None:
+            adapter.begin_from(state, set_state)
+        return options
 
     def _guarded(self, env: int, act: Callable[..., None], *arguments: Any) -> BaseException | None:
         try:
@@ -317,14 +328,12 @@ class Worker:
         """Their pictures, uint8 ``[height, width, 3]``."""
         return self._for_each(envs, lambda i, env: picture(env))
 
-    def set_reset_options(self, envs: Sequence[int], options: Sequence[Any]) -> None:
-        """For the reset of each of them that follows."""
-        self._reset_options.update(zip(envs, options, strict=True))
-
-    def set_reset_states(self, envs: Sequence[int], states: Sequence[Any], set_state: bool | None) -> None:
-        """The same: bytes of the states that each of them is given."""
-        for env, own in zip(envs, states, strict=True):
-            self._made(env).begin_from(own, set_state)
+    def hear_of_reset(
+        self, envs: Sequence[int], number: int, given: Sequence[tuple[Any, Any]], set_state: bool | None
+    ) -> None:
+        """What the reset with this number gives each of them: options, and bytes of a state to begin from."""
+        for env, (options, state) in zip(envs, given, strict=True):
+            self._given.setdefault(env, {})[number] = options, state, set_state
 
     def save(self, env: int) -> bytes:
         """An env's state: its own ``get_state()`` and what is carried beside it, or all of it, pickled."""

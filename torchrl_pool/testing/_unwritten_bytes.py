@@ -60,16 +60,18 @@ class _Run:
 
     def reset(self, entropy: list[list[int]]) -> list[_GuardedRow]:
         rows = [row for row in self._rows if row.spec.role != "reward"]
+        addresses = [row.address if row in rows else 0 for row in self._rows]
         self._poison()
         with _worded_failures():
-            self._pool.reset([row.address for row in rows], 0, entropy, None)
+            self._pool.run(_core.Op.reset, [], addresses, [], None, given=(entropy, [], 0))
         return self._checked(rows, "reset")
 
     def step(self, actions: list[torch.Tensor]) -> list[_GuardedRow]:
         self._poison()
         addresses = [row.address for row in self._rows]
         with _worded_failures():
-            self._pool.step([action.data_ptr() for action in actions], addresses, 0, None)
+            inputs = [action.data_ptr() for action in actions]
+            self._pool.run(_core.Op.step, inputs, addresses, [], None)
         return self._checked(self._rows, "step")
 
     def _poison(self) -> None:

@@ -13,8 +13,8 @@
 namespace torchrl_pool::core {
 
 // What threads do: an op's visits, or a later phase of a job.
-enum class Work { kCreate, kReset, kStep, kStepAndReset, kSteps, kRoot, kRows };
-constexpr int kNumWorks = 7;
+enum class Work { kCreate, kReset, kStep, kStepAndReset, kSteps, kSave, kLoad, kRender, kRoot, kRows };
+constexpr int kNumWorks = kNumOps + 2;
 constexpr Work VisitsOf(Op op) { return static_cast<Work>(op); }
 
 // Any threads.

@@ -50,7 +50,8 @@ void ThreadExecutor::Begin(Job& job) {
   if (options_.step_timeout) job.plan.caller_helps = false;  // a visit of the caller could not be timed out
   job.remaining.store(count, std::memory_order_relaxed);
   // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
-  if (job.at_once && cost_.IsWorthSharing(VisitsOf(job.op), count)) spin_policy_.Begins(Clock::now());
+  if (job.delivery == Delivery::kAwaited && cost_.IsWorthSharing(VisitsOf(job.op), count))
+    spin_policy_.Begins(Clock::now());
   if (count == 0) {
     job.finished.store(true, std::memory_order_relaxed);
   } else if (!job.IsInline()) {
@@ -71,7 +72,7 @@ void ThreadExecutor::Publish(Job& job, std::uint32_t first, Plan plan) {
   const std::span<const std::uint32_t> envs = job.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
   // The last chunk may be done before this returns, and the job with it: nothing of it is read after that.
-  const bool stays_home = job.op == Op::kCreate, is_helped = plan.caller_helps && job.at_once;
+  const bool stays_home = job.op == Op::kCreate, is_helped = plan.caller_helps && job.delivery == Delivery::kAwaited;
   const int first_home = homes_.Of(envs[first]), last_home = homes_.Of(envs[count - 1]);
   bool is_behind = false;
   for (std::uint32_t begin = first; begin < count;) {
@@ -178,7 +179,7 @@ ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratc
 }
 
 Next ThreadExecutor::RunPhases(Job& job) {
-  if (job.phase == Job::Phase::kVisits && job.at_once &&
+  if (job.phase == Job::Phase::kVisits && job.delivery == Delivery::kAwaited &&
       cost_.IsWorthSharing(VisitsOf(job.op), static_cast<std::uint32_t>(job.envs.size()))) {
     spin_policy_.Ended(Clock::now());
   }

@@ -65,6 +65,7 @@ struct alignas(kCacheLine) EnvCell {
   std::uint8_t terminated = 0, truncated = 0;
   std::uint8_t is_last = 0;     // asked for: the step that is the last one of its episode, however it goes
   double reward = 0;            // of a step, where there is one for the whole env; else NaN
+  std::uint64_t note = 0;       // of a reset: under which number its options were told; 0: it has none
   std::uint32_t num_words = 0;  // of the seed; 0: none
   std::uint32_t words[kMaxWords] = {};
   std::uint32_t message_bytes = 0;  // why it has failed

@@ -58,6 +58,7 @@ void WorkerExecutor::Begin(Job& job) {
   job.plan.threads = num_threads() + 1;  // the work is elsewhere: the waiting thread is free
   job.remaining.store(count, std::memory_order_relaxed);
   if (count == 0) return job.finished.store(true, std::memory_order_relaxed);
+  if (IsStateOp(op)) return;  // the waiting thread asks the workers, in their channels
   const auto& wanted = job.out.base;
   const bool seed_only = op == Op::kReset && !job.entropy.empty() &&
                          std::all_of(wanted.begin(), wanted.end(), [](const auto* base) { return !base; });
@@ -91,7 +92,10 @@ void WorkerExecutor::Prepare(const Job& job, Op op, std::uint32_t env) {
   cell.step = cell.root = EnvCell::kNone;
   cell.is_last = slot.max_episode_steps > 0 && slot.elapsed_steps + 1 >= slot.max_episode_steps;
   cell.num_words = 0;
-  if (op != Op::kReset || job.op != Op::kReset || job.entropy.empty()) return;
+  cell.note = 0;
+  if (op != Op::kReset || job.op != Op::kReset) return;
+  cell.note = job.reset_note;
+  if (job.entropy.empty()) return;
   const auto& words = job.entropy[env];
   const bool fits = words.size() <= EnvCell::kMaxWords;
   cell.num_words = fits ? static_cast<std::uint32_t>(words.size()) : EnvCell::kTooManyWords;
@@ -192,7 +196,10 @@ class WorkerExecutor::WaiterInUse {
 
 void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   const auto is_over = [&] { return job.finished.load(std::memory_order_acquire); };
-  if (!is_over()) Work({&job}, is_over, kForever, interrupted);
+  if (is_over()) return;
+  if (!IsStateOp(job.op)) return Work({&job}, is_over, kForever, interrupted);
+  const WaiterInUse waiter(*this);
+  Visit({&job, {job.op, false, 0, static_cast<std::uint32_t>(job.envs.size())}, 0}, *waiter);
 }
 
 bool WorkerExecutor::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {

@@ -37,6 +37,9 @@ class WorkerPort {
   // one that is too long.
   std::span<const std::uint32_t> SeedOf(std::uint32_t env) const;
 
+  // Under which number the options of a reset of this env were told; 0: it has none.
+  std::uint64_t NoteOf(std::uint32_t env) const { return arena_->cell(env).note; }
+
   // ---- Results. Rows have been written before.
 
   void Stepped(std::uint32_t env, double reward, bool terminated, bool truncated);

@@ -27,7 +27,7 @@ class Picture {
   explicit Picture(Client& client) {
     threads_.Start([&client] {
       std::uint8_t rgb[6];
-      client.pool().Render(0, rgb);
+      test::Render(client.pool(), 0, rgb);
     });
     CHECK(test::Eventually([] { return TheProbe().rendering.load(); }));
   }
@@ -43,8 +43,8 @@ TEST(OtherEnvsGoOnWhileOneIsLookedAt) {
     client.CheckedReset();
     const Picture picture(client);
     for (int step = 0; step < 20; ++step) client.CheckedStep(Op::kStep, SomeActions(3, step), &kOthers);
-    const auto state = client.pool().Save(1);
-    client.pool().Load(1, state);
+    const auto state = test::Save(client.pool(), 1);
+    test::Load(client.pool(), 1, state);
     CHECK(TheProbe().rendering.load());
   }
 }
@@ -56,7 +56,7 @@ TEST(WhoWantsTheEnvWaits) {
     const Picture picture(client);
     if (way == 0) client.CheckedStep(Op::kStep, SomeActions(3, 0));
     if (way == 1) client.CheckedReset();
-    if (way == 2) client.pool().Load(0, client.pool().Save(0));
+    if (way == 2) test::Load(client.pool(), 0, test::Save(client.pool(), 0));
     CHECK(!TheProbe().rendering.load());
   }
 }
@@ -68,7 +68,7 @@ TEST(WaitingForAnEnvThatIsLookedAtMayBeInterrupted) {
     const Picture picture(client);
     client.interrupted = test::AlwaysInterrupted;
     CHECK(IsInterrupted([&] { client.Step(SomeActions(3, 0)); }));
-    CHECK(IsInterrupted([&] { client.pool().Save(0, test::AlwaysInterrupted); }));
+    CHECK(IsInterrupted([&] { test::Save(client.pool(), 0, test::AlwaysInterrupted); }));
     CHECK(IsInterrupted([&] { client.pool().Close(test::AlwaysInterrupted); }));
     CHECK(TheProbe().rendering.load());
   }
@@ -79,9 +79,9 @@ TEST(WaitingForAnEnvThatIsLookedAtMayBeInterrupted) {
 TEST(AnEnvInFlightIsNotLookedAt) {
   Client client(3, {.num_threads = 2});
   client.CheckedReset();
-  const Pool::Touch touch(client.pool(), {0, 1}, Pool::Touch::By::kCaller, test::NeverInterrupted);
+  const Pool::ExclusiveAccess access(client.pool(), {0, 1}, test::NeverInterrupted);
   CHECK_THROWS(PoolError, "while it is in a call", client.Step(SomeActions(3, 0)));
-  CHECK_THROWS(PoolError, "while it is in a call", client.pool().Save(1));
+  CHECK_THROWS(PoolError, "while it is in a call", test::Save(client.pool(), 1));
   client.CheckedStep(Op::kStep, SomeActions(3, 1), &kLast);
 }
 
@@ -89,7 +89,7 @@ TEST(AnEnvInFlightIsNotLookedAt) {
 TEST(LooksAndStepsOfManyThreads) {
   Client client(4, {.options = {{"cost_ns", std::int64_t{2'000}}}, .num_threads = 3});
   client.CheckedReset();
-  const auto state = client.pool().Save(0);
+  const auto state = test::Save(client.pool(), 0);
   std::atomic<int> refused{0};
   test::Threads threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -101,11 +101,11 @@ TEST(LooksAndStepsOfManyThreads) {
             client.Step(SomeActions(4, round));
           } else if (thread == 1) {
             std::uint8_t rgb[6];
-            client.pool().Render(env, rgb);
+            test::Render(client.pool(), env, rgb);
           } else if (thread == 2) {
-            client.pool().Load(env, state);
+            test::Load(client.pool(), env, state);
           } else {
-            client.pool().Save(env);
+            test::Save(client.pool(), env);
           }
         } catch (const PoolError&) {
           ++refused;  // it is in flight
