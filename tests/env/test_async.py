@@ -257,8 +257,8 @@ def test_what_another_thread_received_meanwhile_is_no_result(make_pool):
     assert (first, patient) in (([0], ["too late"]), ([1], [[0]]))
 
 
-def test_an_env_that_is_sent_again_at_once_keeps_what_it_was_sent_with(make_pool, monkeypatch):
-    """As soon as a result is copied another thread may send its env: here before the receiver goes on."""
+def test_an_env_is_in_flight_until_its_results_are_taken_over(make_pool, monkeypatch):
+    """Another thread that sends it before is refused, and what travels with the results is what was sent."""
     pool = make_pool("CartPole-v1", 2)
     pool.async_reset_send()
     root = pool.async_reset_recv(2)
@@ -270,14 +270,16 @@ def test_an_env_that_is_sent_again_at_once_keeps_what_it_was_sent_with(make_pool
             self.running = running
 
         def receive(self, *arguments):
-            in_time = self.running.receive(*arguments)
+            received = self.running.receive(*arguments)
             monkeypatch.undo()
-            pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))
-            return in_time
+            with pytest.raises(RuntimeError, match="in flight"):
+                pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))
+            return received
 
     running = pool._running()
     monkeypatch.setattr(pool, "_running", lambda: SendsAgain(running))
     data, _ = pool.async_step_and_maybe_reset_recv(2)
     assert sorted(data["mark"].tolist()) == [1, 2]
+    pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))
     data, _ = pool.async_step_and_maybe_reset_recv(2)
     assert sorted(data["mark"].tolist()) == [3, 4]

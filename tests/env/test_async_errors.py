@@ -170,10 +170,10 @@ def test_close_while_envs_are_in_flight_and_a_thread_waits(make_pool):
     assert pool.reset()["observation"].shape[0] == 3  # it opens again
 
 
-def test_close_just_before_results_are_received(make_pool, monkeypatch):
+def test_close_just_before_results_are_received(make_pool):
     pool = make_pool(seed=0)
     root = pool.rand_action(pool.reset())
     pool.async_step_send(root[[0]], env_index=[0])
-    monkeypatch.setattr(pool, "_pool", None)  # as far as another thread has come, which closes it
+    pool._running().close()  # as far as another thread has come, which closes the env
     with pytest.raises(RuntimeError, match="this pool is closed"):
         pool.async_step_recv()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -110,16 +111,22 @@ class Rollout:
         """Makes all steps, and returns the batch that holds them.
 
         Raises:
-            EnvFailure: envs have failed. Whatever is raised, steps in flight are abandoned: the pool's next
-                call waits for what has begun of them.
+            EnvFailure: envs have failed. Whatever is raised, the pool is at rest then; if an interrupt comes
+                while it comes to rest, its next call waits for what has begun.
         """
         try:
             return self._run()
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         finally:
-            for group in self._groups:
-                del group.flight
+            try:
+                for group in self._groups:
+                    if group.flight.in_flight:
+                        with contextlib.suppress(_core.EnvFailure):  # its envs will be reset
+                            group.flight.wait()
+            finally:
+                for group in self._groups:
+                    del group.flight  # abandons a step that nobody waits for
 
     def last_carrier(self) -> TensorDictBase:
         """What the step after the last one begins with, for all envs."""
