@@ -34,9 +34,10 @@ struct RecordedColumn {
 // The result of one visit: one operation of one env, by one thread.
 enum class Result : std::uint8_t {
   kOk,
-  kReset,   // kStepAndReset has started a new episode
-  kFailed,  // the fault says why
-  kSkipped  // the job had been cancelled
+  kReset,    // kStepAndReset has started a new episode
+  kFailed,   // the fault says why
+  kSkipped,  // the job had been cancelled
+  kGoesOn    // within the executor: there is more to do, which is not at hand
 };
 
 // A job is filled in, submitted (in flight), finished, and then reused. In flight it runs in phases: the
@@ -61,16 +62,16 @@ struct Job {
   std::vector<std::shared_ptr<const ResetOptions>> reset_options;  // likewise; null: none
   std::shared_ptr<void> owner;   // of the memory of the batches: kept until no thread can touch it
   bool at_once = true;           // a thread waits for it from the start
-  bool has_turn = false;         // LearningOrder's: it learns after those that have been submitted before
-  Job* next_in_turn = nullptr;   // likewise: the one that follows
+  bool has_ticket = false;       // it learns after those that have been submitted before: see LearningOrder
   Plan plan;                     // changed only by the waiting thread, before the job is published
-  const Chain* chain = nullptr;  // what follows the pool's own columns; the owner keeps it alive
+  const Chain* chain = nullptr;  // what follows the pool's own columns: the layout's, or the owner's
   Outbox* outbox = nullptr;      // receives results one by one; null: a thread waits for all of them
 
   // ---- Written by the threads that work on it.
   enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
   Phase phase = Phase::kVisits;        // changed only between phases
   std::size_t chain_phase = 0;         // likewise
+  std::size_t num_learned = 0;         // stages of the phase that comes next that have seen all rows
   std::vector<std::byte> learned;      // by the chain's stages, between two phases
   std::atomic<bool> cancelled{false};  // set by the waiting thread: the envs that are left are skipped
 
@@ -78,11 +79,14 @@ struct Job {
   std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};     // results of kind kReset
   std::atomic<bool> finished{false};
-  std::atomic<bool> is_stalled{false};  // between two phases: the waiting thread has to start the next one
-  EventCount done;                      // notified when finished, or stalled
+  EventCount done;  // notified when finished
   std::mutex faults_mutex;
   std::vector<EnvFault> faults;
   std::exception_ptr error;  // an exception that is no env's fault, such as bad_alloc
+
+  // ---- LearningOrder's.
+  Job* next_in_order = nullptr;
+  bool may_learn = false;
 
   // ---- JobStore's.
   std::atomic<int> users{0};          // its submitter, and the threads that hang in it

@@ -123,7 +123,6 @@ void Pool::CheckNotHung(std::span<const std::uint32_t> envs) const {
       waiting_.push_back(std::this_thread::get_id());
     } else {
       for_later_.push_back(&job);
-      executor_->TakeTurn(job);
     }
     executor_->Begin(job);
   } catch (...) {
