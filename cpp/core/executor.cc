@@ -3,97 +3,99 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "chain.h"
 #include "errors.h"
 #include "perturb.h"
-#include "phases.h"
 #include "state_ops.h"
 
 namespace torchrl_pool::core {
-namespace {
 
-// The step that a visit begins with, as EnvFault's.
-std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
-  if (op == Op::kCreate) return EnvFault::kInCreation;
-  if (IsStateOp(op)) return EnvFault::kInStateOp;
-  return op == Op::kReset ? EnvFault::kInReset : slot.elapsed_steps + 1;
-}
-
-}  // namespace
-
-[[gnu::flatten]] bool Executor::VisitEnvs(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch,
-                                          VisitWatch* watch) {
-  if (watch) watch->Begin({&job, envs[0], FirstStepOf(job.op, envs_.slot(envs[0]))});
-  std::exception_ptr error;
-  try {
-    VisitAll(job, envs, scratch);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  if (watch && !watch->End()) return false;
-  if (error) std::rethrow_exception(error);
-  if (CompletesRootInVisits(job)) CompleteRoot(envs_.layout(), job, envs);
-  return true;
-}
-
-void Executor::VisitAll(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch) {
-  BeginVisits(job, envs, envs.size(), scratch);
+[[gnu::flatten]] void Executor::VisitEnvs(Job& job, std::span<const std::uint32_t> envs, Turn turn,
+                                          Scratch& scratch) {
+  scratch.results.assign(envs.size(), Result::kSkipped);
+  scratch.faults.clear();
+  if (IsStateOp(job.op)) return VisitStates(job, envs, scratch);
   Visitor visitor(envs_.layout(), job, scratch);
+  if (turn == kNextEpisode) {
+    std::fill(scratch.results.begin(), scratch.results.end(), Result::kOk);
+  } else {
+    VisitRows(job, envs, turn, visitor, scratch);
+    const auto when = job.op == Op::kReset ? Stage::When::kReset : Stage::When::kStep;
+    RunChain(job, job.out, when, envs, scratch, Result::kOk);
+  }
+  if (job.op == Op::kStepAndReset) BeginEpisodes(job, envs, visitor, scratch);
+  if (CompletesRootInVisits(job)) CompleteRoot(job, envs);
+}
+
+void Executor::VisitStates(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch) {
+  const auto first = static_cast<std::size_t>(envs.data() - job.envs.data());
+  for (std::size_t i = 0; i < envs.size() && !job.cancelled.load(std::memory_order_relaxed); ++i) {
+    VisitStateOp(envs_.layout(), job, first + i, envs_.slot(envs[i]));
+    scratch.results[i] = Result::kOk;
+  }
+}
+
+void Executor::VisitRows(Job& job, std::span<const std::uint32_t> envs, Turn turn, Visitor& visitor,
+                         Scratch& scratch) {
+  for (const RecordedColumn& column : job.recorded) {
+    if (turn > 0) break;
+    CopyRows(column.from.From(envs[0]), column.to.From(envs[0]), column.row_bytes, envs.size());
+  }
+  const bool repeats = job.chain->repeat().times > 1 && IsStep(job.op);
   for (std::size_t i = 0; i < envs.size(); ++i) {
     if (job.cancelled.load(std::memory_order_relaxed)) break;
-    const std::uint32_t& env = envs[i];
+    const std::uint32_t env = envs[i];
     EnvSlot& slot = job.op == Op::kCreate ? envs_.NewSlot(env) : envs_.slot(env);
-    if (IsStateOp(job.op)) {
-      VisitStateOp(envs_.layout(), job, static_cast<std::size_t>(&env - job.envs.data()), slot);
-      scratch.results[i] = Result::kOk;
-    } else {
-      scratch.Note(i, env, visitor.Visit(env, slot));
+    scratch.Note(i, env, repeats ? Repeat(job, env, turn, visitor, scratch) : visitor.Visit(env, slot));
+  }
+}
+
+// A step that repeats its action, as far as that is at hand (frame skip): rewards add up.
+[[gnu::noinline]] Result Executor::Repeat(Job& job, std::uint32_t env, Turn turn, Visitor& visitor,
+                                          Scratch& scratch) {
+  const ActionRepeat& repeat = job.chain->repeat();
+  std::byte* const rewards = job.out.Row(repeat.reward, env);
+  while (true) {
+    if (turn > 0) scratch.rewards.assign(rewards, rewards + repeat.bytes());
+    const Result result = visitor.Visit(env, envs_.slot(env));
+    if (turn > 0) scratch.unchanged = false;  // the times before count too
+    if (turn > 0 && result == Result::kOk) repeat.AddUp(scratch.rewards.data(), rewards);
+    if (result != Result::kOk || ++turn == repeat.times || IsDone(job, env)) return result;
+    if (!IsAtHand(env, job.op)) return Result::kGoesOn;
+  }
+}
+
+void Executor::BeginEpisodes(Job& job, std::span<const std::uint32_t> envs, Visitor& visitor,
+                             Scratch& scratch) {
+  const Rows done = job.out.RowsFrom(envs_.layout().done, 0);
+  bool any_begins = false;
+  for (std::size_t i = 0; i < envs.size(); ++i) {
+    Result& result = scratch.results[i];
+    const std::uint32_t env = envs[i];
+    if (*done.From(env).base == std::byte{0} || result != Result::kOk) continue;
+    if (!IsAtHand(env, Op::kReset)) {
+      result = Result::kGoesOn;
+      continue;
     }
+    scratch.Note(i, env, visitor.BeginNext(env, envs_.slot(env)));
+    any_begins = true;
   }
-  if (!job.chain) return;
-  RunChain(job, envs, scratch);
-  std::optional<ChainRunner> root;
-  for (std::size_t i = 0; job.op == Op::kStepAndReset && i < envs.size(); ++i) {
-    if (scratch.results[i] != Result::kOk || !IsDone(job, envs[i])) continue;
-    BeginNext(job, i, envs[i], visitor, scratch, root);
-  }
+  if (any_begins) RunChain(job, job.root, Stage::When::kReset, envs, scratch, Result::kReset);
 }
 
-void Executor::BeginVisits(const Job& job, std::span<const std::uint32_t> recorded, std::size_t count,
-                           Scratch& scratch) {
-  for (const RecordedColumn& column : job.recorded) {
-    if (recorded.empty()) break;
-    CopyRows(column.from.From(recorded[0]), column.to.From(recorded[0]), column.row_bytes, recorded.size());
-  }
-  scratch.results.assign(count, Result::kSkipped);
-  scratch.faults.clear();
-}
-
-void Executor::RunChain(const Job& job, std::span<const std::uint32_t> envs, const Scratch& scratch) {
-  ChainRunner out(job, job.out);
-  const auto when = job.op == Op::kReset ? Chain::When::kReset : Chain::When::kStep;
-  const auto& results = scratch.results;
+// The stages that follow visits, on the rows of those envs whose visits had a certain result.
+void Executor::RunChain(const Job& job, const Batch& batch, Stage::When when,
+                        std::span<const std::uint32_t> envs, const Scratch& scratch, Result after) {
+  if (!job.chain->HasStages(0, when)) return;
+  ChainRunner runner(job, batch);
   for (std::size_t begin = 0, end = 0; begin < envs.size(); begin = end) {
     end = begin + 1;
-    if (results[begin] != Result::kOk) continue;
-    while (end < envs.size() && results[end] == Result::kOk && envs[end] == envs[end - 1] + 1) ++end;
-    out.Run(0, when, envs[begin], static_cast<std::uint32_t>(end - begin));
+    if (scratch.results[begin] != after) continue;
+    while (end < envs.size() && scratch.results[end] == after && envs[end] == envs[end - 1] + 1) ++end;
+    runner.Run(0, when, envs[begin], static_cast<std::uint32_t>(end - begin));
   }
-}
-
-bool Executor::IsDone(const Job& job, std::uint32_t env) const {
-  return *job.out.RowsFrom(envs_.layout().done, env).base != std::byte{0};
-}
-
-void Executor::BeginNext(const Job& job, std::size_t i, std::uint32_t env, Visitor& visitor, Scratch& scratch,
-                         std::optional<ChainRunner>& root) {
-  scratch.Note(i, env, visitor.BeginNext(env, envs_.slot(env)));
-  if (scratch.results[i] != Result::kReset) return;
-  if (!root) root.emplace(job, job.root);
-  root->Run(0, Chain::When::kReset, env, 1);
 }
 
 [[gnu::flatten]] void Executor::Deliver(Job& job, std::span<const std::uint32_t> envs,
@@ -133,34 +135,44 @@ void Executor::Lose(Job& job, std::span<const std::uint32_t> envs, std::exceptio
 [[gnu::flatten]] void Executor::CountDone(Job& job, std::uint32_t count) {
   Perturb();
   if (job.remaining.fetch_sub(count, std::memory_order_acq_rel) != count) return;
-  Advance(job);
+  if (job.phase == Job::Phase::kVisits) VisitsAreOver(job);
+  if (!job.has_ticket) return (void)Advance(job);
+  learning_order_.SetMayLearn(job);
+  AdvanceLearners();
 }
 
-void Executor::AdvanceIfStalled(Job& job) {
-  if (job.is_stalled.load(std::memory_order_relaxed) &&
-      job.is_stalled.exchange(false, std::memory_order_acquire)) {
-    Advance(job);
+// Each job that finishes lets the next one go on.
+void Executor::AdvanceLearners() {
+  Perturb();
+  while (Job* const job = learning_order_.Next()) {
+    if (!Advance(*job)) return;
   }
 }
 
-void Executor::Advance(Job& job) {
-  if (learning_order_.StallsUnlessFirst(job)) return;
+// Returns whether the job has finished.
+bool Executor::Advance(Job& job) {
   Next next = Next::kNone;
   try {
     next = RunPhases(job);
   } catch (...) {
     job.error = std::current_exception();
   }
-  if (next == Next::kPhase) return;
-  if (next == Next::kLater) {
-    job.is_stalled.store(true, std::memory_order_release);
-    return (void)job.done.Notify();
-  }
-  if (job.outbox) return (void)jobs_.Drop(job);
-  Job* const following = learning_order_.Remove(job);
+  if (next == Next::kPhase) return false;
+  if (next == Next::kLater) return learning_order_.SetMayLearn(job), false;
+  if (job.outbox) return jobs_.Drop(job), true;
+  if (job.has_ticket) learning_order_.RemoveFirst();
   job.finished.store(true, std::memory_order_release);
   job.done.Notify();
-  if (following) AdvanceIfStalled(*following);
+  return true;
+}
+
+// As far as this thread goes alone.
+Executor::Next Executor::RunPhases(Job& job) {
+  while (true) {
+    const Next next = NextPhase(job);
+    if (next != Next::kPhase || SharePhase(job)) return next;
+    RunPhase(job, job.envs);
+  }
 }
 
 }  // namespace torchrl_pool::core

@@ -3,8 +3,10 @@
 #ifndef TORCHRL_POOL_CORE_EXECUTOR_H_
 #define TORCHRL_POOL_CORE_EXECUTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,13 +17,9 @@
 #include "job_store.h"
 #include "learning_order.h"
 #include "outbox.h"
-#include "phases.h"
 #include "visit.h"
-#include "visit_watch.h"
 
 namespace torchrl_pool::core {
-
-class ChainRunner;
 
 // All methods may be called from any thread, except Start and the methods that end it.
 class Executor : public Deliverer {
@@ -39,8 +37,6 @@ class Executor : public Deliverer {
 
   // Plans a job's visits and publishes it. Under an inline plan nothing happens until WaitFor.
   virtual void Begin(Job& job) = 0;
-  // Called before that for jobs that learn in the order of their submission, see LearningOrder.
-  void TakeTurn(Job& job) { learning_order_.Add(job); }
   // Returns when the job has finished; helps with it where its plan says so. Throws Interrupted.
   virtual void WaitFor(Job& job, InterruptCheck interrupted) = 0;
 
@@ -58,17 +54,20 @@ class Executor : public Deliverer {
  protected:
   Executor(EnvTable& envs, JobStore& jobs) : envs_(envs), jobs_(jobs) {}
 
-  // Visits these envs and leaves the results in `scratch`. Returns false if the visit timed out and was
-  // already reported as failed: this thread must then exit. With a watch there is one env only.
-  bool VisitEnvs(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch* watch);
-  // Its parts: copies the recorded rows of these envs and clears `count` results; runs the job's chain on the
-  // rows that are kOk; resets an env whose episode has ended.
-  void BeginVisits(const Job& job, std::span<const std::uint32_t> recorded, std::size_t count,
-                   Scratch& scratch);
-  void RunChain(const Job& job, std::span<const std::uint32_t> envs, const Scratch& scratch);
-  bool IsDone(const Job& job, std::uint32_t env) const;
-  void BeginNext(const Job& job, std::size_t i, std::uint32_t env, Visitor& visitor, Scratch& scratch,
-                 std::optional<ChainRunner>& root);
+  // Which visit it is that an env of a job is at: so many repetitions of its step are over (frame skip); or
+  // all that is left is to begin the next episode.
+  using Turn = std::size_t;
+  static constexpr Turn kNextEpisode = std::numeric_limits<Turn>::max();
+
+  // Visits these envs, and runs the job's chain on their rows; goes on with their next turns as far as those
+  // are at hand. Leaves the results in `scratch`; kGoesOn: the env is to be visited again.
+  void VisitEnvs(Job& job, std::span<const std::uint32_t> envs, Turn turn, Scratch& scratch);
+  // Whether the env can do this now, within a job that has just stepped it.
+  virtual bool IsAtHand(std::uint32_t env, Op op) const = 0;
+  bool IsDone(const Job& job, std::uint32_t env) const {
+    return *job.out.Row(envs_.layout().done, env) != std::byte{0};
+  }
+
   // Delivers results, with their faults: the only way by which they leave an executor.
   void Deliver(Job& job, std::span<const std::uint32_t> envs, std::span<const Result> results,
                std::vector<EnvFault>& faults);
@@ -77,19 +76,49 @@ class Executor : public Deliverer {
   void CountDone(Job& job, std::uint32_t count);
   // Reports these envs as failed after an exception (such as bad_alloc) and counts them as done.
   void Lose(Job& job, std::span<const std::uint32_t> envs, std::exception_ptr error);
-  // Starts the next phase of a job that stalled between two. Called by the thread that waits for it.
-  void AdvanceIfStalled(Job& job);
-  // Starts the next phases; called by the thread that finished one. kPhase: other threads go on with it.
-  virtual Next RunPhases(Job& job) = 0;
+  // By the submitter, before the job is in flight.
+  void TakeTicket(Job& job) { learning_order_.TakeTicket(job); }
+  // By a thread that waits for this job, now and then: goes on with what it learns, or has to learn after.
+  void AdvanceBefore(const Job& job) {
+    if (job.has_ticket) AdvanceLearners();
+  }
+  // Does these envs' part of a phase that is not the visits.
+  void RunPhase(const Job& job, std::span<const std::uint32_t> envs);
+  // Hands the phase that the job has come to over to other threads. False: the calling thread does it all.
+  virtual bool SharePhase(Job&) { return false; }
+  // Called when all envs have been visited.
+  virtual void VisitsAreOver(const Job&) {}
 
   EnvTable& envs_;
   JobStore& jobs_;
 
  private:
+  // What comes after a phase of a job.
+  enum class Next {
+    kPhase,
+    kNone,
+    kLater,  // the lock of its statistics is held elsewhere: try again later
+  };
+
+  void VisitStates(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch);
+  void VisitRows(Job& job, std::span<const std::uint32_t> envs, Turn turn, Visitor& visitor,
+                 Scratch& scratch);
+  Result Repeat(Job& job, std::uint32_t env, Turn turn, Visitor& visitor, Scratch& scratch);
+  void BeginEpisodes(Job& job, std::span<const std::uint32_t> envs, Visitor& visitor, Scratch& scratch);
+  void RunChain(const Job& job, const Batch& batch, Stage::When when, std::span<const std::uint32_t> envs,
+                const Scratch& scratch, Result after);
   void HandOver(Job& job, std::span<const std::uint32_t> envs, std::span<const Result> results,
                 std::vector<EnvFault>& faults);
-  void VisitAll(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch);
-  void Advance(Job& job);
+  bool Advance(Job& job);
+  void AdvanceLearners();
+  Next RunPhases(Job& job);
+  Next NextPhase(Job& job);
+  bool Learn(Job& job, std::size_t chain_phase, bool of_resets);
+  // Whether the root is complete once an env has been visited: no later phase of a chain writes to it.
+  static bool CompletesRootInVisits(const Job& job);
+  // Where these envs go on with their episodes, their rows of the root are copied from `out`: everywhere, if
+  // the step begins none.
+  void CompleteRoot(const Job& job, std::span<const std::uint32_t> envs);
 
   LearningOrder learning_order_;
 };

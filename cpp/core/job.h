@@ -42,9 +42,10 @@ struct RecordedColumn {
 // The result of one visit: one operation of one env, by one thread.
 enum class Result : std::uint8_t {
   kOk,
-  kReset,   // kStepAndReset has started a new episode
-  kFailed,  // the fault says why
-  kSkipped  // the job had been cancelled
+  kReset,    // kStepAndReset has started a new episode
+  kFailed,   // the fault says why
+  kSkipped,  // the job had been cancelled
+  kGoesOn    // within the executor: there is more to do, which is not at hand
 };
 
 // A job is filled in, submitted (in flight), finished, and then reused. In flight it runs in phases: the
@@ -75,11 +76,10 @@ struct Job {
   std::vector<std::uint32_t> order;
   bool is_single = false;  // kOneByOne: the one env is received by its number
   std::shared_ptr<void>
-      cargo;              // kOneByOne: what the receiver gets back, with the place of each env in `order`
-  bool has_turn = false;  // LearningOrder's: it learns after those that have been submitted before
-  Job* next_in_turn = nullptr;          // likewise: the one that follows
-  Plan plan;                            // changed only by the waiting thread, before the job is published
-  const Chain* chain = nullptr;         // what follows the pool's own columns; the owner keeps it alive
+      cargo;                // kOneByOne: what the receiver gets back, with the place of each env in `order`
+  bool has_ticket = false;  // it learns after those that have been submitted before: see LearningOrder
+  Plan plan;                // changed only by the waiting thread, before the job is published
+  const Chain* chain = nullptr;         // what follows the pool's own columns: the layout's, or the owner's
   Outbox* outbox = nullptr;             // of results that are delivered one by one; else null
   std::unique_ptr<std::byte[]> copies;  // of `actions`, where the caller may change its own meanwhile
   std::size_t copies_size = 0;
@@ -89,6 +89,7 @@ struct Job {
   enum class Phase : std::uint8_t { kVisits, kStepRows, kResetRows, kRoot };
   Phase phase = Phase::kVisits;        // changed only between phases
   std::size_t chain_phase = 0;         // likewise
+  std::size_t num_learned = 0;         // stages of the phase that comes next that have seen all rows
   std::vector<std::byte> learned;      // by the chain's stages, between two phases
   std::atomic<bool> cancelled{false};  // set by the waiting thread: the envs that are left are skipped
 
@@ -96,11 +97,14 @@ struct Job {
   std::atomic<std::uint32_t> remaining{0};  // envs that this phase has still to do
   std::atomic<std::uint32_t> resets{0};     // results of kind kReset
   std::atomic<bool> finished{false};
-  std::atomic<bool> is_stalled{false};  // between two phases: the waiting thread has to start the next one
-  EventCount done;                      // notified when finished, or stalled
+  EventCount done;  // notified when finished
   std::mutex faults_mutex;
   std::vector<EnvFault> faults;
   std::exception_ptr error;  // an exception that is no env's fault, such as bad_alloc
+
+  // ---- LearningOrder's.
+  Job* next_in_order = nullptr;
+  bool may_learn = false;
 
   // ---- JobStore's.
   std::atomic<int> users{0};          // its submitter, and the threads that hang in it

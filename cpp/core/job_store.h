@@ -19,7 +19,7 @@ namespace torchrl_pool::core {
 // All methods are safe from any thread.
 class JobStore {
  public:
-  explicit JobStore(const Layout& layout) {
+  explicit JobStore(const Layout& layout) : plain_(layout.chain) {
     for (const ActionColumn& column : layout.actions) actions_.AddColumn(column.row_bytes);
     for (const OutputColumn& column : layout.outputs) outputs_.AddColumn(column.row_bytes);
   }
@@ -53,9 +53,7 @@ class JobStore {
     std::lock_guard lock(mutex_);
     if (free_.empty()) {
       free_.reserve(jobs_.size() + 1);  // so that Drop cannot fail
-      Job& job = jobs_.emplace_back();
-      SetColumns(job);
-      return &job;
+      return &jobs_.emplace_back();
     }
     Job* job = free_.back();
     free_.pop_back();
@@ -65,7 +63,7 @@ class JobStore {
   void Prepare(Job& job, Op op) const {
     job.op = op;
     job.envs = {};
-    job.completes_root = job.has_turn = false;
+    job.completes_root = job.has_ticket = false;
     job.num_steps = 1;
     job.recorded.clear();
     job.entropy.clear();
@@ -84,7 +82,7 @@ class JobStore {
     job.faults.clear();
     if (job.error) job.error = nullptr;
     job.users.store(1, std::memory_order_relaxed);
-    if (std::exchange(job.chain, nullptr)) return SetColumns(job);  // it had some of its own
+    if (std::exchange(job.chain, &plain_) != &plain_) return SetColumns(job);  // it is new, or had others
     for (Batch* batch : {&job.actions, &job.out, &job.root}) {
       std::fill(batch->base.begin(), batch->base.end(), nullptr);
     }
@@ -96,6 +94,7 @@ class JobStore {
     job.out = job.root = outputs_;
   }
 
+  const Chain& plain_;
   Batch actions_, outputs_;           // that nobody has filled in
   std::atomic<Job*> spare_{nullptr};  // the free one that was used last, for calls that follow each other
   std::mutex mutex_;

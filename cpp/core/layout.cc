@@ -1,15 +1,20 @@
 #include "layout.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
 #include "cache_line.h"
 #include "dtype.h"
+#include "env_slot.h"
 #include "errors.h"
-#include "stages/episode.h"
-#include "stages/observation.h"
-#include "stages/one_hot.h"
+#include "transforms/copy.h"
+#include "transforms/elementwise.h"
+#include "transforms/init_tracker.h"
+#include "transforms/one_hot.h"
+#include "transforms/reward_sum.h"
+#include "transforms/told_by_envs.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -94,9 +99,26 @@ std::size_t Layout::AddColumn(Spec spec) {
   return outputs.size() - 1;
 }
 
-void Layout::AddStage(Stage stage) {
-  stage.state_offset = Reserve(&state_bytes, stage.state_bytes, alignof(std::max_align_t));
-  stages.push_back(std::move(stage));
+// It runs within the visits that write a row; where it writes a column, only if somebody wants that.
+void Layout::AddStage(std::shared_ptr<const Stage> stage, std::size_t column, bool runs_at_resets) {
+  at_steps.push_back({stage, column});
+  if (runs_at_resets) at_resets.push_back({std::move(stage), column});
+}
+
+// A sum of rewards since the reset, which is kept whether somebody looks at it or not.
+void Layout::AddSum(std::size_t output, const Spec& reward) {
+  const std::string key = EpisodeKey(reward.name);
+  const char* help = "sum of rewards since the last reset";
+  const std::size_t column = AddColumn({key, help, TRP_INFO, reward.dtype, reward.shape, {}, {}, {}});
+  const std::size_t bytes = reward.row_bytes(), size = reward.size();
+  const ValueIndex earned = kFirstOutput + output, sum = StateValue(states.size());
+  states.push_back({key, bytes, Reserve(&state_bytes, bytes, alignof(std::max_align_t))});
+  if (reward.dtype == TRP_FLOAT64) {
+    AddStage(std::make_shared<RewardSumStage<double>>(earned, sum, sum, size));
+  } else {
+    AddStage(std::make_shared<RewardSumStage<float>>(earned, sum, sum, size));
+  }
+  AddStage(std::make_shared<CopyStage>(sum, ColumnValue(column), CopyShape{.bytes = bytes}), column);
 }
 
 void Layout::AddAction(const Spec& spec, const LayoutOptions& options) {
@@ -122,28 +144,38 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
   if (is_observation && options.from_pixels && options.pixels_only)
     return;  // the env writes it, but no tensor shows it
 
+  const ValueIndex written = kFirstOutput + output;
   if (options.refuse_nan && IsFloat(spec.dtype)) {
-    AddStage(WithFloat(spec.dtype, [&](auto zero) {
-      return RefuseNan<decltype(zero)>(output, spec.name, spec.size(), spec.role == TRP_REWARD);
-    }));
+    WithFloat(spec.dtype, [&](auto zero) {
+      using Refuse = RefuseNanStage<decltype(zero)>;
+      const bool runs_at_resets = spec.role != TRP_REWARD;  // which no reset writes
+      AddStage(std::make_shared<Refuse>(written, spec.size(), kFault, spec.name), OwnStage::kAlways,
+               runs_at_resets);
+    });
   }
   Spec seen = spec;
   if (is_observation && options.one_hot && !spec.categories.empty()) {
     seen.shape = spec.OneHotShape();
     seen.categories = spec.Choices();
     seen.one_hot = true;
-    AddStage(EncodeOneHot(output, AddColumn(std::move(seen)), spec.name, spec.categories));
+    const std::size_t column = AddColumn(std::move(seen));
+    AddStage(
+        std::make_shared<EncodeOneHotStage>(written, ColumnValue(column), kFault, spec.name, spec.categories),
+        column);
     return;
   }
   if (is_observation && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
       options.float_dtype != spec.dtype) {
     seen.dtype = static_cast<trp_dtype>(options.float_dtype);
     const std::size_t column = AddColumn(std::move(seen));
-    AddStage(WithFloat(spec.dtype, [&](auto zero) {
-      using From = decltype(zero);
-      return options.float_dtype == TRP_FLOAT32 ? Convert<From, float>(output, column, spec.size())
-                                                : Convert<From, double>(output, column, spec.size());
-    }));
+    const auto add = [&](auto from, auto to) {
+      using Convert = Cast<decltype(from), decltype(to)>;
+      const ValueIndex seen_as = ColumnValue(column);
+      AddStage(std::make_shared<Elementwise<Convert>>(written, seen_as, spec.size(), Convert{}), column);
+    };
+    WithFloat(spec.dtype, [&](auto from) {
+      return options.float_dtype == TRP_FLOAT32 ? add(from, 0.0f) : add(from, 0.0);
+    });
     return;
   }
   targets.back().column = static_cast<int>(AddColumn(std::move(seen)));
@@ -159,6 +191,7 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     return std::find(options.info_keys.begin(), options.info_keys.end(), key) != options.info_keys.end();
   };
 
+  for (const Spec& spec : config.specs()) num_outputs_ += spec.role != TRP_ACTION;
   for (const Spec& spec : config.specs()) {
     if (spec.role == TRP_ACTION) {
       AddAction(spec, options);
@@ -168,15 +201,18 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
   }
   if (options.from_pixels) {
     const auto [height, width] = config.RenderSize();
-    AddStage(Picture(AddColumn(
-        {kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}})));
+    const std::size_t column = AddColumn(
+        {kPixels, "a picture of the env", TRP_OBSERVATION, TRP_UINT8, {height, width, 3}, {}, {}, {}});
+    AddStage(std::make_shared<PictureStage>(kSlot, ColumnValue(column), kFault), column);
   }
   terminated = AddColumn(Flag("terminated", "the episode ended by its own rules", TRP_DONE));
   truncated = AddColumn(Flag("truncated", "the episode was cut off", TRP_DONE));
   done = AddColumn(Flag("done", "terminated or truncated", TRP_DONE));
   if (wanted(kStepCount)) {
-    AddStage(StepCount(
-        AddColumn({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}})));
+    const std::size_t column =
+        AddColumn({kStepCount, "steps since the last reset", TRP_INFO, TRP_INT64, {1}, {0.0}, {}, {}});
+    const CopyShape shape{.from_offset = offsetof(EnvSlot, elapsed_steps), .bytes = sizeof(std::int64_t)};
+    AddStage(std::make_shared<CopyStage>(kSlot, ColumnValue(column), shape), column);
   }
   std::size_t output = 0;
   for (const Spec& spec : config.specs()) {
@@ -184,24 +220,18 @@ Layout::Layout(const Config& config, const LayoutOptions& options) {
     if (spec.role == TRP_REWARD && HasOneReward(config) && wanted(kExactReward)) {
       const char* help = "reward before it is rounded to float32";
       const Spec exact{kExactReward, help, TRP_INFO, TRP_FLOAT64, {1}, {}, {}, {}};
-      AddStage(ExactReward(output, AddColumn(exact)));
+      const std::size_t column = AddColumn(exact);
+      AddStage(std::make_shared<ExactRewardStage>(kTold, kFirstOutput + output, ColumnValue(column)), column);
     }
-    if (IsSummed(spec) && wanted(EpisodeKey(spec.name))) {
-      const std::string key = EpisodeKey(spec.name);
-      const char* help = "sum of rewards since the last reset";
-      const std::size_t column = AddColumn({key, help, TRP_INFO, spec.dtype, spec.shape, {}, {}, {}});
-      if (spec.dtype == TRP_FLOAT64) {
-        AddStage(EpisodeReward<double>(output, column, key, spec.size()));
-      } else {
-        AddStage(EpisodeReward<float>(output, column, key, spec.size()));
-      }
-    }
+    if (IsSummed(spec) && wanted(EpisodeKey(spec.name))) AddSum(output, spec);
     ++output;
   }
   if (wanted(kIsInit)) {
-    AddStage(IsInit(AddColumn(Flag(kIsInit, "whether an episode begins here", TRP_INFO))));
+    const std::size_t column = AddColumn(Flag(kIsInit, "whether an episode begins here", TRP_INFO));
+    AddStage(std::make_shared<InitTrackerStage>(ColumnValue(column)), column);
   }
   if (!unknown.empty()) RefuseInfoKey(config, unknown.front());
+  chain = Chain({.pool = outputs.size(), .pool_actions = actions.size()});
 }
 
 std::string Mismatch(const Config& a, const Config& b) {

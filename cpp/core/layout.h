@@ -14,12 +14,15 @@
 #define TORCHRL_POOL_CORE_LAYOUT_H_
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "batch.h"
+#include "chain.h"
 #include "plugin.h"
-#include "stages/stage.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -36,6 +39,20 @@ struct Target {
 
   int column;           // straight into the batch, where the caller wants that column
   std::size_t scratch;  // else here; kNoScratch: it need not be written
+};
+
+// A stage of the pool's own: it runs on one env's row within the visit that has written it.
+struct OwnStage {
+  static constexpr std::size_t kAlways = static_cast<std::size_t>(-1);
+
+  std::shared_ptr<const Stage> stage;
+  std::size_t column;  // which it writes: it does not run where nobody wants that. Or kAlways
+};
+
+// What is kept of an env from one visit to the next: zeros at first, part of a saved state under this name.
+struct KeptState {
+  std::string name;
+  std::size_t bytes, offset;
 };
 
 struct ActionColumn {
@@ -66,16 +83,29 @@ struct Layout {
   std::vector<OutputColumn> outputs;                    // in the order in which batches list them
   std::size_t terminated = 0, truncated = 0, done = 0;  // bool [1]: columns that the executor writes
 
-  std::vector<Target> targets;    // of the env's outputs, in its order
-  std::vector<Stage> stages;      // in the order in which they run
-  std::size_t scratch_bytes = 0;  // of one thread
-  std::size_t state_bytes = 0;    // of one env, for all stages
+  std::vector<Target> targets;                // of the env's outputs, in its order
+  std::vector<OwnStage> at_steps, at_resets;  // in the order in which they run
+  std::vector<KeptState> states;              // of one env
+  std::size_t scratch_bytes = 0;              // of one thread
+  std::size_t state_bytes = 0;                // of one env, for all stages
+  Chain chain;                                // without stages: of jobs that ask for no other
+
+  // The values of the own stages, in this order: the EnvSlot, the reward as a double that the env has told
+  // (else nan), a Fault, where the env has written its outputs, the states, the columns.
+  static constexpr ValueIndex kSlot = 0, kTold = 1, kFault = 2, kFirstOutput = 3;
+  ValueIndex StateValue(std::size_t i) const { return kFirstOutput + num_outputs_ + i; }
+  ValueIndex ColumnValue(std::size_t i) const { return kFirstOutput + 2 * num_outputs_ + i; }
+  std::size_t num_values() const { return ColumnValue(outputs.size()); }
 
  private:
   std::size_t AddColumn(Spec spec);
   void AddAction(const Spec& spec, const LayoutOptions& options);
   void AddOutput(const Spec& spec, const LayoutOptions& options, bool is_wanted);
-  void AddStage(Stage stage);
+  void AddStage(std::shared_ptr<const Stage> stage, std::size_t column = OwnStage::kAlways,
+                bool runs_at_resets = true);
+  void AddSum(std::size_t output, const Spec& reward);
+
+  std::size_t num_outputs_ = 0;  // of the env; there are no more states
 };
 
 // The names of the executor's own info keys.

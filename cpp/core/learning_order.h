@@ -4,42 +4,47 @@
 #define TORCHRL_POOL_CORE_LEARNING_ORDER_H_
 
 #include <mutex>
+#include <utility>
 
 #include "chain.h"
 #include "job.h"
 
 namespace torchrl_pool::core {
 
-// A queue of jobs that threads of the pool finish by themselves, whoever waits for them: waiting for an
-// earlier one always ends. All methods are safe from any thread, and allocate nothing.
+// A queue of jobs, from their submission until they finish. The first one goes on as soon as its envs have
+// been visited; the others stand still before they learn. Whoever waits for one of them works on those before
+// it, too: so a wait ends whatever the order in which jobs are waited for. All methods are safe from any
+// thread, and allocate nothing.
 class LearningOrder {
  public:
   // By its submitter, before the job is in flight. Jobs whose chain has one phase learn nothing.
-  void Add(Job& job) {
-    if (!job.chain || job.chain->num_phases() == 1 || job.envs.empty()) return;
-    std::lock_guard lock(mutex_);
-    job.has_turn = true;
-    job.next_in_turn = nullptr;
-    (last_ ? last_->next_in_turn : first_) = &job;
+  void TakeTicket(Job& job) {
+    if (job.chain->num_phases() == 1 || job.envs.empty()) return;
+    const std::lock_guard lock(mutex_);
+    job.has_ticket = true;
+    job.may_learn = false;
+    job.next_in_order = nullptr;
+    (last_ ? last_->next_in_order : first_) = &job;
     last_ = &job;
   }
 
-  // True: an earlier job is in flight. This one is stalled until Remove returns it.
-  bool StallsUnlessFirst(Job& job) {
-    if (!job.has_turn) return false;
-    std::lock_guard lock(mutex_);
-    if (first_ == &job) return false;
-    job.is_stalled.store(true, std::memory_order_release);
-    return true;
+  // The phase that the job was in is over.
+  void SetMayLearn(Job& job) {
+    const std::lock_guard lock(mutex_);
+    job.may_learn = true;
   }
 
-  // The first job is about to finish; others do not before it. Returns the one whose turn it is then, if any.
-  Job* Remove(Job& job) {
-    if (!job.has_turn) return nullptr;
-    std::lock_guard lock(mutex_);
-    first_ = job.next_in_turn;
+  // The first job if it may learn, for the calling thread to go on with; else null.
+  Job* Next() {
+    const std::lock_guard lock(mutex_);
+    return first_ && std::exchange(first_->may_learn, false) ? first_ : nullptr;
+  }
+
+  // The first job is about to finish.
+  void RemoveFirst() {
+    const std::lock_guard lock(mutex_);
+    first_ = first_->next_in_order;
     if (!first_) last_ = nullptr;
-    return first_;
   }
 
  private:

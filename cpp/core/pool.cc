@@ -191,7 +191,6 @@ void CopyInputs(Job& job) {
       uses_.push_back(
           {Use::Kind::kJob, job.envs, &job, is_awaited ? std::this_thread::get_id() : std::thread::id()});
     }
-    if (delivery == Delivery::kLater) executor_->TakeTurn(job);
     executor_->Begin(job);
   } catch (...) {
     jobs_.Drop(job);

@@ -40,6 +40,7 @@ class RowCursor {
 
   T* const* at() const { return at_.data(); }
   std::size_t size() const { return at_.size(); }
+  Rows rows(std::size_t i) const { return rows_[i]; }  // from row 0 on
 
   // To the rows from 0 on of each column, which `rows_of(i)` tells: {nullptr, 0} without memory.
   template <class RowsOf>

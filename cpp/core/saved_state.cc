@@ -80,29 +80,21 @@ void CheckHeader(Reader& reader, const EnvSlot& slot, std::uint32_t env_index) {
   }
 }
 
-std::vector<const Stage*> StagesWithState(const Layout& layout) {
-  std::vector<const Stage*> stages;
-  for (const Stage& stage : layout.stages) {
-    if (stage.state_bytes > 0) stages.push_back(&stage);
-  }
-  return stages;
-}
-
 // What the stages keep, in their order.
 std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layout& layout) {
   std::vector<std::span<const std::uint8_t>> states;
   const auto refuse = [](const std::string& name) {
     Refuse("this state was saved with another choice of the info key '" + name + "'");
   };
-  const auto stages = StagesWithState(layout);
+  const auto& kept = layout.states;
   const auto count = reader.Number<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string name = reader.Text();
     const auto size = reader.Number<std::uint64_t>();
-    if (i >= stages.size() || stages[i]->state_name != name || stages[i]->state_bytes != size) refuse(name);
+    if (i >= kept.size() || kept[i].name != name || kept[i].bytes != size) refuse(name);
     states.push_back(reader.Bytes(size));
   }
-  if (count < stages.size()) refuse(stages[count]->state_name);
+  if (count < kept.size()) refuse(kept[count].name);
   return states;
 }
 
@@ -159,12 +151,11 @@ std::vector<std::uint8_t> SaveState(const Layout& layout, const EnvSlot& slot, s
   writer.Bytes(kVersion.data(), kVersion.size());
   writer.Text(task.id);
   writer.Number(slot.elapsed_steps);
-  const auto stages = StagesWithState(layout);
-  writer.Number<std::uint64_t>(stages.size());
-  for (const Stage* stage : stages) {
-    writer.Text(stage->state_name);
-    writer.Number<std::uint64_t>(stage->state_bytes);
-    writer.Bytes(slot.state + stage->state_offset, stage->state_bytes);
+  writer.Number<std::uint64_t>(layout.states.size());
+  for (const KeptState& kept : layout.states) {
+    writer.Text(kept.name);
+    writer.Number<std::uint64_t>(kept.bytes);
+    writer.Bytes(slot.state + kept.offset, kept.bytes);
   }
   trp_error error{};
   std::size_t size = 0;
@@ -193,9 +184,8 @@ void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, boo
   ThrowUnlessOk(task.load(env, reader.rest.data(), reader.rest.size(), &error), slot, env_index, error);
   if (substitute) substitute->TakeThePlaceOf(slot);
   slot.elapsed_steps = elapsed_steps;
-  const auto stages = StagesWithState(layout);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    std::memcpy(slot.state + stages[i]->state_offset, states[i].data(), states[i].size());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    std::memcpy(slot.state + layout.states[i].offset, states[i].data(), states[i].size());
   }
 }
 

@@ -1,31 +1,15 @@
 #include "visit.h"
 
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <utility>
 
-#include "chain.h"
-#include "stages/one_hot.h"
+#include "transforms/one_hot.h"
 
 namespace torchrl_pool::core {
-namespace {
-
-constexpr double kUntoldReward = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
-
-void OutputRows::Bind(const Layout& layout, const Batch& to, std::byte* scratch) {
-  batch = &to;
-  targets.Bind([&](std::size_t i) {
-    const auto [column, bytes] = layout.targets[i];
-    if (column != Target::kNoColumn && to.base[column]) return to.RowsFrom(column, 0);
-    return Rows{bytes == Target::kNoScratch ? nullptr : scratch + bytes, 0};
-  });
-}
 
 Visitor::Visitor(const Layout& layout, const Job& job, Scratch& scratch)
     : layout_(layout), job_(job), scratch_(scratch) {
@@ -36,80 +20,73 @@ Visitor::Visitor(const Layout& layout, const Job& job, Scratch& scratch)
       return column.one_hot ? Rows{scratch.bytes() + column.scratch, 0} : job.actions.RowsFrom(i, 0);
     });
   }
-  scratch.out.Bind(layout, job.out, scratch.bytes());
+  Bind(scratch.out, job.out);
+}
+
+void Visitor::Bind(OutputRows& rows, const Batch& to) {
+  rows.batch = &to;
+  rows.targets.Bind([&](std::size_t i) {
+    const auto [column, bytes] = layout_.targets[i];
+    if (column != Target::kNoColumn && to.base[column]) return to.RowsFrom(column, 0);
+    return Rows{bytes == Target::kNoScratch ? nullptr : scratch_.bytes() + bytes, 0};
+  });
+  if (layout_.at_steps.empty()) return;
+  rows.values[Layout::kTold] = {reinterpret_cast<std::byte*>(&scratch_.told), 0};
+  rows.values[Layout::kFault] = {reinterpret_cast<std::byte*>(&scratch_.fault), 0};
+  for (std::size_t i = 0; i < rows.targets.size(); ++i) {
+    rows.values[Layout::kFirstOutput + i] = rows.targets.rows(i);
+  }
+  for (std::size_t i = 0; i < layout_.outputs.size(); ++i) {
+    rows.values[layout_.ColumnValue(i)] = to.RowsFrom(i, 0);
+  }
 }
 
 Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.error.message[0] = '\0';
   scratch_.unchanged = false;
-  if (job_.op == Op::kSteps) return VisitInSteps(env_index, slot);
-  if (IsStep(job_.op)) return VisitInStep(env_index, slot);
-  if (job_.op == Op::kCreate) return Create(slot) ? Result::kOk : Result::kFailed;
-  const bool seeds = !job_.entropy.empty() && !job_.entropy[env_index].empty();
-  if (seeds && !Seed(slot, job_.entropy[env_index])) return Fail(job_.out, env_index);
-  const ResetOptions* options = job_.reset_options.empty() ? nullptr : job_.reset_options[env_index].get();
-  return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(job_.out, env_index);
-}
-
-// The hot path: one function for the compiler.
-[[gnu::flatten]] Result Visitor::VisitInStep(std::uint32_t row, EnvSlot& slot) {
-  const bool may_reset = job_.op == Op::kStepAndReset;
-  bool done = false;
-  if (!Step(slot, row, &done)) {
-    if (may_reset) Clear(job_.root, row);
-    return Fail(job_.out, row);
+  switch (job_.op) {
+    case Op::kCreate:
+      return Create(slot);
+    case Op::kReset:
+      return SeedAndReset(env_index, slot);
+    case Op::kSteps:
+      return SeveralSteps(env_index, slot);
+    case Op::kStep:
+    case Op::kStepAndReset:
+      break;
   }
-  return done && may_reset && !job_.chain ? BeginNext(row, slot) : Result::kOk;
+  return Step(env_index, slot);
 }
 
-Result Visitor::VisitInSteps(std::uint32_t env_index, EnvSlot& slot) {
-  const std::uint32_t begin = env_index * job_.num_steps, end = begin + job_.num_steps;
-  for (std::uint32_t row = begin; row < end; ++row) {
-    if (job_.cancelled.load(std::memory_order_relaxed)) return Result::kSkipped;
-    if (VisitInStep(row, slot) == Result::kOk) continue;
-    while (++row < end) Clear(job_.out, row);
-    return Result::kFailed;
-  }
-  return Result::kOk;
-}
-
-Result Visitor::VisitOnce(std::uint32_t row, EnvSlot& slot, std::size_t time, bool* goes_on) {
-  scratch_.error.message[0] = '\0';
-  scratch_.actions.MoveTo(row);
-  scratch_.out.targets.MoveTo(row);
-  bool done = false;
-  if (!(time == 0 ? StepOnce(slot, row, &done) : RepeatOnce(slot, row, &done))) {
-    if (job_.op == Op::kStepAndReset) Clear(job_.root, row);
-    return Fail(job_.out, row);
-  }
-  *goes_on = !done && time + 1 < job_.chain->repeat().times;
-  return Result::kOk;
-}
-
-Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
-  scratch_.error.message[0] = '\0';
-  if (!std::exchange(root_is_bound_, true)) {
-    scratch_.root.Bind(layout_, job_.root, scratch_.bytes());
-  }
-  return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(job_.root, env_index);
-}
-
-// Seeded by the system at first, as NumPy's generators are; Seed replaces that.
-bool Visitor::Create(EnvSlot& slot) {
+// Seeded by the system at first, as NumPy's generators are; SeedAndReset replaces that.
+Result Visitor::Create(EnvSlot& slot) {
   scratch_.step = EnvFault::kInCreation;
-  if (slot.task->create(slot.config->handle(), &slot.env, &scratch_.error) != TRP_OK) return false;
+  if (slot.task->create(slot.config->handle(), &slot.env, &scratch_.error) != TRP_OK) return Result::kFailed;
   std::uint32_t words[4];
   if (getentropy(words, sizeof words) != 0) {
     std::snprintf(scratch_.error.message, sizeof scratch_.error.message,
                   "the system has no entropy for a seed");
-    return false;
+    return Result::kFailed;
   }
-  return slot.task->seed(slot.env, words, std::size(words), &scratch_.error) == TRP_OK;
+  const int status = slot.task->seed(slot.env, words, std::size(words), &scratch_.error);
+  return status == TRP_OK ? Result::kOk : Result::kFailed;
 }
 
-bool Visitor::Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words) {
+Result Visitor::SeedAndReset(std::uint32_t env_index, EnvSlot& slot) {
   scratch_.step = EnvFault::kInReset;
-  return slot.task->seed(slot.env, words.data(), words.size(), &scratch_.error) == TRP_OK;
+  if (!job_.entropy.empty() && !job_.entropy[env_index].empty()) {
+    const std::vector<std::uint32_t>& words = job_.entropy[env_index];
+    const int status = slot.task->seed(slot.env, words.data(), words.size(), &scratch_.error);
+    if (status != TRP_OK) return Fail(job_.out, env_index);
+  }
+  const ResetOptions* options = job_.reset_options.empty() ? nullptr : job_.reset_options[env_index].get();
+  return Reset(slot, scratch_.out, env_index, options) ? Result::kOk : Fail(job_.out, env_index);
+}
+
+Result Visitor::BeginNext(std::uint32_t env_index, EnvSlot& slot) {
+  scratch_.error.message[0] = '\0';
+  if (!std::exchange(root_is_bound_, true)) Bind(scratch_.root, job_.root);
+  return Reset(slot, scratch_.root, env_index) ? Result::kReset : Fail(job_.root, env_index);
 }
 
 bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options) {
@@ -121,62 +98,43 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
   if (status != TRP_OK) return false;
   slot.elapsed_steps = 0;
   WriteFlags(rows, row, false, false);
-  return RunStages(slot, rows, row, kUntoldReward);
+  return RunStages(slot, rows, row, Stage::When::kReset);
 }
 
-bool Visitor::Step(EnvSlot& slot, std::uint32_t row, bool* done) {
-  scratch_.actions.MoveTo(row);
-  DecodeActions(row);
-  scratch_.out.targets.MoveTo(row);
-  if (!StepOnce(slot, row, done)) return false;
-  return !job_.chain || job_.chain->repeat().times == 1 || Repeat(slot, row, done);
+Result Visitor::SeveralSteps(std::uint32_t env_index, EnvSlot& slot) {
+  const std::uint32_t begin = env_index * job_.num_steps, end = begin + job_.num_steps;
+  for (std::uint32_t row = begin; row < end; ++row) {
+    if (job_.cancelled.load(std::memory_order_relaxed)) return Result::kSkipped;
+    if (Step(row, slot) == Result::kOk) continue;
+    while (++row < end) Clear(job_.out, row);
+    return Result::kFailed;
+  }
+  return Result::kOk;
 }
 
-// To where the cursors are.
-bool Visitor::StepOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
+// The hot path: one function for the compiler.
+[[gnu::flatten]] Result Visitor::Step(std::uint32_t row, EnvSlot& slot) {
+  if (StepTo(slot, row)) return Result::kOk;
+  if (job_.op == Op::kStepAndReset) Clear(job_.root, row);
+  return Fail(job_.out, row);
+}
+
+bool Visitor::StepTo(EnvSlot& slot, std::uint32_t row) {
   scratch_.step = slot.elapsed_steps + 1;
   OutputRows& rows = scratch_.out;
-  trp_step_result result{.terminated = 0, .truncated = 0, .reward = kUntoldReward};
+  scratch_.actions.MoveTo(row);
+  DecodeActions(row);
+  rows.targets.MoveTo(row);
+  trp_step_result result{.terminated = 0, .truncated = 0, .reward = std::numeric_limits<double>::quiet_NaN()};
   const int status =
       slot.task->step(slot.env, scratch_.actions.at(), rows.targets.at(), &result, &scratch_.error);
   scratch_.unchanged = status == TRP_UNCHANGED;
   if (status != TRP_OK) return false;
   ++slot.elapsed_steps;
   const bool timed_out = slot.max_episode_steps > 0 && slot.elapsed_steps >= slot.max_episode_steps;
-  const bool terminated = result.terminated != 0, truncated = result.truncated != 0 || timed_out;
-  *done = terminated || truncated;
-  WriteFlags(rows, row, terminated, truncated);
-  return RunStages(slot, rows, row, result.reward);
-}
-
-// The rest of a step whose first time is over.
-bool Visitor::Repeat(EnvSlot& slot, std::uint32_t row, bool* done) {
-  for (std::size_t i = 1; i < job_.chain->repeat().times && !*done; ++i) {
-    if (!RepeatOnce(slot, row, done)) return false;
-  }
-  return true;
-}
-
-bool Visitor::RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done) {
-  const ActionRepeat& repeat = job_.chain->repeat();
-  std::byte* const reward = job_.out.Row(repeat.reward, row);
-  const std::size_t bytes = repeat.size * (repeat.is_double ? sizeof(double) : sizeof(float));
-  if (scratch_.rewards.size() < bytes) scratch_.rewards.resize(bytes);
-  const auto add_up = [&]<class T>(T* earlier, T* now) {
-    for (std::size_t i = 0; i < repeat.size; ++i) now[i] = earlier[i] + now[i];
-  };
-  std::byte* const earlier = scratch_.rewards.data();
-  std::memcpy(earlier, reward, bytes);
-  if (!StepOnce(slot, row, done)) {
-    scratch_.unchanged = false;  // the times before count too
-    return false;
-  }
-  if (repeat.is_double) {
-    add_up(reinterpret_cast<double*>(earlier), reinterpret_cast<double*>(reward));
-  } else {
-    add_up(reinterpret_cast<float*>(earlier), reinterpret_cast<float*>(reward));
-  }
-  return true;
+  WriteFlags(rows, row, result.terminated != 0, result.truncated != 0 || timed_out);
+  scratch_.told = result.reward;
+  return RunStages(slot, rows, row, Stage::When::kStep);
 }
 
 void Visitor::DecodeActions(std::uint32_t row) {
@@ -197,12 +155,18 @@ void Visitor::WriteFlags(const OutputRows& rows, std::uint32_t row, bool termina
   write(layout_.done, terminated || truncated);
 }
 
-bool Visitor::RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward) {
-  if (layout_.stages.empty()) return true;
-  const StageRow stage_row{*rows.batch, row,       rows.targets.at(), slot.elapsed_steps,
-                           reward,      slot.task, slot.env,          &scratch_.error};
-  for (const Stage& stage : layout_.stages) {
-    if (!stage.run(stage_row, slot.state + stage.state_offset)) return false;
+bool Visitor::RunStages(EnvSlot& slot, OutputRows& rows, std::uint32_t row, Stage::When when) {
+  const auto& stages = when == Stage::When::kStep ? layout_.at_steps : layout_.at_resets;
+  if (stages.empty()) return true;
+  rows.values[Layout::kSlot] = {reinterpret_cast<std::byte*>(&slot), 0};
+  for (std::size_t i = 0; i < layout_.states.size(); ++i) {
+    rows.values[layout_.StateValue(i)] = {slot.state + layout_.states[i].offset, 0};
+  }
+  scratch_.fault.is_found = false;
+  for (const OwnStage& own : stages) {
+    if (own.column != OwnStage::kAlways && !rows.batch->base[own.column]) continue;
+    own.stage->Run({rows.values.data(), nullptr, row, 1}, when);
+    if (scratch_.fault.is_found) return false;
   }
   return true;
 }

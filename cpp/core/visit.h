@@ -7,30 +7,20 @@
 #include <vector>
 
 #include "cache_line.h"
+#include "env_slot.h"
 #include "errors.h"
 #include "job.h"
 #include "layout.h"
 
 namespace torchrl_pool::core {
 
-// One simulator, and the executor's data about its episode. On cache lines of its own, because its home
-// thread writes it at every step. All zeros before it is created.
-struct alignas(kCacheLine) EnvSlot {
-  const Config* config;
-  const trp_task* task;  // of the config
-  trp_env* env;
-  std::int64_t max_episode_steps;  // 0: no limit
-  std::int64_t elapsed_steps;
-  std::byte* state;  // of the stages
-};
-
 // Where an env writes its outputs: straight into the batch's tensors wherever possible.
 struct OutputRows {
-  explicit OutputRows(const Layout& layout) : targets(layout.targets.size()) {}
-  void Bind(const Layout& layout, const Batch& to, std::byte* scratch);
+  explicit OutputRows(const Layout& layout) : targets(layout.targets.size()), values(layout.num_values()) {}
 
   const Batch* batch = nullptr;
-  RowCursor<void> targets;  // of the outputs of the env at hand
+  RowCursor<void> targets;   // of the outputs of the env at hand
+  ApartVector<Rows> values;  // of the layout's stages
 };
 
 // The buffers of one thread.
@@ -53,6 +43,8 @@ class Scratch {
   OutputRows out, root;
   ApartVector<std::byte> rewards;  // summed so far, in a step that repeats its action
   trp_error error{};
+  Fault fault{&error};           // of a stage
+  double told = 0.0;             // the reward, see Layout::kTold
   std::int64_t step = 0;         // the step that a visit is in or has failed in, as in EnvFault
   bool unchanged = false;        // where it has failed, as in EnvFault
   ApartVector<Result> results;   // of the chunk at hand
@@ -68,27 +60,22 @@ class Visitor {
  public:
   Visitor(const Layout& layout, const Job& job, Scratch& scratch);
 
-  // Runs the job's operation on one env. On kFailed the reason is in scratch.error, and the env's rows are
-  // zeroed. If the job has a chain, the caller runs that next, and then BeginNext.
+  // Runs the job's operation on one env, once. On kFailed the reason is in scratch.error, and the env's rows
+  // are zeroed. What follows is up to the executor: the job's chain, and BeginNext.
   Result Visit(std::uint32_t env_index, EnvSlot& slot);
-  // For envs whose repeated steps (frame skip) arrive one by one: handles repetition number `time`. Sets
-  // whether another one follows.
-  Result VisitOnce(std::uint32_t env_index, EnvSlot& slot, std::size_t time, bool* goes_on);
-  // Resets an env whose step has ended its episode.
+  // Resets an env whose step has ended its episode: its first row goes to the job's root.
   Result BeginNext(std::uint32_t env_index, EnvSlot& slot);
 
  private:
-  Result VisitInStep(std::uint32_t row, EnvSlot& slot);
-  Result VisitInSteps(std::uint32_t env_index, EnvSlot& slot);
-  bool Create(EnvSlot& slot);
-  bool Seed(EnvSlot& slot, const std::vector<std::uint32_t>& words);
+  Result Create(EnvSlot& slot);
+  Result SeedAndReset(std::uint32_t env_index, EnvSlot& slot);
+  Result Step(std::uint32_t row, EnvSlot& slot);
+  Result SeveralSteps(std::uint32_t env_index, EnvSlot& slot);
+  void Bind(OutputRows& rows, const Batch& to);
   bool Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const ResetOptions* options = nullptr);
-  bool Step(EnvSlot& slot, std::uint32_t row, bool* done);
-  bool StepOnce(EnvSlot& slot, std::uint32_t row, bool* done);
-  bool Repeat(EnvSlot& slot, std::uint32_t row, bool* done);
-  bool RepeatOnce(EnvSlot& slot, std::uint32_t row, bool* done);
+  bool StepTo(EnvSlot& slot, std::uint32_t row);
   void DecodeActions(std::uint32_t row);
-  bool RunStages(EnvSlot& slot, const OutputRows& rows, std::uint32_t row, double reward);
+  bool RunStages(EnvSlot& slot, OutputRows& rows, std::uint32_t row, Stage::When when);
   void WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated);
   Result Fail(const Batch& batch, std::uint32_t row);
   void Clear(const Batch& batch, std::uint32_t row);

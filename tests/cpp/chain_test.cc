@@ -3,16 +3,12 @@
 
 #include <semaphore.h>
 
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "check.h"
-#include "concurrency.h"
 #include "job.h"
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
@@ -30,15 +26,15 @@
 namespace torchrl_pool::core {
 namespace {
 
-constexpr auto kStep = ChainStage::When::kStep, kReset = ChainStage::When::kReset;
+constexpr auto kStep = Stage::When::kStep, kReset = Stage::When::kReset;
 
 // One row whose values are the given ones.
 class OneRow {
  public:
   template <class... Values>
   explicit OneRow(Values*... values) : values_{{reinterpret_cast<std::byte*>(values), 0}...} {}
-  ChainRow row() const { return {values_.data(), nullptr, 0}; }
-  ChainRows rows() const { return {values_.data(), nullptr, 0, 1}; }
+  StageRow row() const { return {values_.data(), nullptr, 0}; }
+  StageRows rows() const { return {values_.data(), nullptr, 0, 1}; }
 
  private:
   std::vector<Rows> values_;
@@ -96,13 +92,13 @@ TEST(ElementwiseStagesReadParametersWhereTheyLie) {
   std::int64_t high = 2;
   const Clamp<float> clamp{{AddressOf(low), Parameter::Type::kFloat32, true},
                            {AddressOf(high), Parameter::Type::kInt64, true}};
-  const Elementwise<float, float, Clamp<float>> stage(0, 1, 4, clamp);
+  const Elementwise<Clamp<float>> stage(0, 1, 4, clamp);
   stage.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 2.0f && std::isnan(out[3]));
   low = -5.0f;
   stage.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -2.0f);
-  const Elementwise<float, float, Sign<float>> sign(0, 1, 4, {});
+  const Elementwise<Sign<float>> sign(0, 1, 4, {});
   sign.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 1.0f && out[3] == 0.0f);
 }
@@ -112,10 +108,10 @@ TEST(AffineParametersMayDifferByElement) {
   float scale = 4.0f;
   const Parameter of_each(AddressOf(loc), Parameter::Type::kFloat64, false);
   const Parameter of_all(AddressOf(scale), Parameter::Type::kFloat32, true);
-  const Elementwise<double, double, Affine<double>> normal(0, 1, 2, {of_each, of_all, true});
+  const Elementwise<Affine<double>> normal(0, 1, 2, {of_each, of_all, true});
   normal.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == 0.125 && out[1] == 0.25);
-  const Elementwise<double, double, Affine<double>> scaled(0, 1, 2, {of_each, of_all, false});
+  const Elementwise<Affine<double>> scaled(0, 1, 2, {of_each, of_all, false});
   scaled.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == 4.5 && out[1] == 9.0);
 }
@@ -134,7 +130,7 @@ TEST(CatFramesShiftsWhatItKeeps) {
   std::uint8_t kept[12] = {9, 9, 9, 9, 9, 9};
   const FramesShape shape{2, 3, 1};
   const OneRow values(in, out);
-  const ChainRow second{values.row().values, nullptr, 1};
+  const StageRow second{values.row().values, nullptr, 1};
   const CatFramesStage same(0, 1, AddressOf(kept), shape, {});
   same.Reset(second);
   const std::uint8_t repeated[] = {1, 1, 1, 2, 2, 2};
@@ -152,7 +148,7 @@ TEST(CatFramesShiftsWhatItKeeps) {
 TEST(TimeMaxPoolForgetsWhatIsTooOld) {
   float in = -3, out = 0, kept[4] = {};  // two times of two envs
   const OneRow values(&in, &out);
-  const ChainRow second{values.row().values, nullptr, 1};
+  const StageRow second{values.row().values, nullptr, 1};
   const TimeMaxPoolStage<float> stage(0, 1, 1, AddressOf(kept), 2, 2);
   stage.Reset(second);
   CHECK(out == 0);  // before the episode
@@ -287,57 +283,38 @@ TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
   CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
 }
 
-// Learns for as long as the test wants it to.
-class SlowLearner final : public ChainStage {
+// Learns under a lock.
+class Locked final : public Stage {
  public:
-  explicit SlowLearner(sem_t* lock = nullptr) : lock_(reinterpret_cast<std::uintptr_t>(lock)) {}
-  void Run(const ChainRows&, When) const override {}
-  bool learns() const override { return true; }
-  Statistics statistics() const override { return {0, lock_}; }
-  void Learn(const BatchRows&, std::byte*) const override {
-    is_inside = true;
-    while (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  static inline std::atomic<bool> is_inside{false}, is_slow{false};
+  explicit Locked(sem_t& lock) : lock_(AddressOf(lock)) {}
+  void Run(const StageRows&, When) const override {}
+  std::uintptr_t lock() const override { return lock_; }
+  void Learn(const BatchRows&, std::byte*) const override { ++times; }
+
+  mutable int times = 0;
 
  private:
   const std::uintptr_t lock_;
 };
 
-bool Learns(std::vector<sem_t*> locks) {
-  Chain chain(ChainColumns{});
-  for (sem_t* lock : locks) chain.Add(1, std::make_shared<SlowLearner>(lock), true, true);
+TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
+  sem_t first, second;
+  sem_init(&first, 0, 1);
+  sem_init(&second, 0, 0);  // somebody holds it
+  const auto one = std::make_shared<Locked>(first), other = std::make_shared<Locked>(second);
+  Chain chain;
+  for (const auto& stage : {one, one, other}) chain.Add(1, stage, true, true);
   Job job;
   chain.Extend(job);
-  return chain.Learn(job, 1, kStep, {job.out, job.root, {}, false, 0});
-}
-
-TEST(ALockThatAnotherProcessHoldsIsNotWaitedForForEver) {
-  sem_t lock, other;
-  sem_init(&lock, 0, 0);  // somebody holds it
-  sem_init(&other, 0, 1);
-  CHECK(!Learns({&other, &lock}));
-  CHECK(sem_trywait(&other) == 0);  // it was given back
-  sem_post(&other);
-  CHECK(Learns({&other}));
-  sem_post(&lock);
-  CHECK(Learns({&lock, &other, &lock}));  // twice the same is one
-  CHECK(Learns({&lock}));
-}
-
-TEST(AChildLearnsWhileItsParentDid) {
-  SlowLearner::is_inside = false;  // where another test has left it
-  SlowLearner::is_slow = true;
-  std::thread thread([] { CHECK(Learns({nullptr})); });
-  CHECK(test::Eventually([] { return SlowLearner::is_inside.load(); }));
-  CHECK(!Learns({nullptr}));  // another thread of this process does
-  const int learned = test::RunInChild(10, [] {
-    SlowLearner::is_slow = false;
-    return Learns({nullptr}) ? 0 : 1;
-  });
-  SlowLearner::is_slow = false;
-  thread.join();
-  CHECK_EQ(learned, 0);
+  const auto learns = [&] { return chain.Learn(job, 1, kStep, {job.out, job.root, {}, false, 0}); };
+  CHECK(!learns() && one->times == 2 && other->times == 0);
+  CHECK(sem_trywait(&first) == 0);  // it was given back
+  CHECK(!learns());
+  sem_post(&second);
+  CHECK(learns() && one->times == 2 && other->times == 1);  // it goes on where it stood
+  CHECK(!learns());
+  sem_post(&first);
+  CHECK(learns() && one->times == 4 && other->times == 2);
 }
 
 TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
@@ -365,12 +342,10 @@ TEST(TrajCounterNumbersInTheOrderOfTheEnvs) {
 TEST(ValuesOfAThreadsOwnPassFromStageToStage) {
   float in = 3.0f, out = 0.0f;
   Chain chain({1, {sizeof(float)}, 0, {}, {sizeof(double)}});
-  chain.Add(0,
-            std::make_shared<Elementwise<float, double, Cast<float, double>>>(0, 2, 1, Cast<float, double>{}),
-            true, true);
-  chain.Add(0,
-            std::make_shared<Elementwise<double, float, Cast<double, float>>>(2, 1, 1, Cast<double, float>{}),
-            true, false);
+  chain.Add(0, std::make_shared<Elementwise<Cast<float, double>>>(0, 2, 1, Cast<float, double>{}), true,
+            true);
+  chain.Add(0, std::make_shared<Elementwise<Cast<double, float>>>(2, 1, 1, Cast<double, float>{}), true,
+            false);
   Job job;
   job.out.AddColumn(sizeof(float));
   chain.Extend(job);
@@ -401,8 +376,8 @@ TEST(ManyRowsHaveValuesOfTheirOwn) {
   Chain chain({1, {kSize * sizeof(float), sizeof(float)}, 0, {sizeof(float)}, {kSize * sizeof(double)}});
   using Widen = Cast<float, double>;
   using Narrow = Cast<double, float>;
-  chain.Add(0, std::make_shared<Elementwise<float, double, Widen>>(0, 4, kSize, Widen{}), true, true);
-  chain.Add(0, std::make_shared<Elementwise<double, float, Narrow>>(4, 1, kSize, Narrow{}), true, true);
+  chain.Add(0, std::make_shared<Elementwise<Widen>>(0, 4, kSize, Widen{}), true, true);
+  chain.Add(0, std::make_shared<Elementwise<Narrow>>(4, 1, kSize, Narrow{}), true, true);
   chain.Add(0, std::make_shared<RewardSumStage<float>>(0, 3, 2, 1), true, true);  // no sums before
   Job job;
   job.out.AddColumn(kSize * sizeof(float));

@@ -108,7 +108,10 @@ class Visited : public Subject {
     for (std::int64_t i = 0; i < steps; ++i) {
       const auto row = static_cast<std::uint32_t>(i) % kRows;
       action_[row] = i % 2;
-      if (visitor.Visit(row, slot_) == core::Result::kFailed) std::abort();
+      core::Result result = visitor.Visit(row, slot_);
+      const bool done = *job_.out.Row(layout_.done, row) != std::byte{0};
+      if (result == core::Result::kOk && done) result = visitor.BeginNext(row, slot_);
+      if (result == core::Result::kFailed) std::abort();
     }
   }
 
@@ -182,9 +185,7 @@ class Chained : public Called {
         chain_({.pool = Own(), .columns = {8, 4, 1}, .pool_actions = 1, .carried = {8, 4}, .temps = {}}),
         memory_(6 * num_envs) {
     const core::Layout& layout = pool_->layout();
-    const auto add = [&](std::shared_ptr<core::ChainStage> stage) {
-      chain_.Add(0, std::move(stage), true, true);
-    };
+    const auto add = [&](std::shared_ptr<core::Stage> stage) { chain_.Add(0, std::move(stage), true, true); };
     const std::size_t count = Own(), sum = Own() + 1, is_init = Own() + 2, count_before = Own() + 3;
     add(std::make_shared<core::StepCounterStage>(count_before, count, 0, layout.truncated, layout.done));
     add(std::make_shared<core::RewardSumStage<float>>(out_.Column("reward"), Own() + 4, sum, 1));

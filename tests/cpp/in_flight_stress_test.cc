@@ -45,10 +45,9 @@ std::atomic<Clock::time_point> give_up_at{};
 bool InterruptingOrLate() { return test::Interrupting() || Clock::now() > give_up_at.load(); }
 
 // Jobs with it have a phase in which they learn, one after the other.
-class Learning final : public ChainStage {
+class Learning final : public Stage {
  public:
-  void Run(const ChainRows&, When) const override {}
-  bool learns() const override { return true; }
+  void Run(const StageRows&, When) const override {}
 };
 
 class Storm : test::Dice {

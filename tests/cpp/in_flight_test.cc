@@ -101,10 +101,9 @@ TEST(JobsInTurnGiveWhatOneCallGives) {
 }
 
 // Notes the first env of each job that it learns from.
-class Noting final : public ChainStage {
+class Noting final : public Stage {
  public:
-  void Run(const ChainRows&, When) const override {}
-  bool learns() const override { return true; }
+  void Run(const StageRows&, When) const override {}
   void Learn(const BatchRows& rows, std::byte*) const override {
     std::lock_guard lock(mutex_);
     noted_.push_back(rows.env(0));

@@ -65,7 +65,8 @@ TEST(InfoKeysSelectColumns) {
   for (const Target& target : layout.targets) columns.push_back(target.column);
   CHECK_EQ(columns, (std::vector<int>{0, 1, 2, Target::kNoColumn, 3, 4, 5}));
   CHECK(layout.targets[3].scratch == Target::kNoScratch);  // nobody asked for it
-  CHECK_EQ(layout.stages.size(), 3u);
+  CHECK_EQ(layout.at_steps.size(), 4u);                    // the sum is kept, and copied
+  CHECK_EQ(layout.states.size(), 1u);
   CHECK(layout.state_bytes >= 2 * sizeof(float));
   CHECK_EQ(Find(layout, "step_count").spec.dtype, TRP_INT64);
   CHECK_EQ(Find(layout, "step_count").row_bytes, 8u);
@@ -97,7 +98,7 @@ TEST(FloatDtypeConvertsObservationsOnly) {
   CHECK_EQ(Find(f32, "vector").spec.dtype, TRP_FLOAT32);
   CHECK_EQ(Find(f32, "pixels").spec.dtype, TRP_UINT8);
   CHECK_EQ(Find(f32, "info64").spec.dtype, TRP_FLOAT64);
-  CHECK_EQ(f32.stages.size(), 1u);
+  CHECK_EQ(f32.at_steps.size(), 1u);
   CHECK_EQ(f32.targets[0].column, Target::kNoColumn);  // through scratch
   const Layout f64(*KindsConfig(), {.info_keys = keys, .one_hot = false, .float_dtype = TRP_FLOAT64});
   CHECK_EQ(Find(f64, "vector").spec.dtype, TRP_FLOAT64);
@@ -128,10 +129,10 @@ TEST(OneHotObservationsPassThroughScratch) {
   CHECK_EQ(column.spec.Choices(), (std::vector<std::int64_t>{2, 3}));
   CHECK_EQ(column.spec.OneHotShape(), column.spec.shape);
   CHECK_EQ(column.row_bytes, 10 * sizeof(std::int64_t));
-  CHECK_EQ(layout.stages.size(), 1u);
+  CHECK_EQ(layout.at_steps.size(), 1u);
   CHECK_EQ(layout.targets[0].column, Target::kNoColumn);
   const Layout numbers(*config, {.info_keys = {}, .one_hot = false, .float_dtype = -1});
-  CHECK(numbers.stages.empty());
+  CHECK(numbers.at_steps.empty());
   CHECK_EQ(numbers.outputs[0].row_bytes, 4 * sizeof(std::int64_t));
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "chain.h"
 #include "check.h"
 #include "fixture.h"
 
@@ -50,11 +49,15 @@ class Visited {
     if (slot.env) slot.task->destroy(slot.env);
   }
 
+  // As the executor does it.
   Result Run(Op op) {
     out.Clear();
     root.Clear();
     job.op = op;
-    const Result result = Visitor(layout, job, scratch_).Visit(1, slot);
+    Visitor visitor(layout, job, scratch_);
+    Result result = visitor.Visit(1, slot);
+    const bool may_reset = result == Result::kOk && op == Op::kStepAndReset;
+    if (may_reset && *job.out.Row(layout.done, 1) != std::byte{0}) result = visitor.BeginNext(1, slot);
     for (const Tensors* tensors : {&out, &root}) {
       CHECK(tensors->IsUntouched(0) && tensors->IsUntouched(2) && tensors->PaddingIsUntouched());
     }
@@ -79,7 +82,6 @@ class Visited {
     actions.Set<std::int64_t>("action", 1, 0, action);
     return Run(op);
   }
-  Result BeginNext() { return Visitor(layout, job, scratch_).BeginNext(1, slot); }
   std::string Error() const { return scratch_.error.message; }
   void NobodyWants(const std::string& name) { job.out.base[out.Column(name)] = nullptr; }
 
@@ -165,33 +167,6 @@ TEST(TheTimeLimitTruncates) {
     env.Step();  // whoever steps on is still over the limit
     CHECK_EQ(Visited::Flags(env.out), "011");
   }
-}
-
-TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
-  Visited env(CounterConfig({{"episode_length", 5}}));
-  Chain chain({env.layout.outputs.size(), {}, env.layout.actions.size(), {}, {}});
-  chain.Repeat({3, env.out.Column("reward"), 1, false});
-  chain.Extend(env.job);
-  env.Reset(5);
-  Counter expected;
-  expected.Seed(5);
-  expected.Reset();
-  for (const int times : {3, 2}) {
-    float rewards = 0;
-    for (int i = 0; i < times; ++i) {
-      expected.Step(7);
-      rewards += expected.Reward();
-    }
-    CHECK_EQ(env.Step(7, Op::kStepAndReset), Result::kOk);  // the chain runs before an episode begins
-    const auto count = expected.Observe();
-    CHECK_EQ(env.out.Values<std::int64_t>("count", 1), Longs(count.begin(), count.end()));
-    CHECK_EQ(env.out.Get<float>("reward", 1), rewards);
-    CHECK_EQ(Visited::Flags(env.out), times == 3 ? "000" : "101");
-  }
-  CHECK_EQ(env.BeginNext(), Result::kReset);
-  expected.Reset();
-  const auto begun = expected.Observe();
-  CHECK_EQ(env.root.Values<std::int64_t>("count", 1), Longs(begun.begin(), begun.end()));
 }
 
 TEST(TerminatedAndTruncatedMayBothBeTrue) {

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "calls.h"
+#include "chain.h"
 #include "check.h"
 #include "concurrency.h"
 #include "outbox.h"
 #include "pool.h"
+#include "transforms/step_counter.h"
 #include "workers/worker_port.h"
 
 namespace torchrl_pool::core {
@@ -150,6 +152,64 @@ TEST(EpisodesBeginAgainInTheStepThatEndsThem) {
       if (ends) CHECK_EQ(counting.root[env], 0);
     }
   }
+}
+
+// A chain may need more of an env than its worker was asked for at first: its step again, and a reset.
+TEST(WorkersAreAskedAgain) {
+  Counting counting({0, 3, 8});
+  counting.Run(Op::kReset);
+  const std::size_t own = counting.pool->layout().outputs.size();
+  Chain chain({own, {sizeof(std::int64_t)}, 1, {sizeof(std::int64_t)}, {}});
+  chain.Repeat({2, 1, 1, false});
+  chain.Add(0, std::make_shared<StepCounterStage>(own + 1, own, 2, 3, 4), true, true);
+  std::vector<std::int64_t> steps(counting.num_envs), before(counting.num_envs), next(counting.num_envs);
+  for (std::int64_t step = 1; step <= 6; ++step) {
+    Job& job = counting.pool->Begin(Op::kStepAndReset);
+    chain.Extend(job);
+    const auto at = [](auto& vector) { return reinterpret_cast<std::byte*>(vector.data()); };
+    job.actions.base = {at(counting.actions), at(before)};
+    job.out.base = counting.Out(counting.count);
+    job.out.base.push_back(at(steps));
+    job.root.base = {at(counting.root), nullptr, nullptr, nullptr, nullptr, at(next)};
+    counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+    const bool ends = step % 2 == 0;  // by the chain's limit, which the workers do not know
+    CHECK_EQ(counting.pool->Wait(job, Never), ends ? counting.num_envs : 0u);
+    for (std::uint32_t env = 0; env < counting.num_envs; ++env) {
+      CHECK_EQ(counting.count[env], ends ? 4 : 2);
+      CHECK_EQ(counting.reward[env], ends ? 3.0f + 4.0f : 1.0f + 2.0f);
+      CHECK_EQ(counting.truncated[env], ends);
+      if (ends) CHECK(counting.root[env] == 0 && next[env] == 0);
+    }
+    before = ends ? next : steps;
+  }
+}
+
+// Notes the first env of each job that it learns from.
+class Noting final : public Stage {
+ public:
+  void Run(const StageRows&, When) const override {}
+  void Learn(const BatchRows& rows, std::byte*) const override { noted.push_back(rows.env(0)); }
+
+  mutable std::vector<std::uint32_t> noted;
+};
+
+TEST(WhoeverWaitsWorksOnWhatLearnsBefore) {
+  Counting counting({0, 2, 4, 6});
+  counting.Run(Op::kReset);
+  Chain chain({counting.pool->layout().outputs.size(), {}, 1, {}, {}});
+  const auto noting = std::make_shared<Noting>();
+  chain.Add(1, noting, true, false);
+  const auto submit = [&](std::uint32_t first, Pool::Await await) {
+    Job& job = counting.Begin(Op::kStepAndReset);
+    chain.Extend(job);
+    counting.pool->Select(job, EnvRange{first, 2});
+    counting.pool->Submit(job, await, Never);
+    return &job;
+  };
+  Job* const jobs[] = {submit(2, Pool::Await::kLater), submit(0, Pool::Await::kLater),
+                       submit(4, Pool::Await::kAtOnce)};
+  for (const int i : {2, 1, 0}) counting.pool->Wait(*jobs[i], Never);
+  CHECK_EQ(noting->noted, (std::vector<std::uint32_t>{2, 0, 4}));
 }
 
 TEST(MasksCutThroughWorkers) {

@@ -6,7 +6,6 @@
 #include "cpu.h"
 #include "errors.h"
 #include "perturb.h"
-#include "phases.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -17,6 +16,13 @@ constexpr std::uint32_t kMaxThreads = 4095;
 
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
+
+// The step that a visit begins with, as EnvFault's.
+std::int64_t FirstStepOf(Op op, const EnvSlot& slot) {
+  if (op == Op::kCreate) return EnvFault::kInCreation;
+  if (IsStateOp(op)) return EnvFault::kInStateOp;
+  return op == Op::kReset ? EnvFault::kInReset : slot.elapsed_steps + 1;
+}
 
 Work WorkOf(const Job& job) {
   if (job.phase == Job::Phase::kVisits) return VisitsOf(job.op);
@@ -49,6 +55,7 @@ void ThreadExecutor::Begin(Job& job) {
   job.plan = PlanFor(VisitsOf(job.op), count);
   if (options_.step_timeout) job.plan.caller_helps = false;  // a visit of the caller could not be timed out
   job.remaining.store(count, std::memory_order_relaxed);
+  TakeTicket(job);
   // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
   if (job.delivery == Delivery::kAwaited && cost_.IsWorthSharing(VisitsOf(job.op), count))
     spin_policy_.Begins(Clock::now());
@@ -72,7 +79,8 @@ void ThreadExecutor::Publish(Job& job, std::uint32_t first, Plan plan) {
   const std::span<const std::uint32_t> envs = job.envs;
   const auto count = static_cast<std::uint32_t>(envs.size());
   // The last chunk may be done before this returns, and the job with it: nothing of it is read after that.
-  const bool stays_home = job.op == Op::kCreate, is_helped = plan.caller_helps && job.delivery == Delivery::kAwaited;
+  const bool stays_home = job.op == Op::kCreate,
+             is_helped = plan.caller_helps && job.delivery == Delivery::kAwaited;
   const int first_home = homes_.Of(envs[first]), last_home = homes_.Of(envs[count - 1]);
   bool is_behind = false;
   for (std::uint32_t begin = first; begin < count;) {
@@ -161,8 +169,10 @@ ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratc
   const bool visits = job.phase == Job::Phase::kVisits;
   try {
     if (!visits) {
-      RunPhase(envs_.layout(), job, envs);
-    } else if (!VisitEnvs(job, envs, scratch, watch)) {
+      RunPhase(job, envs);
+    } else if (!watch) {
+      VisitEnvs(job, envs, 0, scratch);
+    } else if (!VisitWatched(job, envs, scratch, *watch)) {
       return Ran::kGivenUp;
     }
   } catch (...) {
@@ -178,24 +188,35 @@ ThreadExecutor::Ran ThreadExecutor::RunChunk(const Chunk& chunk, Scratch& scratc
   return Ran::kChunk;
 }
 
-Next ThreadExecutor::RunPhases(Job& job) {
-  if (job.phase == Job::Phase::kVisits && job.delivery == Delivery::kAwaited &&
-      cost_.IsWorthSharing(VisitsOf(job.op), static_cast<std::uint32_t>(job.envs.size()))) {
+// There is one env only. False: its visit timed out and has been reported as failed, so this thread must end.
+bool ThreadExecutor::VisitWatched(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch,
+                                  VisitWatch& watch) {
+  watch.Begin({&job, envs[0], FirstStepOf(job.op, envs_.slot(envs[0]))});
+  std::exception_ptr error;
+  try {
+    VisitEnvs(job, envs, 0, scratch);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!watch.End()) return false;
+  if (error) std::rethrow_exception(error);
+  return true;
+}
+
+void ThreadExecutor::VisitsAreOver(const Job& job) {
+  const auto count = static_cast<std::uint32_t>(job.envs.size());
+  if (job.delivery == Delivery::kAwaited && cost_.IsWorthSharing(VisitsOf(job.op), count))
     spin_policy_.Ended(Clock::now());
-  }
-  while (true) {
-    const Next next = NextPhase(envs_.layout(), envs_.all(), job);
-    if (next != Next::kPhase) return next;
-    const auto count = static_cast<std::uint32_t>(job.envs.size());
-    Plan plan = PlanFor(WorkOf(job), count);
-    plan.caller_helps = job.plan.caller_helps;
-    if (plan.threads > 1) {
-      job.remaining.store(count, std::memory_order_relaxed);
-      Publish(job, 0, plan);
-      return Next::kPhase;
-    }
-    RunPhase(envs_.layout(), job, job.envs);
-  }
+}
+
+bool ThreadExecutor::SharePhase(Job& job) {
+  const auto count = static_cast<std::uint32_t>(job.envs.size());
+  Plan plan = PlanFor(WorkOf(job), count);
+  plan.caller_helps = job.plan.caller_helps;
+  if (plan.threads == 1) return false;
+  job.remaining.store(count, std::memory_order_relaxed);
+  Publish(job, 0, plan);
+  return true;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -249,7 +270,7 @@ void ThreadExecutor::HelpUntilFinished(Job& job, bool works, InterruptCheck inte
       }
     } while (spin.Pause());
     const std::uint32_t key = job.done.PrepareWait();
-    AdvanceIfStalled(job);
+    AdvanceBefore(job);
     if (job.finished.load(std::memory_order_acquire)) return job.done.CancelWait();
     WakeForWaitingWork();
     job.done.Wait(key, kInterruptPeriod);

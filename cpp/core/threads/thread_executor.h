@@ -93,7 +93,10 @@ class ThreadExecutor final : public Executor {
   bool WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunSome(int home, Scratch& scratch, VisitWatch* watch);
   Ran RunChunk(const Chunk& chunk, Scratch& scratch, VisitWatch* watch);
-  Next RunPhases(Job& job) override;
+  bool VisitWatched(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch& watch);
+  bool IsAtHand(std::uint32_t, Op) const override { return true; }
+  bool SharePhase(Job& job) override;
+  void VisitsAreOver(const Job& job) override;
   void RunInline(Job& job, InterruptCheck interrupted);
   void HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted);
   bool IsTimeToAsk(EventCount::Clock::time_point now);

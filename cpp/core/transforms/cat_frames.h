@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -29,13 +29,13 @@ class CatFramesStage : public RowStage<CatFramesStage> {
                  std::vector<std::byte> padding)
       : in_(in), out_(out), kept_(kept), shape_(shape), padding_(std::move(padding)) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     Write(row, [this](std::byte* frames, const std::byte*) {
       std::memmove(frames, frames + shape_.bytes, (shape_.frames - 1) * shape_.bytes);
     });
   }
 
-  void Reset(const ChainRow& row) const {
+  void Reset(const StageRow& row) const {
     Write(row, [this](std::byte* frames, const std::byte* newest) {
       const std::byte* const first = padding_.empty() ? newest : padding_.data();
       for (std::size_t i = 0; i + 1 < shape_.frames; ++i) {
@@ -47,7 +47,7 @@ class CatFramesStage : public RowStage<CatFramesStage> {
  private:
   // `write_older` fills in all frames of a block but the newest.
   template <class WriteOlder>
-  void Write(const ChainRow& row, WriteOlder&& write_older) const {
+  void Write(const StageRow& row, WriteOlder&& write_older) const {
     std::byte* const kept = reinterpret_cast<std::byte*>(kept_) + row.env * shape_.row_bytes();
     const std::byte* newest = row.Get<const std::byte>(in_);
     std::byte* frames = kept;

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
 // A box of elements, read and written at strides of its own. Strides and offsets are in bytes; the innermost
 // dimension comes last, and is copied in one piece: its length is `bytes`.
 struct CopyShape {
-  std::vector<std::size_t> sizes, from_strides, to_strides;
+  std::vector<std::size_t> sizes = {}, from_strides = {}, to_strides = {};
   std::size_t from_offset = 0, to_offset = 0, bytes = 0;
 };
 
@@ -22,7 +22,7 @@ class CopyStage : public RowStage<CopyStage> {
  public:
   CopyStage(ValueIndex in, ValueIndex out, CopyShape shape) : in_(in), out_(out), shape_(std::move(shape)) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     Copy(row.Get<const std::byte>(in_) + shape_.from_offset, row.Get<std::byte>(out_) + shape_.to_offset, 0);
   }
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "chain.h"
+#include "stage.h"
 #include "transforms/parameter.h"
 
 namespace torchrl_pool::core {
@@ -20,23 +20,27 @@ struct Argument {
   T missing{};
 };
 
-// `Function` has: Out operator()(In value, parameters...) const, and arguments(), an array of Arguments.
-template <class In, class Out, class Function>
-class Elementwise : public ChainStage {
+// `Function` has the types In and Out, Out operator()(In value, parameters...) const, and arguments(), an
+// array of Arguments.
+template <class Function>
+class Elementwise : public Stage {
  public:
+  using In = typename Function::In;
+  using Out = typename Function::Out;
+
   Elementwise(ValueIndex in, ValueIndex out, std::size_t size, Function function)
       : in_(in), out_(out), size_(size), function_(function) {}
 
-  void Run(const ChainRows& rows, When) const override { Apply(rows, function_.arguments()); }
+  void Run(const StageRows& rows, When) const override { Apply(rows, function_.arguments()); }
 
  private:
   template <class T, std::size_t n>
-  void Apply(const ChainRows& rows, const std::array<Argument<T>, n>& arguments) const {
+  void Apply(const StageRows& rows, const std::array<Argument<T>, n>& arguments) const {
     Apply(rows, arguments, std::make_index_sequence<n>());
   }
 
   template <class T, std::size_t n, std::size_t... k>
-  void Apply(const ChainRows& rows, const std::array<Argument<T>, n>& arguments,
+  void Apply(const StageRows& rows, const std::array<Argument<T>, n>& arguments,
              std::index_sequence<k...>) const {
     const Function function = function_;
     [[maybe_unused]] const std::array<ParameterInRows<T>, n> parameters{
@@ -61,7 +65,10 @@ class Elementwise : public ChainStage {
 };
 
 // A function of the value alone.
-struct WithoutArguments {
+template <class From, class To>
+struct OfValueAlone {
+  using In = From;
+  using Out = To;
   std::array<Argument<int>, 0> arguments() const { return {}; }
 };
 
@@ -69,6 +76,8 @@ struct WithoutArguments {
 // first, as torch's promotion has it where theirs is not the wider one.
 template <class T>
 struct Affine {
+  using In = T;
+  using Out = T;
   Parameter loc, scale;
   bool standard_normal;
 
@@ -79,6 +88,8 @@ struct Affine {
 // ClipTransform, RewardClipping. nan stays nan, and bounds that are nan make it so.
 template <class T>
 struct Clamp {
+  using In = T;
+  using Out = T;
   Parameter low, high;
 
   std::array<Argument<T>, 2> arguments() const {
@@ -94,19 +105,19 @@ struct Clamp {
 
 // SignTransform. nan has none: 0.
 template <class T>
-struct Sign : WithoutArguments {
+struct Sign : OfValueAlone<T, T> {
   T operator()(T x) const { return static_cast<T>(static_cast<int>(x > T{0}) - static_cast<int>(x < T{0})); }
 };
 
 // DTypeCastTransform, DoubleToFloat.
-template <class In, class Out>
-struct Cast : WithoutArguments {
-  Out operator()(In x) const { return static_cast<Out>(x); }
+template <class From, class To>
+struct Cast : OfValueAlone<From, To> {
+  To operator()(From x) const { return static_cast<To>(x); }
 };
 
 // BinarizeReward.
 template <class T>
-struct IsPositive : WithoutArguments {
+struct IsPositive : OfValueAlone<T, std::int8_t> {
   std::int8_t operator()(T x) const { return x > T{0}; }
 };
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -14,11 +14,11 @@ class EndOfLifeStage : public RowStage<EndOfLifeStage> {
   EndOfLifeStage(ValueIndex lives, ValueIndex before, ValueIndex done, ValueIndex out)
       : lives_(lives), before_(before), done_(done), out_(out) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     const bool lost = *row.Get<const std::int64_t>(before_) > *row.Get<const std::int64_t>(lives_);
     *row.Get<bool>(out_) = lost || *row.Get<const bool>(done_);
   }
-  void Reset(const ChainRow& row) const { *row.Get<bool>(out_) = false; }
+  void Reset(const StageRow& row) const { *row.Get<bool>(out_) = false; }
 
  private:
   const ValueIndex lives_, before_, done_, out_;

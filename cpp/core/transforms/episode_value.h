@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -18,10 +18,10 @@ class EpisodeValueStage : public RowStage<EpisodeValueStage> {
   EpisodeValueStage(ValueIndex before, ValueIndex out, std::vector<std::byte> first)
       : before_(before), out_(out), first_(std::move(first)) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     std::memcpy(row.Get<std::byte>(out_), row.Get<const std::byte>(before_), first_.size());
   }
-  void Reset(const ChainRow& row) const {
+  void Reset(const StageRow& row) const {
     std::memcpy(row.Get<std::byte>(out_), first_.data(), first_.size());
   }
 

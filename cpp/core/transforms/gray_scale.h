@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -16,7 +16,7 @@ class GrayScaleStage : public RowStage<GrayScaleStage<T, Mid>> {
   GrayScaleStage(ValueIndex in, ValueIndex out, std::size_t pictures, std::size_t plane)
       : in_(in), out_(out), pictures_(pictures), plane_(plane) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     const T* red = row.Get<const T>(in_);
     T* out = row.Get<T>(out_);
     for (std::size_t i = 0; i < pictures_; ++i, red += 3 * plane_, out += plane_) {

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
-class InitTrackerStage : public ChainStage {
+class InitTrackerStage : public Stage {
  public:
   explicit InitTrackerStage(ValueIndex out) : out_(out) {}
 
-  void Run(const ChainRows& rows, When when) const override {
+  void Run(const StageRows& rows, When when) const override {
     ForElements<bool>(rows, 1, {out_}, [when](bool* out, std::size_t count) {
       std::fill_n(out, count, when == When::kReset);
     });

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
 template <class T>
-class RewardSumStage : public ChainStage {
+class RewardSumStage : public Stage {
  public:
   // `before`: the root's sum; it may be missing, and is zero then.
   RewardSumStage(ValueIndex reward, ValueIndex before, ValueIndex out, std::size_t size)
       : reward_(reward), before_(before), out_(out), size_(size) {}
 
-  void Run(const ChainRows& rows, When when) const override {
+  void Run(const StageRows& rows, When when) const override {
     const auto add = [when](const T* reward, const T* before, T* out, std::size_t count) {
       if (when == When::kReset) {
         std::fill_n(out, count, T{0});

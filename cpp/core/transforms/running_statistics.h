@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -24,10 +24,9 @@ class Normalise : public RowStage<Normalise<T>> {
   Normalise(ValueIndex in, ValueIndex out, std::size_t size, std::size_t loc_rows)
       : in_(in), out_(out), size_(size), loc_rows_(loc_rows) {}
 
-  bool learns() const override { return true; }
   std::size_t learned_bytes() const override { return 2 * size_ * loc_rows_ * sizeof(T); }
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     const T* in = row.Get<const T>(in_);
     const std::size_t own = loc_rows_ > 1 ? row.env * size_ : 0;
     const T* loc = reinterpret_cast<const T*>(row.learned) + own;
@@ -86,7 +85,7 @@ class VecNormStage : public Normalise<T> {
   VecNormStage(ValueIndex in, ValueIndex out, std::size_t size, const VecNormState& state)
       : Normalise<T>(in, out, size, 1), state_(state) {}
 
-  Statistics statistics() const override { return {state_.sum, state_.lock}; }
+  std::uintptr_t lock() const override { return state_.lock; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_;
@@ -131,7 +130,7 @@ class VecNormV2Stage : public Normalise<T> {
                  const VecNormV2State& state)
       : Normalise<T>(in, out, size, state.reduces ? 1 : num_envs), state_(state) {}
 
-  Statistics statistics() const override { return {state_.loc, state_.lock}; }
+  std::uintptr_t lock() const override { return state_.lock; }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     const auto batch = state_.frozen || !state_.reduces ? typename Normalise<T>::Sums{} : this->SumUp(rows);
     const std::size_t size = this->size_, total = size * this->loc_rows_;

@@ -5,25 +5,25 @@
 #include <cstdint>
 #include <optional>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
-class StepCounterStage : public ChainStage {
+class StepCounterStage : public Stage {
  public:
   // max_steps: 0: none. The flags are those of the pool, and change where they stand.
   StepCounterStage(ValueIndex before, ValueIndex out, std::int64_t max_steps, ValueIndex truncated,
                    std::optional<ValueIndex> done)
       : before_(before), out_(out), max_steps_(max_steps), truncated_(truncated), done_(done) {}
 
-  void Run(const ChainRows& rows, When when) const override {
+  void Run(const StageRows& rows, When when) const override {
     const auto count_up = [when](const std::int64_t* before, std::int64_t* out, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) out[i] = when == When::kReset ? 0 : before[i] + 1;
     };
     ForElements<const std::int64_t, std::int64_t>(rows, 1, {before_, out_}, count_up);
     if (when == When::kReset || max_steps_ == 0) return;
     for (std::uint32_t i = 0; i < rows.count; ++i) {
-      const ChainRow row = rows.Row(i);
+      const StageRow row = rows.Row(i);
       if (*row.Get<const std::int64_t>(out_) < max_steps_) continue;
       *row.Get<bool>(truncated_) = true;
       if (done_) *row.Get<bool>(*done_) = true;

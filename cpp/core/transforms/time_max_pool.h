@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -19,23 +19,23 @@ class TimeMaxPoolStage : public RowStage<TimeMaxPoolStage<T>> {
                    std::size_t num_envs)
       : in_(in), out_(out), size_(size), kept_(kept), times_(times), num_envs_(num_envs) {}
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     for (std::size_t time = times_; --time > 0;) std::copy_n(Kept(row, time - 1), size_, Kept(row, time));
     Write(row);
   }
 
   // Zeros stand for what was before the episode.
-  void Reset(const ChainRow& row) const {
+  void Reset(const StageRow& row) const {
     for (std::size_t time = 1; time < times_; ++time) std::fill_n(Kept(row, time), size_, T{0});
     Write(row);
   }
 
  private:
-  T* Kept(const ChainRow& row, std::size_t time) const {
+  T* Kept(const StageRow& row, std::size_t time) const {
     return reinterpret_cast<T*>(kept_) + (time * num_envs_ + row.env) * size_;
   }
 
-  void Write(const ChainRow& row) const {
+  void Write(const StageRow& row) const {
     T* const out = row.Get<T>(out_);
     std::copy_n(row.Get<const T>(in_), size_, Kept(row, 0));
     std::copy_n(Kept(row, 0), size_, out);

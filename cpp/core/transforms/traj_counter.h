@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "chain.h"
+#include "stage.h"
 
 namespace torchrl_pool::core {
 
@@ -16,8 +16,7 @@ class TrajCounterStage : public RowStage<TrajCounterStage> {
   TrajCounterStage(ValueIndex out, std::size_t num_envs, std::uintptr_t count, std::uintptr_t lock)
       : out_(out), num_envs_(num_envs), count_(count), lock_(lock) {}
 
-  bool learns() const override { return true; }
-  Statistics statistics() const override { return {count_, lock_}; }
+  std::uintptr_t lock() const override { return lock_; }
   std::size_t learned_bytes() const override { return num_envs_ * sizeof(std::int64_t); }
   void Learn(const BatchRows& rows, std::byte* learned) const override {
     auto* const numbers = reinterpret_cast<std::int64_t*>(learned);
@@ -26,7 +25,7 @@ class TrajCounterStage : public RowStage<TrajCounterStage> {
     }
   }
 
-  void Step(const ChainRow& row) const {
+  void Step(const StageRow& row) const {
     *row.Get<std::int64_t>(out_) = reinterpret_cast<const std::int64_t*>(row.learned)[row.env];
   }
 

@@ -10,7 +10,7 @@
 #include "cpu.h"
 #include "errors.h"
 #include "perturb.h"
-#include "stages/one_hot.h"
+#include "transforms/one_hot.h"
 
 namespace torchrl_pool::core {
 namespace {
@@ -57,6 +57,7 @@ void WorkerExecutor::Begin(Job& job) {
   const bool is_sent = job.outbox != nullptr;
   job.plan.threads = num_threads() + 1;  // the work is elsewhere: the waiting thread is free
   job.remaining.store(count, std::memory_order_relaxed);
+  TakeTicket(job);
   if (count == 0) return job.finished.store(true, std::memory_order_relaxed);
   if (IsStateOp(op)) return;  // the waiting thread asks the workers, in their channels
   const auto& wanted = job.out.base;
@@ -144,13 +145,14 @@ void WorkerExecutor::Post(int index, const Request& request) {
 }
 
 // The i-th env of a run has to do something more before its visit can go on.
-void WorkerExecutor::AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part) {
+void WorkerExecutor::AskMore(const Run& run, std::uint32_t i) {
   Run more = run;
-  more.request = {op, false, run.request.first + i, 1};
   more.index = run.index + i;
-  more.part = part;
-  more.time = part == Run::Part::kRepeat ? run.time + 1 : 0;
   const std::uint32_t env = run.job->envs[more.index];
+  const bool begins_next = IsDone(*run.job, env);
+  const Op op = begins_next ? Op::kReset : run.job->op;
+  more.request = {op, false, run.request.first + i, 1};
+  more.turn = begins_next ? kNextEpisode : run.turn + 1;
   Prepare(*run.job, op, env);
   Ask(WorkerOf(env), more);
 }
@@ -158,9 +160,9 @@ void WorkerExecutor::AskMore(const Run& run, std::uint32_t i, Op op, Run::Part p
 // ---- waiting ------------------------------------------------------------------------------------
 
 WorkerExecutor::Waiter::Waiter(const Layout& layout, std::uint32_t num_envs, std::size_t num_workers)
-    : scratch(layout), results(num_envs), visit_at(num_workers, kNever), wake_at(num_workers, kNever) {
+    : scratch(layout), visit_at(num_workers, kNever), wake_at(num_workers, kNever) {
   claimed.reserve(num_envs);
-  envs.reserve(num_envs);
+  over.reserve(num_envs);
 }
 
 // One for the thread at hand, while this lives.
@@ -225,7 +227,7 @@ void WorkerExecutor::Work(const Wanted& wanted, const Enough& enough, Clock::tim
   Spin spin(kSpinForPython);
   while (!enough()) {
     Serve();
-    if (wanted.job) AdvanceIfStalled(*wanted.job);
+    if (wanted.job) AdvanceBefore(*wanted.job);
     if (changes_.load(std::memory_order_relaxed) != waiter.changes) Await(wanted, waiter);
     const bool has_arrivals = HasArrivals(waiter);
     bool any = has_arrivals && VisitFinished(wanted, waiter);
@@ -344,7 +346,8 @@ bool WorkerExecutor::VisitFinished(const Wanted& wanted, Waiter& waiter) {
   }
   bool tells_receivers = false, tells_others = false;
   for (const Run& run : waiter.claimed) {
-    (run.job->outbox ? tells_receivers : tells_others) |= run.job != wanted.job;
+    // Of jobs that learn in turn, one that finishes may let another one go on that somebody else waits for.
+    (run.job->outbox ? tells_receivers : tells_others) |= run.job != wanted.job || run.job->has_ticket;
     Visit(run, waiter);
   }
   {

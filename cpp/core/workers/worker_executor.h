@@ -70,15 +70,10 @@ class WorkerExecutor final : public Executor {
  private:
   // Consecutive envs of a job, requested from a worker and not visited yet.
   struct Run {
-    // What is visited: the whole operation, one more repetition of a repeated step, or the reset that
-    // follows.
-    enum class Part : std::uint8_t { kAll, kRepeat, kNextEpisode };
-
     Job* job;
     Request request;
     std::uint32_t index;  // of its first env in the job's list
-    Part part = Part::kAll;
-    std::size_t time = 0;   // repetitions that are done
+    Turn turn = 0;
     std::uint64_t end = 0;  // the worker's count of finished envs when it is complete
 
     std::uint64_t begin() const { return end - request.count; }
@@ -97,12 +92,16 @@ class WorkerExecutor final : public Executor {
     Clock::time_point progress{};           // when that had last changed
     std::uint64_t finished_before = 0;      // count when this process replaced another one
   };
-  // Which runs a thread waits for: those of one job, those of all asynchronous jobs, or any.
+  // Which runs a thread waits for: those of one job and of what that may have to learn after, those of all
+  // asynchronous jobs, or any.
   struct Wanted {
     Job* job = nullptr;
     bool any = false;
 
-    bool operator()(const Run& run) const { return job ? run.job == job : any || run.job->outbox; }
+    bool operator()(const Run& run) const {
+      if (!job) return any || run.job->outbox;
+      return run.job == job || (run.job->has_ticket && job->has_ticket);
+    }
   };
   // The buffers of one waiting thread.
   struct Waiter {
@@ -110,8 +109,7 @@ class WorkerExecutor final : public Executor {
 
     Scratch scratch;
     std::vector<Run> claimed;
-    std::vector<std::uint32_t> envs;  // whose visits are complete
-    ApartVector<Result> results;      // their results
+    std::vector<std::uint32_t> over;  // envs whose visits are complete
     // Per worker, the count of finished envs at which a visit is worthwhile, and at which a parked thread is
     // woken.
     std::vector<std::uint64_t> visit_at, wake_at;
@@ -127,7 +125,7 @@ class WorkerExecutor final : public Executor {
   void Ask(int worker, Run run);
   void Post(int worker, const Request& request);  // under mutex_
   void NotifyOfMore();
-  void AskMore(const Run& run, std::uint32_t i, Op op, Run::Part part);
+  void AskMore(const Run& run, std::uint32_t i);
 
   template <class Enough>
   void Work(const Wanted& wanted, const Enough& enough, Clock::time_point until, InterruptCheck interrupted);
@@ -141,10 +139,10 @@ class WorkerExecutor final : public Executor {
   void ClaimOf(int worker, const Wanted& wanted, Waiter& waiter);  // under mutex_
   void Visit(const Run& run, Waiter& waiter);
   void MakeEnvs(std::span<const std::uint32_t> envs, Scratch& scratch);
-  void VisitInTurns(const Run& run, std::span<const std::uint32_t> envs, Waiter& waiter);
-  void FinishVisits(Job& job, std::span<const std::uint32_t> envs, std::span<const Result> results,
-                    std::vector<EnvFault>& faults);
-  Next RunPhases(Job& job) override;
+  bool IsAtHand(std::uint32_t env, Op op) const override {
+    return op == Op::kReset && arena_.cell(env).root != EnvCell::kNone;
+  }
+  void CompleteMessages(std::vector<EnvFault>& faults) const;
 
   void LookAtWorkers();
   void LookAt(int worker, Clock::time_point now);

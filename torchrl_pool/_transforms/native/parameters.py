@@ -133,8 +133,6 @@ def address_of_state(
 
 def lock_handle(lock: Any) -> int:
     """The address of the semaphore behind a lock between processes."""
-    if lock is None:
-        return 0
     if type(lock) not in (multiprocessing.synchronize.Lock, multiprocessing.synchronize.RLock):
         raise NotNative(f"its lock is a {type(lock).__name__}")
     semaphore: Any = lock
