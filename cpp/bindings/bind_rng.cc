@@ -14,7 +14,7 @@ void InitRng(py::module_& m) {
   py::class_<Rng>(m, "Rng", "numpy.random.Generator(PCG64(SeedSequence(words))), rebuilt in C++.")
       .def(py::init([](const std::vector<std::uint32_t>& words) {
              if (words.empty()) throw py::value_error("expected at least one word of entropy");
-             return Rng(Entropy{words.data(), words.size()});
+             return Rng(torchrl_pool::Entropy{words.data(), words.size()});
            }),
            py::arg("words"))
       .def("random", &Rng::Random)
@@ -49,7 +49,7 @@ void InitRng(py::module_& m) {
   py::class_<LegacyRng>(m, "LegacyRng", "numpy.random.RandomState(words), rebuilt in C++.")
       .def(py::init([](const std::vector<std::uint32_t>& words) {
              if (words.empty()) throw py::value_error("expected at least one word of entropy");
-             return LegacyRng(Entropy{words.data(), words.size()});
+             return LegacyRng(torchrl_pool::Entropy{words.data(), words.size()});
            }),
            py::arg("words"))
       .def("random", &LegacyRng::Random)

@@ -14,26 +14,28 @@ using pictures::Colour;
 using pictures::Corners;
 using pictures::Point;
 
-constexpr double kScale = Walk::kScale;
 constexpr Colour kSky{215, 215, 255}, kEarth{102, 153, 76}, kGrey{153, 153, 153};
-constexpr Colour kHull{127, 51, 229}, kHullEdge{76, 76, 127}, kFlag{230, 51, 0}, kRed{255, 0, 0};
+constexpr Colour kWalkerHull{127, 51, 229}, kWalkerHullEdge{76, 76, 127}, kWalkerFlag{230, 51, 0},
+    kRed{255, 0, 0};
 
 // In Box2D's arithmetic.
 Corners OnScreen(const b2Body& body, const b2Vec2* points, int count) {
   Corners corners;
   for (int i = 0; i < count; ++i) {
     const b2Vec2 place = body.GetWorldPoint(points[i]);
-    corners.push_back({place.x * static_cast<float>(kScale), place.y * static_cast<float>(kScale)});
+    corners.push_back(
+        {place.x * static_cast<float>(Walk::kScale), place.y * static_cast<float>(Walk::kScale)});
   }
   return corners;
 }
 
-class Painter {
+class WalkerPainter {
  public:
-  Painter(Canvas* canvas, const Walk& scene) : canvas_(*canvas), scene_(scene), scroll_(scene.Scroll()) {}
+  WalkerPainter(Canvas* canvas, const Walk& scene)
+      : canvas_(*canvas), scene_(scene), scroll_(scene.Scroll()) {}
 
   void Draw(const b2World& world) {
-    const double left = scroll_ * kScale;
+    const double left = scroll_ * Walk::kScale;
     canvas_.Shape({{left, 0},
                    {left + Walk::kViewWidth, 0},
                    {left + Walk::kViewWidth, Walk::kViewHeight},
@@ -47,7 +49,7 @@ class Painter {
       const int lighter = i < 2 ? 25 : -25;
       DrawBody(*scene_.legs[i], Shade(153, 76, 127, lighter), Shade(102, 51, 76, lighter));
     }
-    DrawBody(*scene_.hull, kHull, kHullEdge);
+    DrawBody(*scene_.hull, kWalkerHull, kWalkerHullEdge);
     DrawFlag();
   }
 
@@ -60,20 +62,21 @@ class Painter {
   void DrawCloud(const std::array<Walk::Place, 5>& cloud) {
     const auto [low, high] = std::minmax_element(
         cloud.begin(), cloud.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (high->first < scroll_ / 2 || low->first > scroll_ / 2 + Walk::kViewWidth / kScale) return;
+    if (high->first < scroll_ / 2 || low->first > scroll_ / 2 + Walk::kViewWidth / Walk::kScale) return;
     Corners corners;
-    for (const auto& [x, y] : cloud) corners.push_back({x * kScale + scroll_ * kScale / 2, y * kScale});
+    for (const auto& [x, y] : cloud)
+      corners.push_back({x * Walk::kScale + scroll_ * Walk::kScale / 2, y * Walk::kScale});
     canvas_.Shape(corners, pictures::kWhite);
     canvas_.Outline(corners, pictures::kWhite);
   }
 
   void DrawEarth(int i) {
     const double left = i * Walk::kStep, right = (i + 1) * Walk::kStep;
-    if (right < scroll_ || left > scroll_ + Walk::kViewWidth / kScale) return;
-    const Corners corners = {{left * kScale, scene_.ground[i] * kScale},
-                             {right * kScale, scene_.ground[i + 1] * kScale},
-                             {right * kScale, 0},
-                             {left * kScale, 0}};
+    if (right < scroll_ || left > scroll_ + Walk::kViewWidth / Walk::kScale) return;
+    const Corners corners = {{left * Walk::kScale, scene_.ground[i] * Walk::kScale},
+                             {right * Walk::kScale, scene_.ground[i + 1] * Walk::kScale},
+                             {right * Walk::kScale, 0},
+                             {left * Walk::kScale, 0}};
     canvas_.Shape(corners, kEarth);
     canvas_.Outline(corners, kEarth);
   }
@@ -86,7 +89,8 @@ class Painter {
     const int number = picture < Walk::kRays ? picture : 2 * Walk::kRays - 1 - picture;
     const b2Vec2 from = scene_.hull->GetPosition();
     const LidarRay ray(world, from, number);
-    canvas_.Line({from.x * kScale, from.y * kScale}, {ray.end.first * kScale, ray.end.second * kScale}, kRed);
+    canvas_.Line({from.x * Walk::kScale, from.y * Walk::kScale},
+                 {ray.end.first * Walk::kScale, ray.end.second * Walk::kScale}, kRed);
   }
 
   // The last part of the terrain first.
@@ -114,10 +118,10 @@ class Painter {
   }
 
   void DrawFlag() {
-    const double x = Walk::kStep * 3 * kScale, foot = Walk::kHeight * kScale, top = foot + 50;
+    const double x = Walk::kStep * 3 * Walk::kScale, foot = Walk::kHeight * Walk::kScale, top = foot + 50;
     canvas_.SmoothLine({x, foot}, {x, top}, pictures::kBlack);
     const Corners cloth = {{x, top}, {x, top - 10}, {x + 25, top - 5}};
-    canvas_.Shape(cloth, kFlag);
+    canvas_.Shape(cloth, kWalkerFlag);
     canvas_.Lines(cloth, pictures::kBlack, 1, true);
   }
 
@@ -131,13 +135,13 @@ class Painter {
 // The reference draws the world from its beginning and shows its right end, so lines are cut where that
 // begins.
 void DrawWalk(std::uint8_t* rgb, const Walk& scene, const b2World& world) {
-  const double drawn = Walk::kViewWidth + std::max(0.0, scene.Scroll()) * kScale;
+  const double drawn = Walk::kViewWidth + std::max(0.0, scene.Scroll()) * Walk::kScale;
   // It lies within the terrain, but for what a state that was made up may say.
   const auto width = static_cast<std::int64_t>(std::clamp(drawn, Walk::kViewWidth, 10 * Walk::kViewWidth));
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(kWalkPicture.height * width * 3));
   Canvas canvas(pixels.data(), {kWalkPicture.height, width}, pictures::kBlack);
   canvas.CountFromOtherEnd();
-  Painter(&canvas, scene).Draw(world);
+  WalkerPainter(&canvas, scene).Draw(world);
   canvas.CountFromOtherEnd();
   const auto row_bytes = static_cast<std::size_t>(kWalkPicture.width * 3);
   for (std::int64_t y = 0; y < kWalkPicture.height; ++y, rgb += row_bytes) {

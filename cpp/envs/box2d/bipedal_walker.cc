@@ -28,8 +28,7 @@ float32 LidarRay::ReportFixture(b2Fixture* fixture, const b2Vec2& point, const b
 
 namespace {
 
-constexpr double kScale = Walk::kScale;
-constexpr double kLegDown = -8 / kScale, kLegWidth = 8 / kScale, kLegHeight = 34 / kScale;
+constexpr double kLegDown = -8 / Walk::kScale, kLegWidth = 8 / Walk::kScale, kLegHeight = 34 / Walk::kScale;
 constexpr int kHipSpeed = 4, kKneeSpeed = 6, kTorque = 80;
 
 // The default of two registered tasks.
@@ -147,7 +146,8 @@ class BipedalWalker : private b2ContactListener {
     const double x = Walk::kStep * 20 / 2, y = Walk::kHeight + 2 * kLegHeight;
     constexpr int kCorners[5][2] = {{-30, 9}, {6, 9}, {34, 1}, {34, -8}, {-30, -8}};
     b2Vec2 corners[5];
-    for (int i = 0; i < 5; ++i) corners[i] = Vector(kCorners[i][0] / kScale, kCorners[i][1] / kScale);
+    for (int i = 0; i < 5; ++i)
+      corners[i] = Vector(kCorners[i][0] / Walk::kScale, kCorners[i][1] / Walk::kScale);
     b2PolygonShape shape;
     shape.Set(corners, 5);
     b2FixtureDef hull = Part(shape, 5, 0x20);
@@ -199,8 +199,8 @@ class BipedalWalker : private b2ContactListener {
     float* out = observation;
     *out++ = F(angle);
     *out++ = F(2.0 * scene_.hull->GetAngularVelocity() / 50);
-    *out++ = F(0.3 * velocity.x * (Walk::kViewWidth / kScale) / 50);
-    *out++ = F(0.3 * velocity.y * (Walk::kViewHeight / kScale) / 50);
+    *out++ = F(0.3 * velocity.x * (Walk::kViewWidth / Walk::kScale) / 50);
+    *out++ = F(0.3 * velocity.y * (Walk::kViewHeight / Walk::kScale) / 50);
     for (int leg = 0; leg < 2; ++leg) {
       const b2RevoluteJoint *hip = joints_[2 * leg], *knee = joints_[2 * leg + 1];
       *out++ = hip->GetJointAngle();
@@ -211,7 +211,7 @@ class BipedalWalker : private b2ContactListener {
     }
     for (int ray = 0; ray < Walk::kRays; ++ray) *out++ = F(LidarRay(*world_, position, ray).fraction);
 
-    const double shaping = 130 * x / kScale - 5.0 * std::abs(angle);
+    const double shaping = 130 * x / Walk::kScale - 5.0 * std::abs(angle);
     // By NumPy's rules (NEP 50) a Python float less a float32 is a float32: so is what is left of this.
     float reward = shaping_ ? F(shaping - *shaping_) : 0;
     shaping_ = shaping;

@@ -18,22 +18,23 @@ using pictures::Point;
 // Everything is drawn at this size, and then shrunk.
 constexpr ImageSize kWindow{800, 1000};
 constexpr double kWidth = 1000, kHeight = 800;
-constexpr double kZoom = 2.7, kScale = Race::kScale;
+constexpr double kZoom = 2.7;
 constexpr double kGrass = Race::kField / 20.0;  // width of a patch
-constexpr Colour kWhite = pictures::kWhite, kBlack = pictures::kBlack, kRed{255, 0, 0};
-constexpr Colour kHull{204, 0, 0}, kTyre{77, 77, 77}, kMud{102, 102, 0};
+constexpr Colour kWhite = pictures::kWhite, kBlack = pictures::kBlack, kCarRed{255, 0, 0};
+constexpr Colour kCarHull{204, 0, 0}, kTyre{77, 77, 77}, kMud{102, 102, 0};
 
 Colour Cut(const std::array<double, 3>& colour, double lighter = 0) {
   const auto channel = [&](double value) { return static_cast<std::uint8_t>(value + lighter); };
   return {channel(colour[0]), channel(colour[1]), channel(colour[2])};
 }
 
-class Painter {
+class CarPainter {
  public:
-  Painter(std::uint8_t* pixels, const Race& race)
+  CarPainter(std::uint8_t* pixels, const Race& race)
       : race_(race),
         hull_(*race.car.hull()),
-        zoom_(0.1 * kScale * std::max(1 - race.time, 0.0) + kZoom * kScale * std::min(race.time, 1.0)),
+        zoom_(0.1 * Race::kScale * std::max(1 - race.time, 0.0) +
+              kZoom * Race::kScale * std::min(race.time, 1.0)),
         rotated_(-static_cast<double>(hull_.GetAngle())),
         canvas_(pixels, kWindow, EndsOutOfSight() ? Cut(race.colours.field) : kBlack, 4) {
     const b2Vec2 place = hull_.GetPosition();
@@ -48,7 +49,7 @@ class Painter {
     DrawRoad();
     if (with_skid_marks) DrawSkidMarks();
     for (const Car::Wheel& wheel : race_.car.wheels()) DrawWheel(wheel);
-    DrawBody(hull_, kHull);
+    DrawBody(hull_, kCarHull);
     canvas_.CountFromOtherEnd();
     DrawIndicators();
     char text[64];
@@ -100,7 +101,7 @@ class Painter {
 
   void DrawRoad() {
     for (const Quad& quad : race_.quads) {
-      Colour colour = quad.is_white ? kWhite : kRed;
+      Colour colour = quad.is_white ? kWhite : kCarRed;
       if (quad.tile >= 0) {
         const bool is_touched = race_.tiles[static_cast<std::size_t>(quad.tile)].is_touched;
         colour = Cut(race_.colours.road, is_touched ? 0 : 0.01 * (quad.tile % 3) * 255);
@@ -173,7 +174,7 @@ class Painter {
       vertical(7 + i, wheels[static_cast<std::size_t>(i)].omega, 0.01, {red, 0, 255});
     }
     horizontal(20, wheels[0].joint->GetJointAngle(), -10.0, {0, 255, 0});
-    horizontal(30, hull_.GetAngularVelocity(), -0.8, kRed);
+    horizontal(30, hull_.GetAngularVelocity(), -0.8, kCarRed);
   }
 
   static constexpr double kMargin = 4;  // of pixels that lines may be wider than their corners
@@ -190,7 +191,7 @@ class Painter {
 void Draw(std::uint8_t* rgb, const Race& race, double score, bool with_skid_marks, Shrinker* shrinker) {
   // One for each thread: an env of its own would need 3 MB.
   thread_local std::vector<std::uint8_t> pixels(static_cast<std::size_t>(4 * kWindow.height * kWindow.width));
-  Painter(pixels.data(), race).Draw(score, with_skid_marks);
+  CarPainter(pixels.data(), race).Draw(score, with_skid_marks);
   shrinker->Run(pixels.data(), rgb);
 }
 

@@ -186,7 +186,7 @@ constexpr int kKerning[10][10] = {
 };
 // clang-format on
 
-constexpr int kHeight = 46;  // of all characters, with what is empty above and below
+constexpr int kDigitHeight = 46;  // of all characters, with what is empty above and below
 
 struct Glyph {
   int width, top;
@@ -222,8 +222,9 @@ void DrawNumber(pictures::Canvas* canvas, const std::string& text, int centre_x,
   const std::vector<Placed> placed = Place(text);
   int width = 0;
   for (const Placed& character : placed) width = std::max(width, character.x + character.glyph->width);
-  const int left = centre_x - width / 2, top = centre_y - kHeight / 2;
-  for (int y = 0; y < kHeight; ++y) canvas->HorizontalLine(left, left + width - 1, top + y, pictures::kBlack);
+  const int left = centre_x - width / 2, top = centre_y - kDigitHeight / 2;
+  for (int y = 0; y < kDigitHeight; ++y)
+    canvas->HorizontalLine(left, left + width - 1, top + y, pictures::kBlack);
   for (const auto& [glyph, start] : placed) {
     int pixel = glyph->top * glyph->width;
     for (std::size_t i = 0; i < glyph->runs.size(); i += 2) {

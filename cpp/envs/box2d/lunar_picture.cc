@@ -11,13 +11,12 @@ using pictures::Colour;
 using pictures::Corners;
 using pictures::Point;
 
-constexpr Colour kHull{128, 102, 230}, kHullEdge{77, 77, 128}, kFlag{204, 204, 0};
-constexpr double kScale = Lunar::kScale;
+constexpr Colour kLanderHull{128, 102, 230}, kLanderHullEdge{77, 77, 128}, kLanderFlag{204, 204, 0};
 
 // In Box2D's arithmetic.
 Point OnScreen(const b2Body& body, const b2Vec2& point) {
   const b2Vec2 place = body.GetWorldPoint(point);
-  return {place.x * static_cast<float>(kScale), place.y * static_cast<float>(kScale)};
+  return {place.x * static_cast<float>(Lunar::kScale), place.y * static_cast<float>(Lunar::kScale)};
 }
 
 void DrawBody(Canvas* canvas, const b2Body& body) {
@@ -25,19 +24,20 @@ void DrawBody(Canvas* canvas, const b2Body& body) {
     const auto& shape = static_cast<const b2PolygonShape&>(*fixture->GetShape());
     Corners path;
     for (int i = 0; i < shape.GetVertexCount(); ++i) path.push_back(OnScreen(body, shape.GetVertex(i)));
-    canvas->Shape(path, kHull);
-    canvas->Outline(path, kHull);
-    canvas->SmoothLines(path, kHullEdge, true);
+    canvas->Shape(path, kLanderHull);
+    canvas->Outline(path, kLanderHull);
+    canvas->SmoothLines(path, kLanderHullEdge, true);
   }
 }
 
 void DrawFlags(Canvas* canvas) {
   for (const int chunk : {Lunar::kChunks / 2 - 1, Lunar::kChunks / 2 + 1}) {
-    const double x = Lunar::ChunkX(chunk) * kScale, foot = Lunar::kPadHeight * kScale, top = foot + 50;
+    const double x = Lunar::ChunkX(chunk) * Lunar::kScale, foot = Lunar::kPadHeight * Lunar::kScale,
+                 top = foot + 50;
     canvas->Line({x, foot}, {x, top}, pictures::kWhite);
     const Corners cloth = {{x, top}, {x, top - 10}, {x + 25, top - 5}};
-    canvas->Shape(cloth, kFlag);
-    canvas->Outline(cloth, kFlag);
+    canvas->Shape(cloth, kLanderFlag);
+    canvas->Outline(cloth, kLanderFlag);
   }
 }
 
@@ -53,10 +53,12 @@ void DrawLunar(std::uint8_t* rgb, const Lunar& scene) {
   Canvas canvas(rgb, kLunarPicture, pictures::kWhite);
   canvas.CountFromOtherEnd();
   for (int i = 0; i + 1 < Lunar::kChunks; ++i) {
-    const double left = Lunar::ChunkX(i) * kScale, right = Lunar::ChunkX(i + 1) * kScale;
-    const double top = Lunar::kHeight * kScale;
-    const Corners sky = {
-        {left, scene.ground[i] * kScale}, {right, scene.ground[i + 1] * kScale}, {right, top}, {left, top}};
+    const double left = Lunar::ChunkX(i) * Lunar::kScale, right = Lunar::ChunkX(i + 1) * Lunar::kScale;
+    const double top = Lunar::kHeight * Lunar::kScale;
+    const Corners sky = {{left, scene.ground[i] * Lunar::kScale},
+                         {right, scene.ground[i + 1] * Lunar::kScale},
+                         {right, top},
+                         {left, top}};
     canvas.Shape(sky, pictures::kBlack);
     canvas.Outline(sky, pictures::kBlack);
   }

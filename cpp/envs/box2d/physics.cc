@@ -4,7 +4,7 @@
 #include <cstring>
 
 std::vector<std::int32_t> b2FreeNodes::Of(const b2World& world) {
-  const b2DynamicTree& tree = world.m_contactManager.m_broadPhase.m_tree;
+  const b2DynamicTree& tree = world.GetContactManager().m_broadPhase.m_tree;
   std::vector<std::int32_t> nodes;
   nodes.reserve(static_cast<std::size_t>(tree.m_nodeCapacity));
   for (int node = tree.m_freeList; node != b2_nullNode; node = tree.m_nodes[node].next) nodes.push_back(node);
@@ -22,7 +22,7 @@ void b2FreeNodes::Set(b2World* world, const std::vector<std::int32_t>& nodes) {
     if (is_valid) seen[node] = true;
   }
   if (!is_valid) throw torchrl_pool::InvalidArgument("corrupt saved state: a value is out of its range");
-  b2DynamicTree& tree = world->m_contactManager.m_broadPhase.m_tree;
+  auto& tree = const_cast<b2DynamicTree&>(world->GetContactManager().m_broadPhase.m_tree);
   b2Free(tree.m_nodes);
   const std::size_t size = count * sizeof(b2TreeNode);
   tree.m_nodes = static_cast<b2TreeNode*>(b2Alloc(static_cast<int>(size)));
@@ -37,6 +37,20 @@ void b2FreeNodes::Set(b2World* world, const std::vector<std::int32_t>& nodes) {
 }
 
 namespace torchrl_pool::box2d {
+namespace {
+
+// Tables that Box2D makes with the first world and the first contact, which two threads may make at once:
+// here they are made when the library is loaded.
+struct Tables : b2Contact {
+  static bool Make() {
+    const b2BlockAllocator makes_its_own;
+    InitializeRegisters();
+    return s_initialized = true;
+  }
+};
+const bool tables_are_made = Tables::Make();
+
+}  // namespace
 
 b2FixtureDef Part(const b2Shape& shape, double density, std::uint16_t category) {
   b2FixtureDef fixture;

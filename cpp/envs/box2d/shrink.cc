@@ -10,7 +10,7 @@
 namespace torchrl_pool::box2d {
 namespace {
 
-constexpr int kOne = 0x4000;
+constexpr int kWhole = 0x4000;
 
 std::uint16_t Part(unsigned value, std::uint16_t weight) {
   return static_cast<std::uint16_t>((value << 2) * weight >> 16);
@@ -88,16 +88,16 @@ Shrinker::Shrinker(ImageSize from, ImageSize to)
       sums_(row_.size()) {}
 
 std::vector<Shrinker::Share> Shrinker::Shares(std::int64_t from, std::int64_t to) {
-  const int space = static_cast<int>(kOne * from / to);
+  const int space = static_cast<int>(kWhole * from / to);
   std::vector<Share> shares;
   int whole = 0, left = space;
   for (std::int64_t i = 0; i < from; ++i) {
-    if (left > kOne) {
+    if (left > kWhole) {
       ++whole;
-      left -= kOne;
+      left -= kWhole;
       continue;
     }
-    const int rest = kOne - left;
+    const int rest = kWhole - left;
     shares.push_back({whole, static_cast<std::uint16_t>(left), static_cast<std::uint16_t>(rest)});
     whole = 0;
     left = space - rest;
@@ -106,7 +106,7 @@ std::vector<Shrinker::Share> Shrinker::Shares(std::int64_t from, std::int64_t to
 }
 
 std::uint16_t Shrinker::Reciprocal(std::int64_t from, std::int64_t to) {
-  return static_cast<std::uint16_t>(kOne * kOne * 4 / static_cast<int>(kOne * from / to));
+  return static_cast<std::uint16_t>(kWhole * kWhole * 4 / static_cast<int>(kWhole * from / to));
 }
 
 void Shrinker::ShrinkRow(const std::uint8_t* pixels, std::uint8_t* row) const {

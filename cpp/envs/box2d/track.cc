@@ -20,7 +20,7 @@ struct Checkpoint {
 };
 using Checkpoints = std::array<Checkpoint, kCheckpoints>;
 
-double Sign(double value) { return (value > 0) - (value < 0); }
+double SideOf(double value) { return (value > 0) - (value < 0); }
 
 // Of a number, what Python's negative indices mean.
 std::size_t Wrapped(int i, std::size_t count) {
@@ -128,7 +128,7 @@ std::vector<char> Borders(const Track& track) {
     for (int k = 0; k < kMinCount; ++k) {
       const double turn = track[Wrapped(i - k, count)].beta - track[Wrapped(i - k - 1, count)].beta;
       is_hard = is_hard && std::abs(turn) > kTurnRate * 0.2;
-      side += Sign(turn);
+      side += SideOf(turn);
     }
     border[static_cast<std::size_t>(i)] = is_hard && std::abs(side) == kMinCount;
   }
@@ -178,7 +178,7 @@ void LayRoad(b2World* world, const std::vector<TrackPoint>& track, Race* race) {
     race->quads.push_back(quad(-Race::kTrackWidth, Race::kTrackWidth, i));
     AddTile(world, race->quads.back(), race);
     if (border[static_cast<std::size_t>(i)]) {
-      const double side = Sign(b.beta - a.beta);
+      const double side = SideOf(b.beta - a.beta);
       race->quads.push_back(quad(side * Race::kTrackWidth, side * (Race::kTrackWidth + Race::kBorder), -1));
     }
   }

@@ -17,13 +17,13 @@ using pictures::kWhite;
 using pictures::Point;
 using pictures::RotatedRectangle;
 
-constexpr double kGravity = 9.8;
+constexpr double kCartGravity = 9.8;
 constexpr double kMassPole = 0.1;
 constexpr double kTotalMass = kMassPole + 1.0;
 constexpr double kHalfLength = 0.5;
 constexpr double kPoleMassLength = kMassPole * kHalfLength;
-constexpr double kForce = 10.0;
-constexpr double kTimeStep = 0.02;
+constexpr double kPush = 10.0;
+constexpr double kCartTimeStep = 0.02;
 constexpr double kThetaThreshold = 12 * 2 * std::numbers::pi / 360;
 constexpr double kXThreshold = 2.4;
 
@@ -63,17 +63,17 @@ class CartPole {
   }
 
   Outcome Step(Row& row) {
-    const double force = row.Action<std::int64_t>()[0] == 1 ? kForce : -kForce;
+    const double force = row.Action<std::int64_t>()[0] == 1 ? kPush : -kPush;
     const double cos = std::cos(theta_);
     const double sin = std::sin(theta_);
     const double temp = (force + kPoleMassLength * (theta_dot_ * theta_dot_) * sin) / kTotalMass;
-    const double theta_acc =
-        (kGravity * sin - cos * temp) / (kHalfLength * (4.0 / 3.0 - kMassPole * (cos * cos) / kTotalMass));
+    const double theta_acc = (kCartGravity * sin - cos * temp) /
+                             (kHalfLength * (4.0 / 3.0 - kMassPole * (cos * cos) / kTotalMass));
     const double x_acc = temp - kPoleMassLength * theta_acc * cos / kTotalMass;
-    x_ += kTimeStep * x_dot_;
-    x_dot_ += kTimeStep * x_acc;
-    theta_ += kTimeStep * theta_dot_;
-    theta_dot_ += kTimeStep * theta_acc;
+    x_ += kCartTimeStep * x_dot_;
+    x_dot_ += kCartTimeStep * x_acc;
+    theta_ += kCartTimeStep * theta_dot_;
+    theta_dot_ += kCartTimeStep * theta_acc;
     Observe(row);
 
     const bool terminated =

@@ -11,8 +11,8 @@ namespace torchrl_pool::classic {
 namespace {
 
 constexpr double kGoalPosition = 0.5;
-constexpr double kForce = 0.001;
-constexpr double kGravity = 0.0025;
+constexpr double kThrust = 0.001;
+constexpr double kSlopeGravity = 0.0025;
 
 class MountainCar {
  public:
@@ -35,7 +35,7 @@ class MountainCar {
 
   Outcome Step(Row& row) {
     const auto push = static_cast<double>(row.Action<std::int64_t>()[0] - 1);
-    velocity_ += push * kForce + std::cos(3 * position_) * -kGravity;
+    velocity_ += push * kThrust + std::cos(3 * position_) * -kSlopeGravity;
     velocity_ = std::clamp(velocity_, -kMaxSpeed, kMaxSpeed);
     position_ = std::clamp(position_ + velocity_, kMinPosition, kMaxPosition);
     if (position_ == kMinPosition && velocity_ < 0) velocity_ = 0;

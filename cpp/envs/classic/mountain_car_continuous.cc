@@ -9,7 +9,7 @@
 namespace torchrl_pool::classic {
 namespace {
 
-constexpr double kGoalPosition = 0.45;
+constexpr double kContinuousGoalPosition = 0.45;
 constexpr double kPower = 0.0015;
 
 class MountainCarContinuous {
@@ -46,9 +46,9 @@ class MountainCarContinuous {
   static ImageSize RenderSize(const Options&) { return kMountainCarPicture; }
   void Render(std::uint8_t* rgb) const {
     if (first_step_) {
-      DrawMountainCar(rgb, position_, kGoalPosition);
+      DrawMountainCar(rgb, position_, kContinuousGoalPosition);
     } else {
-      DrawMountainCar(rgb, static_cast<float>(position_), kGoalPosition);
+      DrawMountainCar(rgb, static_cast<float>(position_), kContinuousGoalPosition);
     }
   }
 
@@ -76,7 +76,7 @@ class MountainCarContinuous {
     if (position == static_cast<Real>(kMinPosition) && velocity < 0) velocity = 0;
     position_ = static_cast<float>(position);
     velocity_ = static_cast<float>(velocity);
-    return position >= static_cast<Real>(kGoalPosition) &&
+    return position >= static_cast<Real>(kContinuousGoalPosition) &&
            velocity >= static_cast<Real>(options_.goal_velocity);
   }
 

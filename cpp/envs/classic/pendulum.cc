@@ -20,14 +20,13 @@ using pictures::Point;
 using pictures::Rotated;
 using pictures::RotatedRectangle;
 
-constexpr double kPi = std::numbers::pi;
 constexpr double kMaxSpeed = 8;
 constexpr double kMaxTorque = 2;
 constexpr double kTimeStep = 0.05;
 
 // Of all resets of an env, or of one.
 struct LargestStart {
-  double angle = kPi;
+  double angle = std::numbers::pi;
   double velocity = 1.0;
 
   template <class Visitor>
@@ -81,7 +80,7 @@ class Pendulum {
     // The torque stays float32 and so does each product with it (NEP 50).
     const float torque =
         std::clamp(row.Action<float>()[0], static_cast<float>(-kMaxTorque), static_cast<float>(kMaxTorque));
-    const double angle = Modulo(theta_ + kPi, 2 * kPi) - kPi;
+    const double angle = Modulo(theta_ + std::numbers::pi, 2 * std::numbers::pi) - std::numbers::pi;
     const double cost = Square(angle) + 0.1 * Square(theta_dot_) + 0.001f * Square(torque);
     const double acceleration = 3 * options_.g / 2 * std::sin(theta_) + static_cast<double>(3.0f * torque);
     theta_dot_ = std::clamp(theta_dot_ + acceleration * kTimeStep, -kMaxSpeed, kMaxSpeed);
@@ -98,7 +97,7 @@ class Pendulum {
     const ImageSize size = RenderSize(options_);
     Canvas canvas(rgb, size, kWhite);
     const double offset = static_cast<double>(size.width / 2), scale = static_cast<double>(size.width) / 4.4;
-    const double width = 0.2 * scale, angle = theta_ + kPi / 2;
+    const double width = 0.2 * scale, angle = theta_ + std::numbers::pi / 2;
     const int radius = static_cast<int>(width / 2);
     const Colour red{204, 77, 77};
     const auto moved = [offset](Point point) { return Point{point.x + offset, point.y + offset}; };

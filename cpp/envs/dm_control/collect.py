@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from wheels import license_of, package
+from packages import license_of, models
 
 VERSION, SHA256, DOWNLOADS, OUTPUT = sys.argv[1], sys.argv[2], *map(pathlib.Path, sys.argv[3:])
-PACKAGE = package("dm_control", VERSION, SHA256, DOWNLOADS, "TORCHRL_POOL_DM_CONTROL")
+PACKAGE = models("dm_control", VERSION, SHA256, DOWNLOADS, "TORCHRL_POOL_DM_CONTROL")
 SUITE = PACKAGE / "dm_control" / "suite"
 
 

@@ -28,9 +28,9 @@ class GoToRedBall : public Level {
   const bool are_grey_;
 };
 
-class GoToObject : public Level {
+class GoToOneObject : public Level {
  public:
-  explicit GoToObject(int room_size) : Level(room_size, 1, 1) {}
+  explicit GoToOneObject(int room_size) : Level(room_size, 1, 1) {}
 
  private:
   void GenerateMission() override {
@@ -116,9 +116,9 @@ class GoToRedBlueBall : public Level {
   }
 };
 
-class GoToDoor : public Level {
+class GoToOneDoor : public Level {
  public:
-  explicit GoToDoor(bool with_things) : Level(with_things ? 8 : 7, 3, 3), with_things_(with_things) {}
+  explicit GoToOneDoor(bool with_things) : Level(with_things ? 8 : 7, 3, 3), with_things_(with_things) {}
 
  private:
   void GenerateMission() override {
@@ -140,25 +140,25 @@ class GoToDoor : public Level {
   const bool with_things_;
 };
 
-const Missions kMissions = UpTo(kLongestGoTo);
+const Missions kGoToMissions = UpTo(kLongestGoTo);
 
 const bool registered =
     RegisterKind({.description = "go to the red ball among grey things",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToRedBallGrey-v0", New<GoToRedBall>(7, true)}}}) &&
     RegisterKind({.description = "go to a red ball among other things",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToRedBall-v0", New<GoToRedBall>(7, false)}}}) &&
     RegisterKind({.description = "go to the red ball",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToRedBallNoDists-v0", New<GoToRedBall>(0, false)}}}) &&
     RegisterKind({.description = "go to the one thing in a room",
-                  .missions = kMissions,
-                  .tasks = {{"BabyAI-GoToObj-v0", New<GoToObject>(8)},
-                            {"BabyAI-GoToObjS4-v0", New<GoToObject>(4)},
-                            {"BabyAI-GoToObjS6-v1", New<GoToObject>(6)}}}) &&
+                  .missions = kGoToMissions,
+                  .tasks = {{"BabyAI-GoToObj-v0", New<GoToOneObject>(8)},
+                            {"BabyAI-GoToObjS4-v0", New<GoToOneObject>(4)},
+                            {"BabyAI-GoToObjS6-v1", New<GoToOneObject>(6)}}}) &&
     RegisterKind({.description = "go to one of the things in a room",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToLocal-v0", New<GoToLocal>(8, 8)},
                             {"BabyAI-GoToLocalS5N2-v0", New<GoToLocal>(5, 2)},
                             {"BabyAI-GoToLocalS6N2-v0", New<GoToLocal>(6, 2)},
@@ -173,7 +173,7 @@ const bool registered =
                             {"BabyAI-GoToLocalS8N6-v0", New<GoToLocal>(8, 6)},
                             {"BabyAI-GoToLocalS8N7-v0", New<GoToLocal>(8, 7)}}}) &&
     RegisterKind({.description = "go to a thing in a maze of rooms",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoTo-v0", New<GoToInMaze>(8, 3, 18, false)},
                             {"BabyAI-GoToOpen-v0", New<GoToInMaze>(8, 3, 18, true)},
                             {"BabyAI-GoToObjMaze-v0", New<GoToInMaze>(8, 3, 1, false)},
@@ -184,17 +184,17 @@ const bool registered =
                             {"BabyAI-GoToObjMazeS6-v0", New<GoToInMaze>(6, 3, 1, false)},
                             {"BabyAI-GoToObjMazeS7-v0", New<GoToInMaze>(7, 3, 1, false)}}}) &&
     RegisterKind({.description = "go to a thing in a locked room",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToImpUnlock-v0", New<GoToLocked>()}}}) &&
     RegisterKind({.description = "go to the red or the blue ball",
-                  .missions = kMissions,
+                  .missions = kGoToMissions,
                   .tasks = {{"BabyAI-GoToRedBlueBall-v0", New<GoToRedBlueBall>()}}}) &&
     RegisterKind({.description = "go to a door",
-                  .missions = kMissions,
-                  .tasks = {{"BabyAI-GoToDoor-v0", New<GoToDoor>(false)}}}) &&
+                  .missions = kGoToMissions,
+                  .tasks = {{"BabyAI-GoToOneDoor-v0", New<GoToOneDoor>(false)}}}) &&
     RegisterKind({.description = "go to a thing or to a door",
-                  .missions = kMissions,
-                  .tasks = {{"BabyAI-GoToObjDoor-v0", New<GoToDoor>(true)}}});
+                  .missions = kGoToMissions,
+                  .tasks = {{"BabyAI-GoToObjDoor-v0", New<GoToOneDoor>(true)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

@@ -5,7 +5,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr int kRoom = 6, kSteps = 20 * kRoom * kRoom;
+constexpr int kOpenRoom = 6, kOpenSteps = 20 * kOpenRoom * kOpenRoom;
 
 std::vector<Color> AllColors() { return {std::begin(kByName), std::end(kByName)}; }
 
@@ -75,7 +75,7 @@ class OpenDoor : public Level {
 class OpenTwoDoors : public Level {
  public:
   OpenTwoDoors(bool red_and_blue, bool is_strict)
-      : Level(kRoom, 3, 3, kSteps), red_and_blue_(red_and_blue), is_strict_(is_strict) {}
+      : Level(kOpenRoom, 3, 3, kOpenSteps), red_and_blue_(red_and_blue), is_strict_(is_strict) {}
 
  private:
   void GenerateMission() override {
@@ -94,7 +94,7 @@ class OpenTwoDoors : public Level {
 class OpenDoorsInOrder : public Level {
  public:
   OpenDoorsInOrder(int doors, bool is_strict)
-      : Level(kRoom, 3, 3, kSteps), count_(doors), is_strict_(is_strict) {}
+      : Level(kOpenRoom, 3, 3, kOpenSteps), count_(doors), is_strict_(is_strict) {}
 
  private:
   void GenerateMission() override {

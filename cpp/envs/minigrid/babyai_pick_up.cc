@@ -71,9 +71,9 @@ class FindObject : public Level {
   }
 };
 
-class KeyCorridor : public Level {
+class PickUpInKeyCorridor : public Level {
  public:
-  KeyCorridor(int room_size, int rows) : Level(room_size, rows, 3, 30 * room_size * room_size) {}
+  PickUpInKeyCorridor(int room_size, int rows) : Level(room_size, rows, 3, 30 * room_size * room_size) {}
 
  private:
   void GenerateMission() override {
@@ -120,44 +120,44 @@ class AnyAction : public Level {
   }
 };
 
-const Missions kMissions = UpTo(kLongestPickUp);
+const Missions kPickUpMissions = UpTo(kLongestPickUp);
 
 const bool registered =
     RegisterKind({.description = "pick up a thing in a maze of rooms",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-Pickup-v0", New<PickUpInMaze>(18, false)}}}) &&
     RegisterKind({.description = "pick up a thing in a maze where others block the way",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-UnblockPickup-v0", New<PickUpInMaze>(20, true)}}}) &&
     RegisterKind({.description = "pick up a thing that the mission tells by kind or colour",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-PickupDist-v0", New<PickUpAmong>(false)},
                             {"BabyAI-PickupDistDebug-v0", New<PickUpAmong>(true)}}}) &&
     RegisterKind({.description = "pick up the thing in the room above",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-PickupAbove-v0", New<PickUpAbove>()}}}) &&
     RegisterKind({.description = "find a thing in a maze of rooms and pick it up",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-FindObjS5-v0", New<FindObject>(5)},
                             {"BabyAI-FindObjS6-v0", New<FindObject>(6)},
                             {"BabyAI-FindObjS7-v0", New<FindObject>(7)}}}) &&
     RegisterKind({.description = "find the key to a room and pick up the ball in it",
-                  .missions = kMissions,
-                  .tasks = {{"BabyAI-KeyCorridor-v0", New<KeyCorridor>(6, 3)},
-                            {"BabyAI-KeyCorridorS3R1-v0", New<KeyCorridor>(3, 1)},
-                            {"BabyAI-KeyCorridorS3R2-v0", New<KeyCorridor>(3, 2)},
-                            {"BabyAI-KeyCorridorS3R3-v0", New<KeyCorridor>(3, 3)},
-                            {"BabyAI-KeyCorridorS4R3-v0", New<KeyCorridor>(4, 3)},
-                            {"BabyAI-KeyCorridorS5R3-v0", New<KeyCorridor>(5, 3)},
-                            {"BabyAI-KeyCorridorS6R3-v0", New<KeyCorridor>(6, 3)}}}) &&
+                  .missions = kPickUpMissions,
+                  .tasks = {{"BabyAI-PickUpInKeyCorridor-v0", New<PickUpInKeyCorridor>(6, 3)},
+                            {"BabyAI-KeyCorridorS3R1-v0", New<PickUpInKeyCorridor>(3, 1)},
+                            {"BabyAI-KeyCorridorS3R2-v0", New<PickUpInKeyCorridor>(3, 2)},
+                            {"BabyAI-KeyCorridorS3R3-v0", New<PickUpInKeyCorridor>(3, 3)},
+                            {"BabyAI-KeyCorridorS4R3-v0", New<PickUpInKeyCorridor>(4, 3)},
+                            {"BabyAI-KeyCorridorS5R3-v0", New<PickUpInKeyCorridor>(5, 3)},
+                            {"BabyAI-KeyCorridorS6R3-v0", New<PickUpInKeyCorridor>(6, 3)}}}) &&
     RegisterKind({.description = "pick up the ball in a room",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-OneRoomS8-v0", New<OneRoom>(8)},
                             {"BabyAI-OneRoomS12-v0", New<OneRoom>(12)},
                             {"BabyAI-OneRoomS16-v0", New<OneRoom>(16)},
                             {"BabyAI-OneRoomS20-v0", New<OneRoom>(20)}}}) &&
     RegisterKind({.description = "go to a thing or a door, pick it up or open it",
-                  .missions = kMissions,
+                  .missions = kPickUpMissions,
                   .tasks = {{"BabyAI-ActionObjDoor-v0", New<AnyAction>()}}});
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr int kRoom = 6, kSteps = kRoom * kRoom;
+constexpr int kUnlockRoom = 6, kUnlockSteps = kUnlockRoom * kUnlockRoom;
 
 class UnlockInMaze : public Level {
  public:
@@ -67,9 +67,9 @@ class KeyInBox : public Level {
   }
 };
 
-class UnlockPickup : public Level {
+class UnlockToPickUp : public Level {
  public:
-  explicit UnlockPickup(int distractors) : Level(kRoom, 1, 2), distractors_(distractors) {}
+  explicit UnlockToPickUp(int distractors) : Level(kUnlockRoom, 1, 2), distractors_(distractors) {}
 
  private:
   void GenerateMission() override {
@@ -87,7 +87,7 @@ class UnlockPickup : public Level {
 
 class BlockedUnlockPickup : public Level {
  public:
-  BlockedUnlockPickup() : Level(kRoom, 1, 2, 16 * kSteps) {}
+  BlockedUnlockPickup() : Level(kUnlockRoom, 1, 2, 16 * kUnlockSteps) {}
 
  private:
   void GenerateMission() override {
@@ -104,7 +104,7 @@ class BlockedUnlockPickup : public Level {
 // The key to the first door lies behind the second.
 class UnlockToUnlock : public Level {
  public:
-  UnlockToUnlock() : Level(kRoom, 1, 3, 30 * kSteps) {}
+  UnlockToUnlock() : Level(kUnlockRoom, 1, 3, 30 * kUnlockSteps) {}
 
  private:
   void GenerateMission() override {
@@ -134,8 +134,8 @@ const bool registered =
                   .tasks = {{"BabyAI-KeyInBox-v0", New<KeyInBox>()}}}) &&
     RegisterKind({.description = "pick up a box behind a locked door",
                   .missions = kPickingUp,
-                  .tasks = {{"BabyAI-UnlockPickup-v0", New<UnlockPickup>(0)},
-                            {"BabyAI-UnlockPickupDist-v0", New<UnlockPickup>(4)}}}) &&
+                  .tasks = {{"BabyAI-UnlockToPickUp-v0", New<UnlockToPickUp>(0)},
+                            {"BabyAI-UnlockPickupDist-v0", New<UnlockToPickUp>(4)}}}) &&
     RegisterKind({.description = "pick up a box behind a locked door that is blocked",
                   .missions = kPickingUp,
                   .tasks = {{"BabyAI-BlockedUnlockPickup-v0", New<BlockedUnlockPickup>()}}}) &&

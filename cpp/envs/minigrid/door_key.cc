@@ -4,7 +4,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "use the key to open the door and then get to the goal";
+const std::string kDoorKeyMission = "use the key to open the door and then get to the goal";
 
 class DoorKey : public World {
  public:
@@ -19,13 +19,13 @@ class DoorKey : public World {
     PlaceAgent({0, 0}, {split, size_.height});
     Put(Make(kDoor, kYellow, kLocked), {split, Int(1, size_.height - 2)});
     Place(Make(kKey, kYellow), {0, 0}, {split, size_.height});
-    mission_ = kMission;
+    mission_ = kDoorKeyMission;
   }
 };
 
 const bool registered =
     RegisterKind({.description = "unlock a door with its key and reach the goal behind it",
-                  .missions = EachOf(kMission),
+                  .missions = EachOf(kDoorKeyMission),
                   .tasks = {{"MiniGrid-DoorKey-5x5-v0", New<DoorKey>(5)},
                             {"MiniGrid-DoorKey-6x6-v0", New<DoorKey>(6)},
                             {"MiniGrid-DoorKey-8x8-v0", New<DoorKey>(8)},

@@ -4,7 +4,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr Type kThings[] = {kKey, kBall};
+constexpr Type kFetched[] = {kKey, kBall};
 const std::vector<std::string> kSayings = {"get a", "go get a", "fetch a", "go fetch a", "you must fetch a"};
 
 class Fetch : public World {
@@ -24,7 +24,7 @@ class Fetch : public World {
     ClearRoom();
     std::vector<Id> things;
     while (static_cast<int>(things.size()) < count_) {
-      const Type type = Any(kThings);
+      const Type type = Any(kFetched);
       things.push_back(Make(type, AnyColor()));
       Place(things.back());
     }

@@ -4,7 +4,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "avoid the lava and get to the green goal square";
+const std::string kLavaGapMission = "avoid the lava and get to the green goal square";
 
 class LavaGap : public World {
  public:
@@ -18,12 +18,12 @@ class LavaGap : public World {
     const int x = Int(2, size_.width - 2), y = Int(1, size_.height - 1);
     VerticalWall(x, 1, size_.height - 2, Make(kLava, kRed));
     Set({x, y}, kNothing);
-    mission_ = kMission;
+    mission_ = kLavaGapMission;
   }
 };
 
 const bool registered = RegisterKind({.description = "reach a goal through a gap in the lava",
-                                      .missions = EachOf(kMission),
+                                      .missions = EachOf(kLavaGapMission),
                                       .tasks = {{"MiniGrid-LavaGapS5-v0", New<LavaGap>(5)},
                                                 {"MiniGrid-LavaGapS6-v0", New<LavaGap>(6)},
                                                 {"MiniGrid-LavaGapS7-v0", New<LavaGap>(7)}}});

@@ -5,7 +5,8 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "get the {} key from the {} room, unlock the {} door and go to the goal";
+const std::string kLockedRoomMission =
+    "get the {} key from the {} room, unlock the {} door and go to the goal";
 
 class LockedRoom : public World {
  public:
@@ -56,7 +57,7 @@ class LockedRoom : public World {
 
 const bool registered =
     RegisterKind({.description = "find the key to a locked room and reach the goal in it",
-                  .missions = EachOf(kMission, {ColorsByName(), ColorsByName(), ColorsByName()}),
+                  .missions = EachOf(kLockedRoomMission, {ColorsByName(), ColorsByName(), ColorsByName()}),
                   .tasks = {{"MiniGrid-LockedRoom-v0", New<LockedRoom>()}}});
 
 }  // namespace

@@ -4,8 +4,8 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "go to the matching object at the end of the hallway";
-constexpr Type kThings[] = {kKey, kBall};
+const std::string kMemoryMission = "go to the matching object at the end of the hallway";
+constexpr Type kRemembered[] = {kKey, kBall};
 
 class Memory : public World {
  public:
@@ -35,20 +35,20 @@ class Memory : public World {
     Set({end, middle}, kNothing);
     VerticalWall(end + 2, 0, size_.height);
     PutAgent({Int(1, end + 1), middle});
-    const Type shown = Any(kThings);
+    const Type shown = Any(kRemembered);
     Set({1, middle - 1}, Make(shown, kGreen));
     const Type at_upper_end = Bool() ? kBall : kKey;
     Set({end + 1, upper}, Make(at_upper_end, kGreen));
     Set({end + 1, lower}, Make(at_upper_end == kBall ? kKey : kBall, kGreen));
     place_ = {end + 1, shown == at_upper_end ? upper + 1 : lower - 1};
-    mission_ = kMission;
+    mission_ = kMemoryMission;
   }
 
   const bool random_length_;
 };
 
 const bool registered = RegisterKind({.description = "remember a thing and go to its like",
-                                      .missions = EachOf(kMission),
+                                      .missions = EachOf(kMemoryMission),
                                       .tasks = {{"MiniGrid-MemoryS17Random-v0", New<Memory>(17, true)},
                                                 {"MiniGrid-MemoryS13Random-v0", New<Memory>(13, true)},
                                                 {"MiniGrid-MemoryS13-v0", New<Memory>(13, false)},

@@ -6,7 +6,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "traverse the rooms to get to the goal";
+const std::string kMultiRoomMission = "traverse the rooms to get to the goal";
 
 class MultiRoom : public World {
  public:
@@ -43,7 +43,7 @@ class MultiRoom : public World {
     }
     PlaceAgent(rooms.front().top, rooms.front().size);
     Place(Make(kGoal, kGreen), rooms.back().top, rooms.back().size);
-    mission_ = kMission;
+    mission_ = kMultiRoomMission;
   }
 
   // Adds a room and those that follow, as many as find a place; false where not even the first does.
@@ -94,7 +94,7 @@ class MultiRoom : public World {
 };
 
 const bool registered = RegisterKind({.description = "open doors from room to room and reach the goal",
-                                      .missions = EachOf(kMission),
+                                      .missions = EachOf(kMultiRoomMission),
                                       .tasks = {{"MiniGrid-MultiRoom-N2-S4-v0", New<MultiRoom>(2, 4)},
                                                 {"MiniGrid-MultiRoom-N4-S5-v0", New<MultiRoom>(6, 5)},
                                                 {"MiniGrid-MultiRoom-N4-S5-v1", New<MultiRoom>(4, 5)},

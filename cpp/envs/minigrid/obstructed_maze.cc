@@ -6,12 +6,12 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr int kRoom = 6;
+constexpr int kMazeRoom = 6;
 
 class ObstructedMaze : public RoomGrid {
  public:
   ObstructedMaze(int rows, int columns, int rooms_visited, bool key_in_box, bool blocked)
-      : RoomGrid(kRoom, rows, columns, 4 * rooms_visited * kRoom * kRoom),
+      : RoomGrid(kMazeRoom, rows, columns, 4 * rooms_visited * kMazeRoom * kMazeRoom),
         key_in_box_(key_in_box),
         blocked_(blocked) {}
 
@@ -65,10 +65,10 @@ struct Quarters {
 };
 
 // Nine rooms; from the middle one doors lead aside, and from there two locked ones each into the corners.
-class Maze : public ObstructedMaze {
+class QuarteredMaze : public ObstructedMaze {
  public:
   // keys_first: the keys of a quarter are placed before its second door.
-  Maze(Quarters quarters, bool keys_first)
+  QuarteredMaze(Quarters quarters, bool keys_first)
       : ObstructedMaze(3, 3, quarters.rooms_visited, quarters.key_in_box, quarters.blocked),
         quarters_(quarters),
         keys_first_(keys_first) {}
@@ -98,9 +98,9 @@ class Maze : public ObstructedMaze {
   const bool keys_first_;
 };
 
-constexpr Quarters kLocked{2, false, false, 1, 4}, kHidden{2, true, false, 1, 4},
-    kBlocked{2, true, true, 1, 4}, kOne{1, true, true, 1, 5}, kTwo{2, true, true, 2, 11},
-    kAll{1, true, true, 4, 25};
+constexpr Quarters kLockedDoors{2, false, false, 1, 4}, kHiddenKeys{2, true, false, 1, 4},
+    kBlockedDoors{2, true, true, 1, 4}, kOneQuarter{1, true, true, 1, 5}, kTwoQuarters{2, true, true, 2, 11},
+    kAllQuarters{1, true, true, 4, 25};
 
 const bool registered =
     RegisterKind({.description = "pick up the blue ball behind a locked door",
@@ -110,18 +110,18 @@ const bool registered =
                             {"MiniGrid-ObstructedMaze-1Dlhb-v0", New<OneDoor>(true, true)}}}) &&
     RegisterKind({.description = "pick up the blue ball in a maze of locked doors",
                   .missions = EachOf("pick up the blue ball"),
-                  .tasks = {{"MiniGrid-ObstructedMaze-2Dl-v0", New<Maze>(kLocked, true)},
-                            {"MiniGrid-ObstructedMaze-2Dlh-v0", New<Maze>(kHidden, true)},
-                            {"MiniGrid-ObstructedMaze-2Dlhb-v0", New<Maze>(kBlocked, true)},
-                            {"MiniGrid-ObstructedMaze-1Q-v0", New<Maze>(kOne, true)},
-                            {"MiniGrid-ObstructedMaze-2Q-v0", New<Maze>(kTwo, true)},
-                            {"MiniGrid-ObstructedMaze-Full-v0", New<Maze>(kAll, true)}}}) &&
+                  .tasks = {{"MiniGrid-ObstructedMaze-2Dl-v0", New<QuarteredMaze>(kLockedDoors, true)},
+                            {"MiniGrid-ObstructedMaze-2Dlh-v0", New<QuarteredMaze>(kHiddenKeys, true)},
+                            {"MiniGrid-ObstructedMaze-2Dlhb-v0", New<QuarteredMaze>(kBlockedDoors, true)},
+                            {"MiniGrid-ObstructedMaze-1Q-v0", New<QuarteredMaze>(kOneQuarter, true)},
+                            {"MiniGrid-ObstructedMaze-2Q-v0", New<QuarteredMaze>(kTwoQuarters, true)},
+                            {"MiniGrid-ObstructedMaze-Full-v0", New<QuarteredMaze>(kAllQuarters, true)}}}) &&
     RegisterKind({.description = "pick up the blue ball in a maze of locked doors, none blocked by a key",
                   .missions = EachOf("pick up the blue ball"),
-                  .tasks = {{"MiniGrid-ObstructedMaze-2Dlhb-v1", New<Maze>(kBlocked, false)},
-                            {"MiniGrid-ObstructedMaze-1Q-v1", New<Maze>(kOne, false)},
-                            {"MiniGrid-ObstructedMaze-2Q-v1", New<Maze>(kTwo, false)},
-                            {"MiniGrid-ObstructedMaze-Full-v1", New<Maze>(kAll, false)}}});
+                  .tasks = {{"MiniGrid-ObstructedMaze-2Dlhb-v1", New<QuarteredMaze>(kBlockedDoors, false)},
+                            {"MiniGrid-ObstructedMaze-1Q-v1", New<QuarteredMaze>(kOneQuarter, false)},
+                            {"MiniGrid-ObstructedMaze-2Q-v1", New<QuarteredMaze>(kTwoQuarters, false)},
+                            {"MiniGrid-ObstructedMaze-Full-v1", New<QuarteredMaze>(kAllQuarters, false)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

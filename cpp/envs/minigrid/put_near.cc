@@ -6,7 +6,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::vector<std::string> kThings = {"key", "ball", "box"};
+const std::vector<std::string> kThingNames = {"key", "ball", "box"};
 
 bool AreNear(Pos a, Pos b) { return std::abs(a.x - b.x) <= 1 && std::abs(a.y - b.y) <= 1; }
 
@@ -52,11 +52,12 @@ class PutNear : public World {
   const int count_;
 };
 
-const bool registered = RegisterKind(
-    {.description = "put one thing next to another",
-     .missions = EachOf("put the {} {} near the {} {}", {ColorsByName(), kThings, ColorsByName(), kThings}),
-     .tasks = {{"MiniGrid-PutNear-6x6-N2-v0", New<PutNear>(6, 2)},
-               {"MiniGrid-PutNear-8x8-N3-v0", New<PutNear>(8, 3)}}});
+const bool registered =
+    RegisterKind({.description = "put one thing next to another",
+                  .missions = EachOf("put the {} {} near the {} {}",
+                                     {ColorsByName(), kThingNames, ColorsByName(), kThingNames}),
+                  .tasks = {{"MiniGrid-PutNear-6x6-N2-v0", New<PutNear>(6, 2)},
+                            {"MiniGrid-PutNear-8x8-N3-v0", New<PutNear>(8, 3)}}});
 
 }  // namespace
 }  // namespace torchrl_pool::minigrid

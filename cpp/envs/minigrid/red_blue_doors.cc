@@ -4,7 +4,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-const std::string kMission = "open the red door then the blue door";
+const std::string kRedBlueDoorsMission = "open the red door then the blue door";
 
 class RedBlueDoors : public World {
  public:
@@ -34,7 +34,7 @@ class RedBlueDoors : public World {
     Set({left, red}, Make(kDoor, kRed, kClosed));
     const int blue = Int(1, side - 1);
     Set({left + side - 1, blue}, Make(kDoor, kBlue, kClosed));
-    mission_ = kMission;
+    mission_ = kRedBlueDoorsMission;
   }
 
   void CheckMore() const override {
@@ -45,7 +45,7 @@ class RedBlueDoors : public World {
 };
 
 const bool registered = RegisterKind({.description = "open two doors in the right order",
-                                      .missions = EachOf(kMission),
+                                      .missions = EachOf(kRedBlueDoorsMission),
                                       .tasks = {{"MiniGrid-RedBlueDoors-6x6-v0", New<RedBlueDoors>(6)},
                                                 {"MiniGrid-RedBlueDoors-8x8-v0", New<RedBlueDoors>(8)}}});
 

@@ -3,7 +3,7 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr int kTries = 1000, kConnections = 5000;
+constexpr int kPlacingTries = 1000, kConnections = 5000;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void RoomGrid::Generate() {
 
 void RoomGrid::PlaceInRoom(Room& room, Id id) {
   const auto is_beside_agent = [this](Pos p) { return Distance(agent_, p) < 2; };
-  PlaceUnless(is_beside_agent, id, room.top, {room_size_, room_size_}, kTries);
+  PlaceUnless(is_beside_agent, id, room.top, {room_size_, room_size_}, kPlacingTries);
   in_rooms_.push_back(id);
 }
 
@@ -89,7 +89,7 @@ void RoomGrid::RemoveWall(Room& room, Side side) {
 
 void RoomGrid::PlaceAgentIn(const Room& room) {
   for (;;) {
-    PlaceAgent(room.top, {room_size_, room_size_}, kTries);
+    PlaceAgent(room.top, {room_size_, room_size_}, kPlacingTries);
     const Id front = Get(Front());
     if (front == kNothing || things_[front].type == kWall) return;
   }

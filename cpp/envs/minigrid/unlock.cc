@@ -6,11 +6,11 @@
 namespace torchrl_pool::minigrid {
 namespace {
 
-constexpr int kRoom = 6;
+constexpr int kUnlockedRoom = 6;
 
 class Unlock : public RoomGrid {
  public:
-  Unlock() : RoomGrid(kRoom, 1, 2, 8 * kRoom * kRoom) {}
+  Unlock() : RoomGrid(kUnlockedRoom, 1, 2, 8 * kUnlockedRoom * kUnlockedRoom) {}
 
   Outcome Step(int action) override {
     const Outcome outcome = World::Step(action);
@@ -32,7 +32,8 @@ class Unlock : public RoomGrid {
 class UnlockPickup : public RoomGrid {
  public:
   explicit UnlockPickup(bool blocked)
-      : RoomGrid(kRoom, 1, 2, (blocked ? 16 : 8) * kRoom * kRoom), blocked_(blocked) {}
+      : RoomGrid(kUnlockedRoom, 1, 2, (blocked ? 16 : 8) * kUnlockedRoom * kUnlockedRoom),
+        blocked_(blocked) {}
 
   Outcome Step(int action) override { return EndOncePickedUp(action); }
 

@@ -79,11 +79,12 @@ class HalfCheetah : public GymnasiumEnv {
   const Options& options_;
 };
 
-const TaskInfo kTask{.id = "HalfCheetah-v5",
-                     .description = "run with a planar two-legged robot",
-                     .max_episode_steps = 1000,
-                     .reward_threshold = 4800};
-const bool registered = Register<HalfCheetah<5>>(kTask) && Register<HalfCheetah<4>>(Version4(kTask));
+const TaskInfo kHalfCheetah{.id = "HalfCheetah-v5",
+                            .description = "run with a planar two-legged robot",
+                            .max_episode_steps = 1000,
+                            .reward_threshold = 4800};
+const bool registered =
+    Register<HalfCheetah<5>>(kHalfCheetah) && Register<HalfCheetah<4>>(Version4(kHalfCheetah));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

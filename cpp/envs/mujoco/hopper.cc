@@ -45,11 +45,11 @@ class Hopper : public PlanarWalker<version> {
   const Options& options_;
 };
 
-const TaskInfo kTask{.id = "Hopper-v5",
-                     .description = "hop forwards on one leg",
-                     .max_episode_steps = 1000,
-                     .reward_threshold = 3800};
-const bool registered = Register<Hopper<5>>(kTask) && Register<Hopper<4>>(Version4(kTask));
+const TaskInfo kHopper{.id = "Hopper-v5",
+                       .description = "hop forwards on one leg",
+                       .max_episode_steps = 1000,
+                       .reward_threshold = 3800};
+const bool registered = Register<Hopper<5>>(kHopper) && Register<Hopper<4>>(Version4(kHopper));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

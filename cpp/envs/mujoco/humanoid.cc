@@ -142,9 +142,9 @@ class Humanoid : public HumanoidRobot {
   Xy xy_{};
 };
 
-const TaskInfo kTask{
+const TaskInfo kHumanoid{
     .id = "Humanoid-v5", .description = "walk forwards on two legs", .max_episode_steps = 1000};
-const bool registered = Register<Humanoid<5>>(kTask) && Register<Humanoid<4>>(Version4(kTask));
+const bool registered = Register<Humanoid<5>>(kHumanoid) && Register<Humanoid<4>>(Version4(kHumanoid));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

@@ -95,9 +95,10 @@ class HumanoidStandup : public HumanoidRobot {
   const Options& options_;
 };
 
-const TaskInfo kTask{
+const TaskInfo kHumanoidStandup{
     .id = "HumanoidStandup-v5", .description = "stand up from the floor", .max_episode_steps = 1000};
-const bool registered = Register<HumanoidStandup<5>>(kTask) && Register<HumanoidStandup<4>>(Version4(kTask));
+const bool registered = Register<HumanoidStandup<5>>(kHumanoidStandup) &&
+                        Register<HumanoidStandup<4>>(Version4(kHumanoidStandup));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

@@ -97,12 +97,12 @@ class InvertedDoublePendulum : public GymnasiumEnv {
   const Options& options_;
 };
 
-const TaskInfo kTask{.id = "InvertedDoublePendulum-v5",
-                     .description = "balance two poles, one on top of the other, on a cart",
-                     .max_episode_steps = 1000,
-                     .reward_threshold = 9100};
-const bool registered =
-    Register<InvertedDoublePendulum<5>>(kTask) && Register<InvertedDoublePendulum<4>>(Version4(kTask));
+const TaskInfo kInvertedDoublePendulum{.id = "InvertedDoublePendulum-v5",
+                                       .description = "balance two poles, one on top of the other, on a cart",
+                                       .max_episode_steps = 1000,
+                                       .reward_threshold = 9100};
+const bool registered = Register<InvertedDoublePendulum<5>>(kInvertedDoublePendulum) &&
+                        Register<InvertedDoublePendulum<4>>(Version4(kInvertedDoublePendulum));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

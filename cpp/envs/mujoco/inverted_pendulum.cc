@@ -68,12 +68,12 @@ class InvertedPendulum : public GymnasiumEnv {
   const Options& options_;
 };
 
-const TaskInfo kTask{.id = "InvertedPendulum-v5",
-                     .description = "balance a pole on a cart",
-                     .max_episode_steps = 1000,
-                     .reward_threshold = 950};
-const bool registered =
-    Register<InvertedPendulum<5>>(kTask) && Register<InvertedPendulum<4>>(Version4(kTask));
+const TaskInfo kInvertedPendulum{.id = "InvertedPendulum-v5",
+                                 .description = "balance a pole on a cart",
+                                 .max_episode_steps = 1000,
+                                 .reward_threshold = 950};
+const bool registered = Register<InvertedPendulum<5>>(kInvertedPendulum) &&
+                        Register<InvertedPendulum<4>>(Version4(kInvertedPendulum));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

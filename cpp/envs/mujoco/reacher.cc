@@ -109,11 +109,11 @@ class Reacher : public GymnasiumEnv {
   std::array<double, 3> offset_{};
 };
 
-const TaskInfo kTask{.id = "Reacher-v5",
-                     .description = "touch a target with a planar arm",
-                     .max_episode_steps = 50,
-                     .reward_threshold = -3.75};
-const bool registered = Register<Reacher<5>>(kTask) && Register<Reacher<4>>(Version4(kTask));
+const TaskInfo kReacher{.id = "Reacher-v5",
+                        .description = "touch a target with a planar arm",
+                        .max_episode_steps = 50,
+                        .reward_threshold = -3.75};
+const bool registered = Register<Reacher<5>>(kReacher) && Register<Reacher<4>>(Version4(kReacher));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

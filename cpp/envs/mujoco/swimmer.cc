@@ -82,11 +82,11 @@ class Swimmer : public GymnasiumEnv {
   const Options& options_;
 };
 
-const TaskInfo kTask{.id = "Swimmer-v5",
-                     .description = "swim forwards in a plane with two joints",
-                     .max_episode_steps = 1000,
-                     .reward_threshold = 360};
-const bool registered = Register<Swimmer<5>>(kTask) && Register<Swimmer<4>>(Version4(kTask));
+const TaskInfo kSwimmer{.id = "Swimmer-v5",
+                        .description = "swim forwards in a plane with two joints",
+                        .max_episode_steps = 1000,
+                        .reward_threshold = 360};
+const bool registered = Register<Swimmer<5>>(kSwimmer) && Register<Swimmer<4>>(Version4(kSwimmer));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

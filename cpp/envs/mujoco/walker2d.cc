@@ -21,9 +21,9 @@ class Walker2d : public PlanarWalker<version> {
   explicit Walker2d(const Options& options) : PlanarWalker<version>(options) {}
 };
 
-const TaskInfo kTask{
+const TaskInfo kWalker2d{
     .id = "Walker2d-v5", .description = "walk forwards on two legs in a plane", .max_episode_steps = 1000};
-const bool registered = Register<Walker2d<5>>(kTask) && Register<Walker2d<4>>(Version4(kTask));
+const bool registered = Register<Walker2d<5>>(kWalker2d) && Register<Walker2d<4>>(Version4(kWalker2d));
 
 }  // namespace
 }  // namespace torchrl_pool::mujoco

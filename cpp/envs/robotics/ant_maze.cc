@@ -19,7 +19,7 @@ class AntMaze : public Ant<version> {
   struct Options : Base::Options, MazeOptions {
     int mark = 0;  // the site that shows the goal
 
-    Options(const Map& map, bool is_dense) {
+    explicit Options(const Map& map = NamedMaps()[0].map, bool is_dense = false) {
       maze_map = map;
       reward_type = is_dense ? "dense" : "sparse";
     }
@@ -93,25 +93,12 @@ class AntMaze : public Ant<version> {
 };
 
 template <int version>
-struct Version {
-  template <int map, bool is_dense>
-  struct Task : AntMaze<version> {
-    struct Options : AntMaze<version>::Options {
-      Options() : AntMaze<version>::Options(MapNumber(map).map, is_dense) {}
-    };
-    using AntMaze<version>::AntMaze;
-  };
+bool RegisterVersion(const char* name) {
+  return RegisterMazes<AntMaze<version>>("AntMaze", name, "walk to a place in a maze on four legs",
+                                         {700, 1000, 1000});
+}
 
-  static bool Register(const char* name) {
-    return MazeTasks<Task>{.robot = "AntMaze",
-                           .version = name,
-                           .description = "walk to a place in a maze on four legs",
-                           .max_episode_steps = {700, 1000, 1000}}
-        .Register();
-  }
-};
-
-const bool registered = Version<5>::Register("v5") && Version<4>::Register("v4");
+const bool registered = RegisterVersion<5>("v5") && RegisterVersion<4>("v4");
 
 }  // namespace
 }  // namespace torchrl_pool::robotics

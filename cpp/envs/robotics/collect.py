@@ -8,11 +8,11 @@ import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from wheels import license_of, package
+from packages import license_of, models
 
 NAME = "gymnasium_robotics"
 VERSION, SHA256, DOWNLOADS, OUTPUT = sys.argv[1], sys.argv[2], *map(pathlib.Path, sys.argv[3:])
-PACKAGE = package(NAME, VERSION, SHA256, DOWNLOADS, "TORCHRL_POOL_ROBOTICS")
+PACKAGE = models(NAME, VERSION, SHA256, DOWNLOADS, "TORCHRL_POOL_ROBOTICS")
 ASSETS = PACKAGE / NAME / "envs" / "assets"
 
 shutil.rmtree(OUTPUT, ignore_errors=True)

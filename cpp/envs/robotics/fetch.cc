@@ -386,25 +386,24 @@ class Fetch : public GymnasiumEnv {
   std::array<double, 7> gripper_pose_{};
 };
 
-template <int number, bool is_dense>
+template <int number>
 struct Task : Fetch {
   struct Options : Fetch::Options {
-    Options() : Fetch::Options(kVariants[number], is_dense) {}
+    explicit Options(bool is_dense = false) : Fetch::Options(kVariants[number], is_dense) {}
   };
   using Fetch::Fetch;
 };
 
-template <int number, bool is_dense>
-bool RegisterTask() {
-  const Variant& variant = kVariants[number];
-  return Register<Task<number, is_dense>>(
-      {.id = std::string("Fetch") + variant.name + (is_dense ? "Dense-v4" : "-v4"),
-       .description = variant.description,
-       .max_episode_steps = 50});
-}
 template <int number>
 bool RegisterBoth() {
-  return RegisterTask<number, false>() && RegisterTask<number, true>();
+  const Variant& variant = kVariants[number];
+  for (const bool is_dense : {false, true}) {
+    Register<Task<number>>({.id = std::string("Fetch") + variant.name + (is_dense ? "Dense-v4" : "-v4"),
+                            .description = variant.description,
+                            .max_episode_steps = 50},
+                           typename Task<number>::Options(is_dense));
+  }
+  return true;
 }
 
 const bool registered = RegisterBoth<0>() && RegisterBoth<1>() && RegisterBoth<2>() && RegisterBoth<3>();

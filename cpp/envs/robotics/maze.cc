@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kReached = 0.45;  // m
 constexpr double kNoise = 0.25;    // of a cell
-constexpr int kMostDraws = 100'000;
+constexpr int kMostGoalDraws = 100'000;
 
 // As Python writes numbers: with as many digits as tell them from all others.
 std::string Text(std::initializer_list<double> numbers) {
@@ -133,7 +133,8 @@ Outcome MazeGoal::Judge(const Xy& achieved) const {
 void MazeGoal::Advance(const Xy& achieved, Rng& rng) {
   if (!options_.continuing_task || !options_.reset_target || maze().goals().size() <= 1) return;
   for (int i = 0; IsReached(achieved); ++i) {
-    if (i == kMostDraws) throw std::runtime_error("maze_map: no goal is further than 0.45 m from the robot");
+    if (i == kMostGoalDraws)
+      throw std::runtime_error("maze_map: no goal is further than 0.45 m from the robot");
     goal_ = AddNoise(DrawGoal(rng), rng);
   }
 }
@@ -157,7 +158,7 @@ Xy MazeGoal::DrawGoal(Rng& rng) const {
 // Not too near to the goal.
 Xy MazeGoal::DrawStart(Rng& rng) const {
   const auto& starts = maze().starts();
-  for (int i = 0; i < kMostDraws; ++i) {
+  for (int i = 0; i < kMostGoalDraws; ++i) {
     const Xy start =
         starts[static_cast<std::size_t>(rng.Integers(0, static_cast<std::int64_t>(starts.size())))];
     if (Norm(Difference(start, goal_)) > 0.5 * maze().scaling()) return start;
@@ -165,8 +166,8 @@ Xy MazeGoal::DrawStart(Rng& rng) const {
   throw std::runtime_error("maze_map: all places to start from are within half a cell of the goal");
 }
 
-const NamedMap& MapNumber(int number) {
-  static const std::array<NamedMap, kNumMaps> maps{{
+const std::array<NamedMap, 10>& NamedMaps() {
+  static const std::array<NamedMap, 10> maps{{
       {"UMaze", {"11111", "10001", "11101", "10001", "11111"}, 0},
       {"Open", {"1111111", "1000001", "1000001", "1000001", "1111111"}, 0},
       {"Open_Diverse_G", {"1111111", "1rgggg1", "1ggggg1", "1ggggg1", "1111111"}, 0},
@@ -193,7 +194,7 @@ const NamedMap& MapNumber(int number) {
         "110101010111", "1001c0c10c01", "111111111111"},
        2},
   }};
-  return maps[static_cast<std::size_t>(number)];
+  return maps;
 }
 
 }  // namespace torchrl_pool::robotics

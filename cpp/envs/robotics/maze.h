@@ -122,37 +122,22 @@ struct NamedMap {
   Map map;
   std::int64_t size;  // 0: small, 1: medium, 2: large; from it follows the time limit
 };
-constexpr int kNumMaps = 10;
-const NamedMap& MapNumber(int number);
+const std::array<NamedMap, 10>& NamedMaps();
 
-// Registers Task<map, is_dense> of all maps and both rewards, as "<robot>_<map>[Dense]-<version>".
-template <template <int, bool> class Task>
-struct MazeTasks {
-  const char* robot;
-  const char* version;
-  const char* description;
-  std::array<std::int64_t, 3> max_episode_steps;  // by the map's size
-
-  template <int map = 0>
-  bool Register() const {
-    if constexpr (map < kNumMaps) {
-      RegisterOne<map, false>();
-      RegisterOne<map, true>();
-      return Register<map + 1>();
+// Registers an env for all maps and both rewards, as "<robot>_<map>[Dense]-<version>".
+template <class Env>
+bool RegisterMazes(const std::string& robot, const std::string& version, const std::string& description,
+                   const std::array<std::int64_t, 3>& max_episode_steps) {  // by the map's size
+  for (const NamedMap& named : NamedMaps()) {
+    for (const bool is_dense : {false, true}) {
+      Register<Env>({.id = robot + "_" + named.name + (is_dense ? "Dense-" : "-") + version,
+                     .description = description,
+                     .max_episode_steps = max_episode_steps[static_cast<std::size_t>(named.size)]},
+                    typename Env::Options(named.map, is_dense));
     }
-    return true;
   }
-
- private:
-  template <int map, bool is_dense>
-  void RegisterOne() const {
-    const NamedMap& named = MapNumber(map);
-    torchrl_pool::Register<Task<map, is_dense>>(
-        {.id = std::string(robot) + "_" + named.name + (is_dense ? "Dense-" : "-") + version,
-         .description = description,
-         .max_episode_steps = max_episode_steps[static_cast<std::size_t>(named.size)]});
-  }
-};
+  return true;
+}
 
 }  // namespace torchrl_pool::robotics
 

@@ -18,7 +18,7 @@ class PointMaze : public GymnasiumEnv {
   struct Options : GymnasiumOptions, MazeOptions {
     int mark = 0;  // the site that shows the goal
 
-    Options(const Map& map, bool is_dense)
+    explicit Options(const Map& map = NamedMaps()[0].map, bool is_dense = false)
         : GymnasiumOptions(ModelFolder() + "/point/point.xml", 1, std::nullopt) {
       maze_map = map;
       reward_type = is_dense ? "dense" : "sparse";
@@ -97,19 +97,8 @@ class PointMaze : public GymnasiumEnv {
   MazeGoal goal_;
 };
 
-template <int map, bool is_dense>
-struct Task : PointMaze {
-  struct Options : PointMaze::Options {
-    Options() : PointMaze::Options(MapNumber(map).map, is_dense) {}
-  };
-  using PointMaze::PointMaze;
-};
-
-const bool registered = MazeTasks<Task>{.robot = "PointMaze",
-                                        .version = "v3",
-                                        .description = "move a ball to a place in a maze",
-                                        .max_episode_steps = {300, 600, 800}}
-                            .Register();
+const bool registered =
+    RegisterMazes<PointMaze>("PointMaze", "v3", "move a ball to a place in a maze", {300, 600, 800});
 
 }  // namespace
 }  // namespace torchrl_pool::robotics

@@ -50,6 +50,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "torchrl_pool/abi.h"
@@ -282,10 +283,9 @@ class Registry {
   }
 
   template <class Env>
-  void Add(const TaskInfo& info) {
+  void Add(const TaskInfo& info, typename Env::Options defaults) {
     auto& entry = entries_.emplace_back();
     entry.info = info;
-    typename Env::Options defaults;
     defaults.Visit(entry.options);
     using A = Adapter<Env>;
     trp_task& task = entry.task;
@@ -388,10 +388,11 @@ class Package {
   std::size_t number_;
 };
 
-// Adds a task to this library; the value has no meaning but to initialise a global.
+// Adds a task to this library; the value has no meaning but to initialise a global. Tasks of one class may
+// have other defaults of the options that Visit names.
 template <class Env>
-bool Register(const TaskInfo& info) {
-  internal::Registry::Get().Add<Env>(info);
+bool Register(const TaskInfo& info, typename Env::Options defaults = typename Env::Options()) {
+  internal::Registry::Get().Add<Env>(info, std::move(defaults));
   return true;
 }
 
