@@ -9,6 +9,7 @@
 #include "call.h"
 #include "chain.h"
 #include "columns.h"
+#include "constructor.h"
 #include "gil.h"
 #include "module.h"
 #include "pool_handle.h"
@@ -250,13 +251,14 @@ std::unique_ptr<Received> Receive(PoolHandle& pool, Op op, std::size_t least, st
   return received ? std::make_unique<Received>(pool, std::move(*received)) : nullptr;
 }
 
-RolloutRows MakeRolloutRows(std::uint32_t first, std::uint32_t count,
-                            std::vector<RolloutRows::Column> outputs,
-                            std::vector<RolloutRows::Column> recorded,
-                            std::vector<std::size_t> recorded_bytes) {
+std::unique_ptr<RolloutRows> MakeRolloutRows(std::uint32_t first, std::uint32_t count,
+                                             std::vector<RolloutRows::Column> outputs,
+                                             std::vector<RolloutRows::Column> recorded,
+                                             std::vector<std::size_t> recorded_bytes) {
   if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
-  RolloutRows rows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes), {}};
-  for (const auto& column : rows.outputs) rows.output_strides.push_back(std::get<1>(column));
+  auto rows = std::make_unique<RolloutRows>(
+      RolloutRows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes), {}});
+  for (const auto& column : rows->outputs) rows->output_strides.push_back(std::get<1>(column));
   return rows;
 }
 
@@ -278,8 +280,8 @@ void GatherRows(
 
 void InitPool(py::module_& m) {
   py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
-      .def(py::init(&MakeRolloutRows), py::kw_only(), py::arg("first"), py::arg("count"), py::arg("outputs"),
-           py::arg("recorded"), py::arg("recorded_bytes"));
+      .def("__init__", Constructor(&MakeRolloutRows), kConstructs, py::kw_only(), py::arg("first"),
+           py::arg("count"), py::arg("outputs"), py::arg("recorded"), py::arg("recorded_bytes"));
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
@@ -289,7 +291,7 @@ void InitPool(py::module_& m) {
       .def("__enter__", &ExclusiveAccess::Enter)
       .def("__exit__", &ExclusiveAccess::Exit);
   py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
-      .def(py::init([](PoolHandle& handle) { return std::make_unique<Flight>(handle); }), py::arg("pool"),
+      .def("__init__", Constructor<Flight, PoolHandle&>(), kConstructs, py::arg("pool"),
            py::keep_alive<1, 2>())
       .def_property_readonly("in_flight", &Flight::in_flight)
       .def("submit", &Flight::Submit, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),

@@ -10,6 +10,7 @@
 #include "call.h"
 #include "chain.h"
 #include "columns.h"
+#include "constructor.h"
 #include "errors.h"
 #include "gil.h"
 #include "module.h"
@@ -63,11 +64,13 @@ class RolloutSteps {
 
 void InitRollout(py::module_& m) {
   py::class_<RolloutSteps>(m, "RolloutSteps", "Steps of all envs from tensors to tensors.")
-      .def(py::init<PoolHandle&, const RolloutRows&, const PlainTensors&, const PlainTensors&, TensorMemory&,
-                    const Chain*>(),
-           py::kw_only(), py::arg("pool"), py::arg("rows"), py::arg("inputs"), py::arg("recorded"),
-           py::arg("roots"), py::arg("chain"), py::keep_alive<1, 2>(), py::keep_alive<1, 3>(),
-           py::keep_alive<1, 4>(), py::keep_alive<1, 5>(), py::keep_alive<1, 6>(), py::keep_alive<1, 7>())
+      .def("__init__",
+           Constructor<RolloutSteps, PoolHandle&, const RolloutRows&, const PlainTensors&,
+                       const PlainTensors&, TensorMemory&, const Chain*>(),
+           kConstructs, py::kw_only(), py::arg("pool"), py::arg("rows"), py::arg("inputs"),
+           py::arg("recorded"), py::arg("roots"), py::arg("chain"), py::keep_alive<1, 2>(),
+           py::keep_alive<1, 3>(), py::keep_alive<1, 4>(), py::keep_alive<1, 5>(), py::keep_alive<1, 6>(),
+           py::keep_alive<1, 7>())
       .def("make", &RolloutSteps::Make, py::arg("step"), py::arg("entries"), py::arg("owner"),
            "The next root by key, or None where an entry is not just as the executor reads it.");
 }
