@@ -155,6 +155,9 @@ class Port {
     }
   }
 
+  // In a child that an env has forked: all this is its parent's. What it returns from the env's call ends it.
+  void Disown() { is_owner_ = false; }
+
   py::object SeedOf(std::uint32_t env) const {
     const auto words = port_.SeedOf(env);
     if (words.empty()) return py::none();
@@ -174,6 +177,7 @@ class Port {
 
   bool WasStepped(std::uint32_t env, std::span<PyObject* const> leaves, py::handle reward, bool terminated,
                   bool truncated, bool may_reset) {
+    CheckOwner();
     WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
     if (rewards_.size() == 1) {
       Write(fields_[rewards_[0]], port_.arena().OutputRow(rewards_[0], env), reward);
@@ -190,12 +194,14 @@ class Port {
   }
 
   void WasReset(std::uint32_t env, py::handle leaves) {
+    CheckOwner();
     WriteLeaves(Items(leaves).all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
     WasMade(env);
   }
 
   // Made, or seeded: there is nothing to write.
   void WasMade(std::uint32_t env) {
+    CheckOwner();
     port_.WasReset(env);
     Finish();
   }
@@ -273,19 +279,17 @@ class Port {
 
   // Whether the env shall be reset before this is over.
   bool StepOne(std::uint32_t env, const py::object& adapter, py::tuple actions, bool may_reset) {
-    const py::object plain = py::getattr(adapter, plain_step_);
-    if (plain.is_none() || actions.size() != 1) {
+    const py::object stepper = py::getattr(adapter, plain_stepper_);
+    if (stepper.is_none() || actions.size() != 1) {
       return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
     }
-    const Items env_and_limit(plain, 2, "parts of a plain step");
     const auto returned = py::reinterpret_steal<py::object>(
-        PyObject_CallMethodOneArg(env_and_limit[0].ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
+        PyObject_CallMethodOneArg(stepper.ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
     if (!returned) throw py::error_already_set();
     const Items results(returned, 5, "results of a step");
     TellInfo(adapter, results[4]);
-    const bool is_last = !env_and_limit[1].is_none() && CountStep(env_and_limit[1]);
-    return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]),
-                      is_last || ToFlag(results[3]), may_reset);
+    return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]), ToFlag(results[3]),
+                      may_reset);
   }
 
   // Passes on an info dict that is not empty, where somebody is told of it.
@@ -295,11 +299,10 @@ class Port {
     if (!tell.is_none()) tell(info, false);
   }
 
-  // What Gymnasium's TimeLimit does in a step: whether it was the episode's last one.
-  bool CountStep(py::handle limit) const {
-    const py::object elapsed = py::getattr(limit, elapsed_steps_) + one_;
-    py::setattr(limit, elapsed_steps_, elapsed);
-    return elapsed >= py::getattr(limit, max_episode_steps_);
+  void CheckOwner() const {
+    if (is_owner_) return;
+    PyErr_SetNone(PyExc_SystemExit);
+    throw py::error_already_set();
   }
 
   void Finish() {
@@ -330,12 +333,10 @@ class Port {
     bool& flag_;
   };
 
-  const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"}, plain_step_{"plain_step"};
-  const py::str tell_info_{"tell_info"};
-  const py::str elapsed_steps_{"_elapsed_steps"}, max_episode_steps_{"_max_episode_steps"};
-  const py::int_ one_{1};
+  const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"};
+  const py::str plain_stepper_{"plain_stepper"}, tell_info_{"tell_info"};
   core::WorkerPort port_;
-  bool is_at_work_ = false;
+  bool is_at_work_ = false, is_owner_ = true;
   std::uint32_t at_hand_ = 0, end_ = 0;  // the envs for which the request is not over
   std::vector<Field> fields_;
   std::vector<std::size_t> leaves_, rewards_;  // which fields they are
@@ -483,6 +484,7 @@ void InitWorkers(py::module_& m) {
       .def("serve", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
                        const py::function& fail, const py::function& work,
                        bool waits) { port.Serve({adapters, unset, actions, fail, work}, waits); })
+      .def("disown", &Port::Disown)
       .def("seed_of", &Port::SeedOf)
       .def("note_of", &Port::NoteOf)
       .def("stepped", py::overload_cast<std::uint32_t, py::handle, bool>(&Port::WasStepped))

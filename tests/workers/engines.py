@@ -1,9 +1,6 @@
-"""An env that starts programs, as ViZDoom does: stubborn ones, which hide from what has started them.
+"""An env that starts programs, as ViZDoom does: stubborn ones, which hide from what has started them."""
 
-Like that one it shares memory with them, of which its own close removes what it has made itself.
-"""
-
-import mmap
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,48 +9,26 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-#: Ignores requests to end, shares memory, writes its id to a file, starts another one if it is told to.
+#: Ignores requests to end, writes its id to a file, starts another one if it is told to.
 ENGINE = """
-import mmap, os, signal, sys, time
+import os, signal, sys, time
 
-ids, both, number = sys.argv[1:]
+ids, both = sys.argv[1:]
 for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"):
     signal.signal(getattr(signal, name), signal.SIG_IGN)
-with open(f"/dev/shm/engine-{os.getpid()}-of-{number}", "w+b") as file:
-    file.truncate(4096)
-    memory = mmap.mmap(file.fileno(), 4096)
 with open(ids, "a") as file:
     print(os.getpid(), file=file)
 if both:
-    os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-IS", sys.argv[0], ids, "", number])
+    os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-IS", sys.argv[0], ids, ""])
 time.sleep(100)
 """
-#: Writes a result, creates a file that is to be shared, and ends before it maps that.
-KILLED = 'echo > "$0"; : > "$1"; kill -9 $$'
 
 
-class Engines(gymnasium.Env):
-    """Writes the ids of its processes to ``pids`` in a folder, and of a close to ``closed``."""
+class Still(gymnasium.Env):
+    """Does nothing."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))
     action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, folder):
-        self.folder = Path(folder)
-        script, ids = self.folder / "engine", self.folder / "pids"
-        script.write_text(ENGINE)
-        with open(ids, "a") as file:
-            print(os.getpid(), file=file)
-        number = number_of(folder)
-        self.shared = Path("/dev/shm", f"env-{os.getpid()}-of-{number}")
-        self.memory = [shared_memory(self.shared), shared_memory(kept(folder))]
-        subprocess.run(
-            ["sh", "-c", KILLED, result(folder), f"{self.shared.parent}/killed-of-{number}"], check=False
-        )
-        command = [sys.executable, "-IS", script, ids, "both", number]
-        self.engine = subprocess.Popen(command)
-        self.other = subprocess.Popen(command, start_new_session=True)
-        subprocess.run(["sh", "-c", 'setsid "$@" &', *command[:1], *command], check=True)
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(1, np.float32), {}
@@ -61,34 +36,84 @@ class Engines(gymnasium.Env):
     def step(self, action):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
+    def pid(self):
+        return os.getpid()
+
+
+class Engines(Still):
+    """Writes the ids of its processes to ``pids`` in a folder, and of a close to ``closed``."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        script, ids = self.folder / "engine", self.folder / "pids"
+        script.write_text(ENGINE)
+        with open(ids, "a") as file:
+            print(os.getpid(), file=file)
+        command = [sys.executable, "-IS", script, ids, "both"]
+        self.engine = subprocess.Popen(command)
+        self.other = subprocess.Popen(command, start_new_session=True)
+        subprocess.run(["sh", "-c", 'setsid "$@" &', *command[:1], *command], check=True)
+
     def close(self):
-        self.shared.unlink()
         (self.folder / "closed").touch()
 
 
-def shared_memory(path):
-    with path.open("w+b") as file:
-        file.truncate(4096)
-        return mmap.mmap(file.fileno(), 4096)
+class Background(Still):
+    """Starts something in the background in each step, which ends by itself."""
+
+    def step(self, action):
+        os.system("true &")
+        return super().step(action)
+
+    def children(self):
+        """How many this process has, ended or not."""
+        me, found = os.getpid(), 0
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) == me
+        return found
 
 
-def number_of(folder):
-    return str(Path(folder).stat().st_ino)
+class Sharing(Still):
+    """Maps files, as envs do that read levels, and engines that share memory."""
+
+    def share(self, path):
+        self.memory = np.load(path, mmap_mode="r")
+        return self.memory.sum()
+
+    def create(self, path):
+        self.own = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(4096,))
 
 
-def shared_files(folder):
-    """What its processes have left in shared memory."""
-    return [name for name in os.listdir("/dev/shm") if name.endswith(f"-of-{number_of(folder)}")]
+class Forking(Still):
+    """Has a child that leaves the call that it was forked in, in one way or another."""
 
+    def __init__(self):
+        self.how, self.steps = "", 0
 
-def kept(folder):
-    """What the env itself shares, and leaves as it closes."""
-    return Path("/dev/shm", f"{number_of(folder)}-kept")
+    def _fork(self):
+        if not self.how:
+            return
+        if child := os.fork():
+            self.ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        elif self.how == "exit":
+            sys.exit(3)
+        elif self.how == "raise":
+            raise ValueError("in the child")
 
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        self._fork()
+        return super().reset()
 
-def result(folder):
-    """What a program of its writes."""
-    return Path("/dev/shm", f"{number_of(folder)}-result")
+    def step(self, action):
+        self.steps += 1
+        self._fork()
+        return np.zeros(1, np.float32), float(self.steps), False, False, {"steps": self.steps}
+
+    def think(self):
+        self._fork()
+        return "thought"
 
 
 def pids(folder, count):

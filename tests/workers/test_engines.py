@@ -1,10 +1,12 @@
-"""Programs that envs start do not outlive the process that they were started for, however that ends."""
+"""What envs start does not outlive their worker, however that ends; and files of others are left alone."""
 
+import os
 import signal
 from functools import partial
 
+import numpy as np
 import pytest
-from engines import Engines, kept, pids, result, shared_files
+from engines import Background, Engines, Forking, Sharing, pids
 from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -59,8 +61,6 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     assert found, ended.stderr
     eventually(lambda: not any(map(parent_of, found)))
     assert (tmp_path / "closed").exists()
-    eventually(lambda: not shared_files(tmp_path))
-    kept(tmp_path).unlink(), result(tmp_path).unlink()
 
 
 @pytest.mark.parametrize("how", ["close", "kill", "template", "fail"])
@@ -74,28 +74,75 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
         eventually(lambda: pids(one, 1) and pids(other, 1))
         first, second = pids(one, 1), pids(other, 1)
         assert all(map(parent_of, first + second))
-        assert len(shared_files(one)) == len(shared_files(other)) == 8
         if how == "close":
             pool.close()
         elif how == "template":
-            killed(parent_of(first[0]))
+            killed(parent_of(parent_of(first[0])))
         else:
             killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
                 pool.rollout(2, auto_reset=False, tensordict=root)  # a reset would start another worker
-        eventually(lambda: not any(map(parent_of, first)) and not shared_files(one))
-        eventually(lambda: kept(one).exists() == (how == "close"))
+        eventually(lambda: not any(map(parent_of, first)))
         if how in ("kill", "fail"):
             assert all(map(parent_of, second))
-            assert len(shared_files(other)) == 8
             pool.reset()
         else:
-            eventually(lambda: not any(map(parent_of, second)) and not shared_files(other))
+            eventually(lambda: not any(map(parent_of, second)))
     finally:
         pool.close()
-        for folder in (one, other):
-            assert kept(folder).exists() == (how != "template")
-            kept(folder).unlink(missing_ok=True), result(folder).unlink()
+
+
+def test_what_runs_in_the_background_is_no_child_of_the_worker(make_pool):
+    """So it becomes no zombie, and an env that waits for any child sees its own alone."""
+    pool = make_pool(Background, 1)
+    root = pool.reset()
+    for _ in range(5):
+        _, root = pool.step_and_maybe_reset(pool.rand_action(root))
+    eventually(lambda: pool.call("children") == [0])
+
+
+@pytest.mark.parametrize("how", ["exit", "raise", "return"])
+@pytest.mark.parametrize("call", ["step", "reset", "think"])
+def test_a_child_that_an_env_forks_is_no_worker(make_pool, capfd, call, how):
+    """It ends where it leaves the env's call: the env goes on alone."""
+    pool = make_pool(Forking, 1, info_keys=["steps"])
+    root = pool.reset()
+    pool.set_attr("how", [how])
+    if call == "reset":
+        root = pool.reset()
+    if call == "think":
+        assert pool.call("think") == ["thought"]
+    if call != "step":
+        assert pool.get_attr("ended") == [{"exit": 3, "raise": 1, "return": 0}[how]]
+        pool.set_attr("how", [""])
+    seen = []
+    for _ in range(3):
+        data, root = pool.step_and_maybe_reset(pool.rand_action(root))
+        seen.append(data["next", "reward"].item())
+    assert seen == [1, 2, 3]
+    assert pool.get_attr("ended") == [{"exit": 3, "raise": 1, "return": 0}[how]]
+    assert ("ValueError: in the child" in capfd.readouterr().err) == (how == "raise")
+
+
+def test_files_that_envs_share_are_left(make_pool):
+    """Nobody but who has made them knows whether they are still wanted."""
+    name = f"/dev/shm/torchrl-pool-test-{os.getpid()}"
+    read, alike, created = (f"{name}-{kind}-levels.npy" for kind in ("read", "alike", "created"))
+    pool = make_pool(Sharing, 2)
+    try:
+        pool.reset()
+        np.save(read, np.arange(10))
+        pool.call("create", created, env_index=0)
+        np.save(alike, np.arange(10))
+        assert pool.call("share", read) == [45, 45]
+        killed(pool.call("pid")[0])
+        pool.reset()
+        pool.close()
+        assert all(map(os.path.exists, (read, alike, created)))
+    finally:
+        for path in (read, alike, created):
+            if os.path.exists(path):
+                os.unlink(path)
 
 
 def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_path, monkeypatch):

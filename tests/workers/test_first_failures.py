@@ -83,3 +83,10 @@ def test_an_env_whose_first_seeding_fails_is_seeded_as_it_starts_later(tmp_path,
     assert drawn(pool) == drawn(fine)
     pool.close()
     fine.close()
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "gymnasium:CartPole-v1"])
+def test_more_envs_than_the_executor_can_number_are_refused_at_once(task):
+    """Before lists of that length fill the memory."""
+    with pytest.raises(ValueError, match="num_envs: expected at most 2147483647, got 8589934592"):
+        PoolEnv(task, 2**33)

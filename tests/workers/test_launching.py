@@ -1,8 +1,8 @@
 """Processes of workers: what they are given, how they end, and that nothing stays behind."""
 
 import contextlib
-import errno
 import os
+import resource
 import signal
 import socket
 import sys
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from launched import eventually, open_files, parent_of
+from launched import eventually, open_files
 
 from torchrl_pool import PoolEnv
 from torchrl_pool._workers import launching
@@ -231,11 +231,11 @@ def test_what_cannot_be_pickled_is_refused(monkeypatch):
 
 def test_a_template_that_was_killed_is_told_and_its_workers_are_gone(template):
     worker = template.launch("worker_bodies:sleep")
-    os.kill(parent_of(worker.pid), signal.SIGKILL)
+    os.kill(template._process.pid, signal.SIGKILL)
     assert worker.wait(20)
     with pytest.raises(RuntimeError, match="has ended"):
         template.launch(ANSWER)
-    assert worker.how_it_ended() == "ended, with all that was forked from the same process"
+    assert worker.how_it_ended() == "ended, with what had started it"
 
 
 def test_a_closed_template_ends_its_workers_and_starts_no_more(template):
@@ -263,9 +263,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_forever(template, monk
     worker = template.launch(ANSWER)
     monkeypatch.setattr(launching, "ANSWERING_SECONDS", 0.3)
     monkeypatch.setattr(launching, "ENDING_SECONDS", 0.3)
-    process = parent_of(worker.pid)
-    if stopped == "zygote":
-        process = parent_of(process)
+    process = template._process.pid if stopped == "template" else launching._zygote.process.pid
     os.kill(process, signal.SIGSTOP)
     with pytest.raises(RuntimeError, match="did not answer"):
         template.launch(ANSWER) if stopped == "template" else Template([])
@@ -332,13 +330,19 @@ def test_what_is_started_twice_starts_in_parallel(template):
     print(f"8 workers: {1000 * (time.perf_counter() - began):.0f} ms")
 
 
-def test_a_worker_for_which_there_is_no_descriptor_leaves_none(template, monkeypatch):
-    before = open_files()
-
-    def dup(fd):
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(os, "dup", dup)
-    with pytest.raises(OSError, match="Too many open files"):
-        template.launch(ANSWER)
+def test_a_worker_for_which_there_is_no_descriptor_leaves_none(template):
+    before, limits = open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    template.launch(ANSWER).close()
+    for free in range(4):  # it takes four while it starts
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(100)]  # so that no lower number is free
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, limits[1]))
+        try:
+            for fd in held[:free]:
+                os.close(fd)
+            with pytest.raises(OSError, match="Too many open files"):
+                template.launch(ANSWER)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for fd in held[free:]:
+                os.close(fd)
     assert open_files() == before

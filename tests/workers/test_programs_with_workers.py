@@ -51,7 +51,7 @@ def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
             except BrokenPipeError:
                 print("told")
         else:
-            launching._kill(template._pidfd)
+            template._process.kill()
             assert template.has_ended()
             try:
                 template.launch("worker_bodies:answer")

@@ -7,14 +7,13 @@ import sys
 import threading
 import time
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from launched import open_files
+from launched import killed, open_files
 from python_envs import WHERE
 from torchrl.envs import (
     ActionDiscretizer,
@@ -27,7 +26,8 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import EnvFailure, PoolEnv, fuse
-from torchrl_pool._workers import launching, worker
+from torchrl_pool._workers import launching, worker, worker_set
+from torchrl_pool._workers.lines import Line
 
 
 class Steps(gym.Env):
@@ -179,23 +179,6 @@ def test_arguments_larger_than_a_channel_holds(make_pool):
         pool.set_attr("block", block)
     assert all(np.array_equal(one, block) for one in pool.get_attr("block"))
     assert step(pool)["observation"].flatten().tolist() == [1, 1]
-
-
-@pytest.mark.timeout(60)
-def test_a_long_question_that_comes_late(make_pool, monkeypatch):
-    """The worker has been told of it, and has looked for it, before it is sent."""
-    pool = make_pool()
-    pool.reset()
-    send_bytes = Connection.send_bytes
-
-    def send_late(self, *arguments):
-        time.sleep(0.2)
-        send_bytes(self, *arguments)
-
-    monkeypatch.setattr(Connection, "send_bytes", send_late)
-    block = np.arange(1 << 12)  # which goes into the channel whole
-    pool.set_attr("block", block)
-    assert all(np.array_equal(one, block) for one in pool.get_attr("block"))
 
 
 def test_close_after_a_long_question_was_interrupted():
@@ -374,24 +357,64 @@ def test_an_interrupt_while_a_state_is_saved_or_set(where, call):
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, TimeoutError, RuntimeError, InterruptedError])
-def test_an_interrupt_in_the_midst_of_an_answer(monkeypatch, interrupt):
-    """What follows in the channel is no message: nobody reads it."""
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_around_an_answer(monkeypatch, interrupt, when):
+    """The next question gets its own."""
     pool = PoolEnv(Steps, 4, num_workers=2)
     pool.reset()
-    whole = Connection.recv_bytes
+    recv_bytes = Line.recv_bytes
 
-    def half(channel, *arguments):
-        monkeypatch.setattr(Connection, "recv_bytes", whole)
-        os.read(channel.fileno(), 6)
+    def interrupted(channel):
+        monkeypatch.setattr(Line, "recv_bytes", recv_bytes)
+        if when == "after":
+            recv_bytes(channel)
         raise interrupt  # from a handler of signals
 
-    monkeypatch.setattr(Connection, "recv_bytes", half)
+    monkeypatch.setattr(Line, "recv_bytes", interrupted)
     with pytest.raises(interrupt):
         pool.get_attr("steps")
-    with pytest.raises(EnvFailure, match="was ended, for an interrupt came in the midst of a message"):
-        pool.get_attr("steps")
+    assert pool.get_attr("resets") == [1] * 4
+    pool.close()
+
+
+class InterruptAtCall(InterruptAt):
+    """The same at the n-th call that this code makes, where Python looks for signals."""
+
+    def __enter__(self):
+        gc.disable()
+        sys.setprofile(self.profile)
+
+    def __exit__(self, *error):
+        sys.setprofile(None)
+        gc.enable()
+
+    def profile(self, frame, event, argument):
+        if event != "return":
+            self(frame, event, argument)
+
+
+def test_an_interrupt_while_a_worker_is_replaced():
+    """Whenever it comes, the executor is left with a descriptor of the worker."""
+    pool = PoolEnv(Steps, 2, num_workers=1)
     pool.reset()
-    assert pool.get_attr("steps") == [0] * 4
+    at, was_interrupted, folder = 0, True, Path(worker_set.__file__)
+    while was_interrupted:
+        at += 1
+        workers = pool._source.workers._workers
+        killed(workers[0].pid)
+        interrupt = InterruptAtCall(folder, at)
+        try:
+            with interrupt:
+                pool.reset()
+        except KeyboardInterrupt:
+            pass
+        was_interrupted = interrupt.left == 0
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(5)]  # which get numbers that are free
+        pool.reset()
+        assert step(pool)["observation"].flatten().tolist() == [1, 1]
+        for file in files:
+            os.close(file)
+    assert at > 15
     pool.close()
 
 
@@ -399,14 +422,14 @@ def test_an_interrupt_while_the_processes_are_waited_for(monkeypatch):
     pool = PoolEnv(Steps, 2, num_workers=2)
     pool.reset()
     descriptors = open_files()
-    is_readable = launching._is_readable
+    is_ready = launching.is_ready
 
     def interrupt(*arguments):
-        monkeypatch.setattr(launching, "_is_readable", is_readable)
+        monkeypatch.setattr(launching, "is_ready", is_ready)
         raise KeyboardInterrupt
 
     for _ in range(3):
-        monkeypatch.setattr(launching, "_is_readable", interrupt)
+        monkeypatch.setattr(launching, "is_ready", interrupt)
         with pytest.raises(KeyboardInterrupt):
             pool.close()
         pool.reset()  # all is begun anew

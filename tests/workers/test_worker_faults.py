@@ -13,6 +13,7 @@ from launched import killed, open_files
 from python_envs import WHERE, Sampled, Scripted, Sleeping
 
 from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool._workers import launching
 from torchrl_pool._workers.worker import report_of
 
 NUM_ENVS = 4
@@ -169,18 +170,30 @@ def test_a_worker_killed_at_rest_is_noticed(make_pool):
     step(pool, pool.reset())
 
 
-@pytest.mark.parametrize("ended", ["template", "zygote"])
+def kill_starter(workers, kind):
+    """Of the processes above workers."""
+    match kind:
+        case "guards":
+            pids = [parent_of(worker.pid) for worker in workers._workers]
+        case "template":
+            pids = [workers._template._process.pid]
+        case "zygote":
+            pids = [launching._zygote.process.pid]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("ended", ["guards", "template", "zygote"])
 @pytest.mark.parametrize("after", ["reset", "close", "respawn"])
 def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
     """All workers are gone with it; a reset starts others, and closing just closes."""
     pool = make_pool({}, respawn=after == "respawn")
     _, root = step(pool, pool.reset())
-    workers = pool._source.workers._workers
-    pid = parent_of(workers[0].pid)
-    os.kill(pid if ended == "template" else parent_of(pid), signal.SIGKILL)
-    assert all(worker.wait(20) for worker in workers)
+    workers = pool._source.workers
+    kill_starter(workers, ended)
+    assert all(worker.wait(20) for worker in workers._workers)
     if after == "reset":
-        with pytest.raises(EnvFailure, match="its worker process ended, with all"):
+        with pytest.raises(EnvFailure, match="its worker process ended, with what"):
             step(pool, root)
         step(pool, pool.reset())
     elif after == "respawn":
@@ -200,8 +213,7 @@ def test_what_starts_workers_killed_as_it_replaces_one(make_pool, ended, monkeyp
 
     def attach_too_late(index):
         monkeypatch.setattr(workers, "_attach", attach)
-        template = parent_of(workers._workers[index].pid)
-        os.kill(template if ended == "template" else parent_of(template), signal.SIGKILL)
+        kill_starter(workers, ended)
         assert workers._workers[index].wait(20)
         attach(index)
 

@@ -18,7 +18,11 @@ from torchrl_pool._plugins import registry
 EnvIndex: TypeAlias = "int | Iterable[int] | torch.Tensor | None"
 
 
-def check_int(name: str, value: Any, minimum: int) -> int:
+MOST_ENVS = 2**31 - 1
+"""Of a pool: the executor keeps their numbers in 31 bits."""
+
+
+def check_int(name: str, value: Any, minimum: int, maximum: int | None = None) -> int:
     """``value`` as an int: NumPy's integers are fine, bools and floats are not."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an int, got {value!r}")
@@ -28,6 +32,8 @@ def check_int(name: str, value: Any, minimum: int) -> int:
         raise TypeError(f"{name}: expected an int, got {value!r}") from None
     if number < minimum:
         raise ValueError(f"{name}: expected at least {minimum}, got {value}")
+    if maximum is not None and number > maximum:
+        raise ValueError(f"{name}: expected at most {maximum}, got {value}")
     return number
 
 

@@ -13,6 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import (
+    MOST_ENVS,
     check_choice,
     check_device,
     check_float_dtype,
@@ -185,7 +186,7 @@ class PoolEnv(AsyncEnv):
                 f"({type(task).__name__}); pass `lambda: env_class(...)`, which its worker process calls"
             )
         task = task_ids(task)
-        num_envs = check_int("num_envs", num_envs, minimum=1)
+        num_envs = check_int("num_envs", num_envs, minimum=1, maximum=MOST_ENVS)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
         float_dtype = check_float_dtype("obs_dtype", obs_dtype)

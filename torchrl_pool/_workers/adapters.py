@@ -29,11 +29,10 @@ class Adapter(Protocol):
         """A TorchRL env's specs, pickled: full action, observation, reward, done and state spec."""
 
     @property
-    def plain_step(self) -> tuple[Any, Any] | None:
-        """The quick way of an env of Gymnasium with one action and one observation, which go as they are.
+    def plain_stepper(self) -> Any:
+        """Of an env of Gymnasium with one action and one observation, which go as they are: what steps it.
 
-        What has a ``step`` that takes the action and returns what the env's does, and the ``TimeLimit`` whose
-        steps are to be counted beside it, if any. None: the step is :meth:`step`.
+        Its ``step`` is called in the place of :meth:`step`. None: there is none.
         """
 
     @property

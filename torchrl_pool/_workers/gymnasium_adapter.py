@@ -11,8 +11,8 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool._workers.entries import Entry, apart, joined
-from torchrl_pool._workers.fast_step import ShortStep
 from torchrl_pool._workers.probe import Info, look_up
+from torchrl_pool._workers.quick_step import stepper_of
 from torchrl_pool._workers.spaces import Leaf, leaves_of, writer_of
 from torchrl_pool._workers.wrappers import wrappers
 
@@ -57,6 +57,7 @@ class GymnasiumAdapter:
         # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
         layers = (env, *(wrapper.env for wrapper in wrappers(env)))
         self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
+        self._write = writer_of(env.action_space)
         self._find_step()
 
     @property
@@ -70,6 +71,7 @@ class GymnasiumAdapter:
     def restore(self, state: tuple[Any, Any]) -> None:
         self.env, random = state
         self._set_random(random)
+        self._write = writer_of(self.env.action_space)
         self._find_step()
 
     def _set_random(self, random: Any) -> None:
@@ -90,29 +92,26 @@ class GymnasiumAdapter:
         self.env.reset(seed=seed)
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
-        if not self._short.holds(self.env):
-            self._find_step()
         given = {"seed": seed, "options": options}
         if not self._takes_all:
             given = {name: value for name, value in given.items() if value is not None}
         observation, info = self.env.reset(**given)
+        self._find_step()
         if info and self.tell_info is not None:
             self.tell_info(info, True)
         return (observation,) if self._read is None else self._read(observation, info)
 
     def step(self, actions: Sequence[Any]) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))
-        observation, reward, terminated, truncated, info = self._short.step(action)
+        observation, reward, terminated, truncated, info = self._stepper.step(action)
         if info and self.tell_info is not None:
             self.tell_info(info, False)
         outputs = (observation,) if self._read is None else self._read(observation, info)
         return outputs, reward, terminated, truncated
 
     def _find_step(self) -> None:
-        """The shortest way from actions to outputs that this env allows."""
-        self._short, self._write = ShortStep(self.env), writer_of(self.env.action_space)
-        is_plain = self._read is None and self._write is None
-        self.plain_step = (self._short.within, self._short.limit) if is_plain else None
+        self._stepper = stepper_of(self.env)
+        self.plain_stepper = self._stepper if self._read is None and self._write is None else None
 
 
 def _has_own(env: Any, name: str, *arguments: Any) -> bool:

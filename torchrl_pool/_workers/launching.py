@@ -8,18 +8,17 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import get_start_method, process, resource_tracker, util
 from typing import Any, TypeAlias
 
-from torchrl_pool._workers.messages import Channel, receive, send, send_descriptors
+from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready
 from torchrl_pool._workers.pickling import Pickled, dump
-from torchrl_pool._workers.zygote import ONE_THREAD, Ended, Launch, Setup
+from torchrl_pool._workers.zygote import ONE_THREAD, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 
@@ -39,8 +38,8 @@ from torchrl_pool._workers.zygote import serve; serve(int(sys.argv[1]))
 """
 
 
-class WorkerProcess:
-    """One worker.
+class ChildProcess:
+    """A process that was forked for this one by another.
 
     Attributes:
         pid: its process id.
@@ -48,71 +47,48 @@ class WorkerProcess:
         channel: what it is talked to over.
     """
 
-    def __init__(self, template: Template, pid: int, pidfd: int, channel: Channel) -> None:
+    def __init__(self, pid: int, pidfd: int, channel: Line, status: int) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.channel = channel
-        self._template = template
-        self._end = self._why_ended = ""
+        self._status = status  # where its guard writes its exit code
+        self._end = ""
         _held.add(self)
 
     def kill(self) -> None:
         """Ends it at once, where it has not ended yet."""
         if self.pidfd >= 0:
-            _kill(self.pidfd)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
-    @contextlib.contextmanager
-    def whole_message(self) -> Iterator[None]:
-        """Around what is sent or received over the channel.
-
-        An interrupt in the midst of a message leaves the two ends out of step: then the worker is ended.
-
-        Raises:
-            EOFError: this has happened, or the worker has ended.
-        """
-        if self._why_ended:
-            raise EOFError
-        try:
-            yield
-        except BaseException as error:
-            if tells_of_an_end(error) and self.wait(NOTICING_SECONDS):
-                raise EOFError from error
-            is_closed = isinstance(error, EOFError | BrokenPipeError | ConnectionResetError)  # by an env, say
-            why = "its channel is closed" if is_closed else "an interrupt came in the midst of a message"
-            self._why_ended = f"was ended, for {why}"
-            self.kill()
-            if is_closed:
-                raise EOFError from error
-            raise
-
-    def wait(self, timeout: float) -> bool:
+    def wait(self, seconds: float) -> bool:
         """Whether it has ended within so many seconds."""
-        return self.pidfd < 0 or _is_readable(self.pidfd, timeout)
-
-    def can_be_sent(self, timeout: float) -> bool:
-        """Whether its channel takes a short message within so many seconds."""
-        return _is_ready(self.channel.fileno(), select.POLLOUT, timeout)
+        return self.pidfd < 0 or is_ready(self.pidfd, select.POLLIN, seconds)
 
     def how_it_ended(self) -> str:
         """Such as ``"was killed by signal 9 (SIGKILL)"`` or ``"ended with exit code 3"``."""
         if not self._end:
             if not self.wait(0):
                 return "is running"
-            code = self._template._exit_code(self.pid)
-            self._end = self._why_ended or _in_words(code)
+            has_told = self._status >= 0 and is_ready(self._status, select.POLLIN, ENDING_SECONDS)
+            self._end = _in_words(os.read(self._status, 100).decode() if has_told else "")
         return self._end
 
-    def _let_go(self) -> None:
-        self.channel.close()
+    def why_it_is_silent(self) -> str:
+        """The same of one that has closed its channel. If an env has closed that, the process is ended."""
+        if not self.wait(NOTICING_SECONDS):
+            self._end = "was ended, for its channel is closed"
+            self.kill()
+        return self.how_it_ended()
 
     def close(self) -> None:
-        """Gives its descriptors back; the worker sees its channel closed."""
+        """Gives its descriptors back; the process sees its channel closed."""
         self.channel.close()
-        fd, self.pidfd = self.pidfd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    _forget = close
+        fds = self.pidfd, self._status
+        self.pidfd = self._status = -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
 
 
 class Template:
@@ -136,15 +112,12 @@ class Template:
     def __init__(self, factories: Factories) -> None:
         pickled = dump(factories)
         self.names = pickled.names
-        self._line, self._pidfd, kind = _start_template(pickled, unpickle=True)
+        self._process, kind = _start_template(pickled, unpickle=True)
         if kind == "threads":  # then each worker imports for itself
-            self._line.close()
-            os.close(self._pidfd)
-            self._line, self._pidfd, _ = _start_template(pickled, unpickle=False)
-        self._lock = threading.Lock()
-        _held.add(self)
+            self._process.close()
+            self._process, _ = _start_template(pickled, unpickle=False)
 
-    def launch(self, target: str, *arguments: Any, fds: Sequence[int] = ()) -> WorkerProcess:
+    def launch(self, target: str, *arguments: Any, fds: Sequence[int] = ()) -> ChildProcess:
         """Starts a worker.
 
         Args:
@@ -156,76 +129,41 @@ class Template:
         Raises:
             RuntimeError: the template has ended, or no process can be started.
         """
-        launch = Launch(target, next(process._process_counter))  # type: ignore[attr-defined]
-        with _new_line(lambda theirs: self._ask(launch, [theirs, *fds])) as line:
-            pid, (pidfd,) = _answer(line, ANSWERING_SECONDS)
+        if self._process.channel.closed:
+            raise RuntimeError("The process that starts workers is closed, or belongs to another process.")
+        launch = Launch(target, arguments, next(process._process_counter))  # type: ignore[attr-defined]
+
+        def ask(own: list[int]) -> None:
             try:
-                channel = Channel(os.dup(line.fileno()))
-            except BaseException:
-                os.close(pidfd)
-                raise
-            worker = WorkerProcess(self, pid, pidfd, channel)
-        try:
-            os.set_blocking(worker.channel.fileno(), True)
-            worker.channel.send(arguments)
-        except ConnectionError:
-            pass  # it has ended already, as its descriptor tells
-        except BaseException:
-            worker.close()
-            raise
-        return worker
+                self._process.channel.send(launch, [*own, *fds])
+            except ConnectionError as error:
+                raise _gone() from error
+
+        return _started(ask)
 
     def has_ended(self) -> bool:
         """Whether somebody else has ended it."""
-        return self._pidfd >= 0 and _is_readable(self._pidfd, NOTICING_SECONDS)
+        return self._process.pidfd >= 0 and self._process.wait(NOTICING_SECONDS)
 
     def close(self) -> None:
         """Ends the template, which its workers do not outlive."""
-        self._line.close()
-        has_ended = False
+        self._process.channel.close()
         try:
-            has_ended = self._pidfd < 0 or _is_readable(self._pidfd, ENDING_SECONDS)
-        finally:  # an interrupt does not leave it there
-            if not has_ended:
-                _kill(self._pidfd)
-            self._forget()
-
-    def _let_go(self) -> None:
-        self._line.close()
-
-    def _forget(self) -> None:
-        self._line.close()
-        fd, self._pidfd = self._pidfd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def _ask(self, question: Any, fds: Sequence[int]) -> None:
-        with self._lock:
-            if self._line.fileno() < 0:
-                raise RuntimeError(
-                    "The process that starts workers is closed, or belongs to another process."
-                )
-            try:
-                send(self._line, question, fds)
-            except OSError as error:
-                raise _gone() from error
-
-    def _exit_code(self, pid: int) -> int | None:
-        """None where nobody knows."""
-        try:
-            with _new_line(lambda theirs: self._ask(Ended(pid), [theirs])) as line:
-                exit_code: int | None = _answer(line, ANSWERING_SECONDS)[0]
-        except RuntimeError:
-            return None
-        return exit_code
+            if not self._process.wait(ENDING_SECONDS):
+                self._process.kill()
+        except BaseException:  # an interrupt does not leave it there
+            self._process.kill()
+            raise
+        finally:
+            self._process.close()
 
 
 class _Zygote:
     """The process that templates are forked from."""
 
     def __init__(self) -> None:
-        self.line, theirs = _socketpair()
-        with theirs:
+        self.line, theirs = Line.pair()
+        with contextlib.closing(theirs):
             self.process = subprocess.Popen(
                 [
                     sys.executable,
@@ -250,9 +188,9 @@ class _Zygote:
             self.process.wait()
 
 
-_lock = threading.Lock()
+_lock = ForkAwareLock()
 _zygote: _Zygote | None = None
-_held: weakref.WeakSet[Template | WorkerProcess] = weakref.WeakSet()
+_held: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
 def _ask_zygote(fds: Sequence[int]) -> None:
@@ -262,14 +200,14 @@ def _ask_zygote(fds: Sequence[int]) -> None:
         if _zygote is not None:
             with contextlib.suppress(OSError):
                 if _zygote.process.poll() is None:
-                    return send(_zygote.line, None, fds)
+                    return _zygote.line.send(None, fds)
             _zygote.close()
         _zygote = _Zygote()
-        send(_zygote.line, None, fds)
+        _zygote.line.send(None, fds)
 
 
-def _start_template(factories: Pickled, unpickle: bool) -> tuple[socket.socket, int, str]:
-    """Its line, its descriptor, and what became of the factories."""
+def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, str]:
+    """The process, and what became of the factories."""
     _occupy_standard_streams()
     setup = Setup(
         path=list(map(str, sys.path)),
@@ -286,26 +224,55 @@ def _start_template(factories: Pickled, unpickle: bool) -> tuple[socket.socket, 
     )
     tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
     assert tracker is not None
-    with _outputs() as outputs, contextlib.ExitStack() as undo:
+    with contextlib.ExitStack() as undo:
         me = os.pidfd_open(os.getpid())
         undo.callback(os.close, me)
-        line = undo.enter_context(_new_line(lambda theirs: _ask_zygote([theirs, *outputs])))
-        _, (pidfd,) = _answer(line, ANSWERING_SECONDS)
-        undo.callback(os.close, pidfd)
-        undo.callback(_kill, pidfd)
+        template = _started(lambda own: _ask_zygote([*own, 1, 2]))
+        undo.callback(template.close)
+        undo.callback(template.kill)
         try:
-            send(line, setup, [tracker, me])
-            send_descriptors(line, factories.fds)
-        except OSError as error:
+            template.channel.send(setup, [tracker, me])
+            for first in range(0, len(factories.fds), MOST_DESCRIPTORS):
+                template.channel.send(None, factories.fds[first : first + MOST_DESCRIPTORS])
+        except ConnectionError as error:
             raise _gone() from error
-        answer, _ = _answer(line, UNPICKLING_SECONDS, "while it unpickled the factories")
+        answer, _ = _answer(template.channel, UNPICKLING_SECONDS, "while it unpickled the factories")
         if answer.traceback:
             kind = ImportError if answer.kind == "ImportError" else RuntimeError
             what = "The callable that makes the envs cannot be loaded in a worker process."
             raise kind(f"{what}\n\n{answer.traceback}")
         undo.pop_all()
         os.close(me)
-        return line, pidfd, answer.kind
+        return template, answer.kind
+
+
+def _started(ask: Callable[[list[int]], None]) -> ChildProcess:
+    """The process that another one forks when it is asked to.
+
+    Args:
+        ask: has another process do so; given the descriptors that are to be sent along.
+    """
+    channel, theirs = Line.pair()
+    status, writing = os.pipe()
+    with contextlib.ExitStack() as undo:
+        undo.callback(channel.close)
+        undo.callback(os.close, status)
+        try:
+            ask([theirs.fileno(), writing])
+        finally:
+            theirs.close()
+            os.close(writing)
+        try:
+            pid, (pidfd,) = channel.receive(ANSWERING_SECONDS)
+        except TimeoutError:
+            raise _late() from None
+        except EOFError:
+            reason = os.read(status, 1000).decode(errors="replace")
+            if not reason or reason.lstrip("-").isdigit():  # its exit code
+                raise _gone() from None
+            raise RuntimeError(f"No process could be started: {reason}") from None
+        undo.pop_all()
+        return ChildProcess(pid, pidfd, channel, status)
 
 
 def _of_a_child() -> dict[str, Any]:
@@ -322,46 +289,21 @@ def _of_a_child() -> dict[str, Any]:
     }
 
 
-def _new_line(give: Callable[[int], None]) -> socket.socket:
-    """One end of a line, after the other end was given away."""
-    ours, theirs = _socketpair()
+def _answer(line: Line, seconds: float, doing: str) -> tuple[Any, list[int]]:
     try:
-        with theirs:
-            give(theirs.fileno())
-    except BaseException:
-        ours.close()
-        raise
-    return ours
-
-
-def _socketpair() -> tuple[socket.socket, socket.socket]:
-    """Both wait as long as it takes, whatever a program has set for its own sockets."""
-    pair = socket.socketpair()
-    for line in pair:
-        line.settimeout(None)
-    return pair
-
-
-def _answer(line: socket.socket, seconds: float, doing: str = "") -> tuple[Any, list[int]]:
-    line.settimeout(seconds)
-    try:
-        message, fds = receive(line)
+        return line.receive(seconds)
     except EOFError:
         raise _gone(doing) from None
     except TimeoutError:
-        raise RuntimeError(f"A process that starts workers did not answer within {seconds:g} s.") from None
-    if isinstance(message, str):
-        raise RuntimeError(f"No process could be started: {message}")
-    return message, fds
+        raise _late() from None
+
+
+def _late() -> RuntimeError:
+    return RuntimeError("A process that starts workers did not answer in time.")
 
 
 def _gone(doing: str = "") -> RuntimeError:
     return RuntimeError(f"A process that starts workers has ended{doing and f' {doing}'}.")
-
-
-def tells_of_an_end(error: BaseException) -> bool:
-    """Whether a connection raises this when its other end, or it itself, is closed."""
-    return isinstance(error, EOFError | ConnectionError) or type(error) is OSError
 
 
 def _occupy_standard_streams() -> None:
@@ -378,48 +320,19 @@ def _folder() -> str:
         return "/"
 
 
-@contextlib.contextmanager
-def _outputs() -> Iterator[list[int]]:
-    """Descriptors of stdout and stderr as they are now."""
-    with open(os.devnull, "wb") as null:
-        yield [fd if _is_open(fd) else null.fileno() for fd in (1, 2)]
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
-def _is_readable(fd: int, seconds: float) -> bool:
-    return _is_ready(fd, select.POLLIN, seconds)
-
-
-def _is_ready(fd: int, event: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(fd, event)
-    return bool(poll.poll(seconds * 1000))
-
-
-def _kill(pidfd: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-
-
-def _in_words(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "ended, with all that was forked from the same process"
-    if exit_code < 0:
-        return f"was killed by signal {-exit_code} ({signal.Signals(-exit_code).name})"
+def _in_words(exit_code: str) -> str:
+    """Empty: the guard was killed, too."""
+    if not exit_code:
+        return "ended, with what had started it"
+    if int(exit_code) < 0:
+        return f"was killed by signal {-int(exit_code)} ({signal.Signals(-int(exit_code)).name})"
     return f"ended with exit code {exit_code}"
 
 
 def _end_zygote() -> None:
     global _zygote
     for held in list(_held):
-        held._let_go()
+        held.channel.close()
     with _lock:
         if _zygote is not None:
             _zygote.close()
@@ -428,14 +341,13 @@ def _end_zygote() -> None:
 
 def _forget() -> None:
     """In a forked child: what was started is the parent's, whose end the other side must be able to see."""
-    global _lock, _zygote
-    _lock = threading.Lock()
+    global _zygote
     if _zygote is not None:
         _zygote.line.close()
         _zygote.process.returncode = 0  # not this process's to wait for
         _zygote = None
     for held in list(_held):
-        held._forget()
+        held.close()
     _held.clear()
 
 

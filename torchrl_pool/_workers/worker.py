@@ -14,6 +14,7 @@ import numpy as np
 from torchrl_pool import _core
 from torchrl_pool._workers.adapters import Adapter, adapt
 from torchrl_pool._workers.entries import Entry, mismatch
+from torchrl_pool._workers.guard import end_process
 from torchrl_pool._workers.gymnasium_make import NotRegistered, hint_at_registration
 from torchrl_pool._workers.info_channel import InfoChannel
 from torchrl_pool._workers.whole_state import whole_state
@@ -113,6 +114,7 @@ class Worker:
         self._channel = channel
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
+        self._is_forked = False
         self._unset: set[int] = set()  # made, in the place of lost envs too, and not yet set
         # Of each env, what resets are given, by the numbers that those resets name.
         self._given: dict[int, dict[int, tuple[Any, Any, bool | None]]] = {}
@@ -149,7 +151,8 @@ class Worker:
     def _differing(self, env: int, first: Description) -> Description | None:
         try:
             description = self.describe(env)
-        except self._failures:
+        except self._failures as error:
+            self.end_if_forked(error)
             return None
         is_same = description.entries == first.entries
         return None if is_same or mismatch(description.entries, first.entries) else description
@@ -212,7 +215,7 @@ class Worker:
 
     def _tell_info(self, env: int, info: Any, is_reset: bool) -> None:
         assert self._channel is not None
-        if chosen := self._wishes.chosen(info):
+        if not self._is_forked and (chosen := self._wishes.chosen(info)):
             self._channel.tell(env, is_reset, chosen)
 
     def _check(self, adapter: Adapter) -> None:
@@ -297,8 +300,20 @@ class Worker:
 
     def _fail(self, env: int, error: BaseException) -> BaseException | None:
         """Reports the env's failure; what is meant for the pool's caller is returned."""
+        self.end_if_forked(error)
         self._port.failed(env, report_of(error))
         return None if isinstance(error, self._failures) else error
+
+    def disown(self) -> None:
+        """In a child that an env has forked: it is no worker, and ends when it leaves the env's call."""
+        self._is_forked = True
+        if hasattr(self, "_port"):
+            self._port.disown()
+
+    def end_if_forked(self, error: BaseException | None = None) -> None:
+        """Ends such a child, which has raised this, or has returned."""
+        if self._is_forked:
+            end_process(error)
 
     # ---- what is asked for by name ---------------------------------------------------------------------
 
@@ -369,6 +384,7 @@ class Worker:
             try:
                 adapter.env.close()
             except self._failures as error:
+                self.end_if_forked(error)
                 failures.append(RequestFailure(env, report_of(error)))
         self._adapters.clear()
         self._env_of.clear()
@@ -385,6 +401,7 @@ class Worker:
                 finally:
                     adapter.restore(adapter.state())  # what it knew of the env may have changed
             except self._failures as error:
+                self.end_if_forked(error)
                 raise RequestFailure(env, report_of(error)) from error
         return results
 

@@ -6,23 +6,22 @@ import atexit
 import contextlib
 import multiprocessing.util
 import os
-import pickle
-import select
 import signal
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool._workers.info_channel import SharedChannel
+from torchrl_pool._workers.lines import Line
 from torchrl_pool._workers.wishes import Wishes
 from torchrl_pool._workers.worker import Factories, RequestFailure, Worker, pickled, report_of
 
 
-def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wishes) -> None:
+def main(factories: Factories, channel: Line, fds: list[int], wishes: Wishes) -> None:
     """A worker process, until its channel is closed or it is told to end."""
     infos = SharedChannel(fds[1], pickled) if len(fds) > 1 else None
     worker = Worker(factories, wishes, infos)
+    os.register_at_fork(after_in_child=worker.disown)
     _end_with_the_pool(worker, channel)
     has_pool = False
     with contextlib.suppress(EOFError, OSError):  # an env may have closed it, too
@@ -30,7 +29,7 @@ def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wish
             if has_pool:
                 worker.serve(waits=True)
             while not has_pool or channel.poll():
-                number, name, arguments = pickle.loads(channel.recv_bytes())
+                number, name, arguments = channel.recv()
                 if name == "attach":
                     (attachment,) = arguments
                     arena = _core.Arena(fds[0], list(attachment.first_env), list(attachment.entries), False)
@@ -44,14 +43,14 @@ def main(factories: Factories, channel: Connection, fds: list[int], wishes: Wish
     _leave(worker)
 
 
-def _end_with_the_pool(worker: Worker, channel: Connection) -> None:
+def _end_with_the_pool(worker: Worker, channel: Line) -> None:
     """Has envs closed when the pool's process is gone, of which a SIGTERM tells.
 
     One that comes while it is there, to a whole group of processes, say, is for that process.
     """
 
     def look(*_: Any) -> None:
-        if channel.closed or _is_left(channel.fileno()):
+        if channel.is_left():
             _leave(worker)
             os._exit(0)
 
@@ -65,13 +64,6 @@ def _leave(worker: Worker) -> None:
     for act in (worker.close, _end_program):
         with contextlib.suppress(BaseException):
             act()
-
-
-def _is_left(fd: int) -> bool:
-    """Whether nobody is at the other end."""
-    poll = select.poll()
-    poll.register(fd, 0)
-    return bool(poll.poll(0))
 
 
 def _end_program() -> None:
@@ -100,8 +92,10 @@ def _end_daemons() -> None:
 def _answer(number: int, worker: Worker, name: str, arguments: Sequence[Any]) -> bytes:
     """(the question's number, whether it went well, the result or the failure), pickled."""
     try:
-        return pickled((number, True, getattr(worker, name)(*arguments)))
-    except RequestFailure as failure:
-        return pickled((number, False, failure))
+        result = getattr(worker, name)(*arguments)
+        worker.end_if_forked()
+        return pickled((number, True, result))
     except BaseException as error:
-        return pickled((number, False, RequestFailure(-1, report_of(error))))
+        worker.end_if_forked(error)
+        failure = error if isinstance(error, RequestFailure) else RequestFailure(-1, report_of(error))
+        return pickled((number, False, failure))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 import pickle
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torchrl_pool import _core
 from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
-from torchrl_pool._workers.launching import Factories, Template, WorkerProcess, tells_of_an_end
+from torchrl_pool._workers.launching import ChildProcess, Factories, Template
+from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
 from torchrl_pool._workers.wishes import Wishes
 from torchrl_pool._workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
@@ -28,7 +27,6 @@ CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
 #: Seconds that a worker whose envs are closed has to end by itself, before it is killed.
 LEAVING_SECONDS = 1.0
-_SMALL = 1 << 14  # bytes that a channel takes before they are read
 
 
 class WorkerSet:
@@ -76,11 +74,10 @@ class WorkerSet:
         self._num_processes = num_processes
         count = num_processes + has_local
         self.first_env = _first_envs(num_envs, num_processes, has_local)
-        self.processes: list[int] = []  # their descriptors, for the executor
-        self._workers: list[WorkerProcess] = []
+        self.processes: list[int] = []  # descriptors of them, which the executor has as long as it lives
+        self._workers: list[ChildProcess] = []
         self._counter = itertools.count(1)
         self._numbers = [0] * count  # of the last question to each worker
-        self._senders: dict[int, threading.Thread] = {}  # of long ones
         self._locks = [ForkAwareLock() for _ in range(count)]
         self._template: Template | None = None
         self._launching = ForkAwareLock()
@@ -157,19 +154,22 @@ class WorkerSet:
         """Those that an env has in the pool."""
         return [*description.entries, *([LOST] if self.respawns else [])]
 
-    def _launch(self, index: int) -> WorkerProcess:
+    def _launch(self, index: int) -> ChildProcess:
         fds = [self._memory, *self._info_memory[index : index + 1]]
-        with self._launching:
-            assert self._template is not None
-            try:
-                return self._template.launch(_TARGET, self._wishes, fds=fds)
-            except RuntimeError:
-                if not self._template.has_ended():
-                    raise
-            # Somebody has killed it, and with it all workers.
-            ended, self._template = self._template, Template(self._factories)
-            ended.close()
-            return self._template.launch(_TARGET, self._wishes, fds=fds)
+        template = self._template
+        assert template is not None
+        try:
+            return template.launch(_TARGET, self._wishes, fds=fds)
+        except RuntimeError:
+            if not template.has_ended():
+                raise
+        with self._launching:  # somebody has killed it, and with it all workers
+            if self._template is template:
+                self._template = Template(self._factories)
+                template.close()
+            template = self._template
+            assert template is not None
+        return template.launch(_TARGET, self._wishes, fds=fds)
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""
@@ -198,7 +198,8 @@ class WorkerSet:
                 self._workers[index] = self._launch(index)
                 worker.close()
         self._launch_missing(self._num_processes)
-        self.processes = [worker.pidfd for worker in self._workers]
+        for worker in self._workers:
+            self.processes.append(os.dup(worker.pidfd))
         for index in range(self._num_processes):
             self._attach(index)
         if self._local is not None:
@@ -230,36 +231,36 @@ class WorkerSet:
 
     def respawn(self, index: int) -> int:
         """Another process in the place of one that has ended; returns its descriptor."""
-        with self._locks[index], self._relaunched(index) as worker:
-            return worker.pidfd
+        with self._locks[index]:
+            old = self._workers[index]
+            old.kill()  # an interrupt may have kept from the executor that it was there
+            old.wait(LEAVING_SECONDS)
+            worker = self._launch(index)
+            try:
+                self._workers[index] = worker
+                try:
+                    self._attach(index)
+                except RequestFailure:
+                    assert self._template is not None
+                    if not self._template.has_ended():
+                        raise
+                    worker.close()  # it has ended with the template
+                    self._workers[index] = worker = self._launch(index)
+                    self._attach(index)
+                # The executor goes on with the descriptor that it has. Whatever interrupts this, it is never
+                # left with one that is closed, or that has become another file's.
+                os.dup2(worker.pidfd, self.processes[index], inheritable=False)
+            except BaseException:  # an interrupt, say: the next call tries again
+                self._workers[index] = old
+                worker.kill()
+                worker.close()
+                raise
+            old.close()
+            return self.processes[index]
 
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
-        with self._locks[index], self._relaunched(index) as worker:
-            pool.replace_worker(index, worker.pidfd)
-
-    @contextlib.contextmanager
-    def _relaunched(self, index: int) -> Iterator[WorkerProcess]:
-        """Another process, which belongs to the set once all this has gone well."""
-        worker, old = self._launch(index), self._workers[index]
-        try:
-            self._workers[index] = worker
-            try:
-                self._attach(index)
-            except RequestFailure:
-                assert self._template is not None
-                if not self._template.has_ended():
-                    raise
-                worker.close()  # it has ended with the template
-                self._workers[index] = worker = self._launch(index)
-                self._attach(index)
-            yield worker
-        except BaseException:  # an interrupt, say: the next call tries again
-            self._workers[index] = old
-            worker.kill()
-            worker.close()
-            raise
-        old.close()
+        pool.replace_worker(index, self.respawn(index))
 
     def save(self, env: int) -> bytes:
         state: bytes = self.ask(self.worker_of(env), "save", env)
@@ -339,40 +340,17 @@ class WorkerSet:
     def _is_local(self, index: int) -> bool:
         return index == self._num_processes
 
-    def _send(self, index: int, name: str, arguments: Sequence[Any]) -> None:
+    def _send(self, index: int, name: str, arguments: Sequence[Any], seconds: float | None = None) -> None:
         number = self._numbers[index] = next(self._counter)
         known = {} if self._template is None else self._template.names
         question = dumps((number, name, arguments), known)
-        worker = self._workers[index]
-
-        def send() -> None:
-            # Where it has ended, the answer tells.
-            with contextlib.suppress(EOFError), worker.whole_message():
-                worker.channel.send_bytes(question)
-
-        self._is_sent(index)  # what an interrupt may have left behind
-        if self._arena is None:
-            send()
-        elif len(question) <= _SMALL:
-            send()
+        try:
+            self._workers[index].channel.send_bytes(question, seconds=seconds)
+        except OSError as error:
+            if not tells_of_an_end(error):  # of which the answer tells
+                raise
+        if self._arena is not None:
             self._arena.send_word(index)
-        else:  # has to be read while it is sent
-            self._senders[index] = sender = threading.Thread(target=send, daemon=True)
-            sender.start()
-            self._is_sent(index)
-
-    def _is_sent(self, index: int, deadline: float = math.inf) -> bool:
-        """Whether the worker has read the last long question, after waiting for that."""
-        sender = self._senders.get(index)
-        while sender is not None and sender.is_alive():
-            if time.monotonic() >= deadline:
-                return False
-            self.arena.send_word(index)
-            sender.join(0.01)
-        if sender is not None:
-            self.arena.send_word(index)  # it may have been woken, and have looked, before there was anything
-        self._senders.pop(index, None)
-        return True
 
     def _result(self, index: int, env: int, deadline: float | None = None) -> Any:
         """The answer to the last question; None where there is none by then."""
@@ -383,13 +361,11 @@ class WorkerSet:
                 timeout = None if deadline is None else max(deadline - time.monotonic(), 0)
                 if not worker.channel.poll(timeout):
                     return None
-                with worker.whole_message():
-                    answer = worker.channel.recv_bytes()
+                answer = worker.channel.recv_bytes()
             except (EOFError, OSError) as error:
                 if not tells_of_an_end(error):
                     raise
-                worker.wait(1.0)
-                raise RequestFailure(env, f"its worker process {worker.how_it_ended()}") from None
+                raise RequestFailure(env, f"its worker process {worker.why_it_is_silent()}") from None
             number, is_fine, value = pickle.loads(answer)
         if not is_fine:
             raise value
@@ -414,9 +390,10 @@ class WorkerSet:
             deadlines = [start + self._closing_seconds(index) for index in range(len(self._workers))]
             asked = []
             for index, deadline in enumerate(deadlines):
-                if self._can_be_asked(index, deadline):
-                    self._send(index, "close", ())
-                    asked.append(index)
+                if not self._workers[index].channel.closed:  # by a fork: then it is another process's
+                    with contextlib.suppress(TimeoutError):  # it does not read
+                        self._send(index, "close", (), max(deadline - time.monotonic(), 0.001))
+                        asked.append(index)
             for index in asked:
                 try:
                     self._result(index, -1, deadlines[index])
@@ -434,32 +411,22 @@ class WorkerSet:
         at_work = self._arena is not None and self._arena.is_at_work(index)
         return RETURNING_SECONDS if at_work else CLOSING_SECONDS
 
-    def _can_be_asked(self, index: int, deadline: float) -> bool:
-        """Whether it is there, and reads what it is sent, until then."""
-        worker = self._workers[index]
-        if worker.channel.closed:  # it is another process's, from which this one was forked
-            return False
-        return self._is_sent(index, deadline) and worker.can_be_sent(max(deadline - time.monotonic(), 0))
-
     def _end(self) -> None:
         workers, template = self._workers, self._template
-        memories = [*([self._memory] if self._memory >= 0 else []), *self._info_memory]
+        descriptors = [fd for fd in (self._memory, *self._info_memory, *self.processes) if fd >= 0]
         # What follows comes to its end when it is interrupted, too.
         with contextlib.ExitStack() as ending:
             self._workers, self.processes, self._arena, self._local = [], [], None, None
             self._template, self._memory = None, -1
             self._info_memory, self._channels = [], []
-            for memory in memories:
-                ending.callback(os.close, memory)
+            for descriptor in descriptors:
+                ending.callback(os.close, descriptor)
             if template is not None:
                 ending.callback(template.close)
             for worker in workers:
                 ending.callback(worker.close)
             for worker in workers:
                 worker.kill()
-            for sender in self._senders.values():  # until nobody reads, it uses the channel
-                sender.join(RETURNING_SECONDS)
-            self._senders.clear()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):

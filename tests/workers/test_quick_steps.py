@@ -1,4 +1,4 @@
-"""Steps that go past wrappers, beside the wrappers' own."""
+"""Steps without the wrappers that do nothing in them, beside the wrappers' own."""
 
 import itertools
 import os
@@ -19,8 +19,8 @@ from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, Transformed
 
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool._workers.adapters import adapt
-from torchrl_pool._workers.fast_step import ShortStep
 from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
+from torchrl_pool._workers.quick_step import stepper_of
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-9, 9, (2,))
@@ -237,18 +237,6 @@ def play(step, env, count):
     return rows
 
 
-def test_limits_are_those_of_the_wrapper():
-    ours, theirs = (gymnasium.make("MountainCar-v0", max_episode_steps=7) for _ in range(2))
-    for env in (ours, theirs):
-        play(env.step, env, 2)  # the checker has looked at them
-    short = ShortStep(ours)
-    assert short.holds(ours)
-    assert play(short.step, ours, 20) == play(theirs.step, theirs, 20)
-    assert ours.get_wrapper_attr("_elapsed_steps") == theirs.get_wrapper_attr("_elapsed_steps") == 6
-    ours.set_wrapper_attr("_max_episode_steps", 2)
-    assert [row[3] for row in play(short.step, ours, 4)] == [False, True] * 2
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_pool_counts_in_the_wrapper(num_workers):
     make = partial(gymnasium.make, "MountainCar-v0", max_episode_steps=7)
@@ -318,24 +306,34 @@ def test_steps_may_be_any_iterable(num_workers, kind):
         assert stepped["reward"].eq(3).all()
 
 
-def test_an_env_is_checked_as_long_as_gymnasium_checks_it():
-    env = gymnasium.make("CartPole-v1")
-    short = ShortStep(env)
-    for _ in range(2):
-        assert short.holds(env)
-        play(short.step, env, 1)
-    assert not short.holds(env)  # a shorter one would do
-    assert ShortStep(env).holds(env)
-
-
 def test_other_wrappers_do_their_work():
-    env = TransformReward(gymnasium.make("CartPole-v1", disable_env_checker=True), lambda reward: 7.0)
-    assert play(ShortStep(env).step, env, 1)[0][1] == 7.0
-    twice = TimeLimit(gymnasium.make("MountainCar-v0", max_episode_steps=9, disable_env_checker=True), 4)
-    assert [row[3] for row in play(ShortStep(twice).step, twice, 8)] == [False, False, False, True] * 2
-    env = gymnasium.make("CartPole-v1", disable_env_checker=True)
-    env.step = lambda action: (np.zeros(4), 5.0, False, False, {})
-    assert play(ShortStep(env).step, env, 1)[0][1] == 5.0
+    def make(wrap=lambda env: env, **options):
+        options = {"disable_env_checker": True, "max_episode_steps": 9, **options}
+        return wrap(gymnasium.make("MountainCar-v0", **options))
+
+    def stepped_elsewhere(env):
+        env.step = lambda action: (np.zeros(2), 5.0, False, False, {})
+        return env
+
+    wraps = [
+        lambda env: TransformReward(env, lambda reward: 7.0),
+        partial(TimeLimit, max_episode_steps=4),
+        stepped_elsewhere,
+        lambda env: TimeLimit(stepped_elsewhere(env), 4),
+    ]
+    for wrap in wraps:
+        env = make(wrap)
+        env.reset(seed=0)
+        stepper = stepper_of(env)
+        assert play(stepper.step, env, 12) == play((theirs := make(wrap)).step, theirs, 12)
+
+
+def test_an_env_is_checked_as_long_as_gymnasium_checks_it():
+    env = gymnasium.make("CartPole-v1").env.env  # without the limit and the order
+    for _ in range(2):
+        assert stepper_of(env) is env
+        play(env.step, env, 1)
+    assert stepper_of(env) is env.unwrapped
 
 
 class Chooses(Told):
