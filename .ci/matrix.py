@@ -45,7 +45,6 @@ TESTS = [
         "transforms/test_transforms.py",
         "collecting/test_recurrent_policies.py",
         "collecting/test_changed_policies.py",
-        "test_demo.py",
     ),
     *("env/test_given_tensordicts.py", "env/test_nested_entries.py"),
 ]

@@ -19,19 +19,20 @@ from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 from torchrl_pool.examples import impala, ppo
 from torchrl_pool.examples.results import plot_lags
+from torchrl_pool.examples.run import Run
 
 ARCHITECTURES = "synchronous", "cleanba", "asynchronous"
 PROGRAMS = {"ppo": ppo.PROGRAM, "impala": impala.PROGRAM}
 
 
-def begin(program: Any, architecture: str, arguments: list[str], folder: Path) -> Any:
+def begin(program: Any, architecture: str, arguments: list[str], folder: Path) -> Run:
     """A training that has warmed up."""
     options = program.parser().parse_args(["--architecture", architecture, *arguments])
     folder.mkdir()
-    training = program.training(program.config_of(options), folder)
-    training.iterate()
-    training.actors.rest()
-    return training
+    run = Run(program.train, program.config_of(options), folder)
+    run.iterate()
+    run.parts["actors"].rest()
+    return run
 
 
 def main() -> None:
@@ -59,10 +60,10 @@ def main() -> None:
                 start = time.perf_counter()
                 for _ in range(options.iterations):
                     training.iterate()
-                training.actors.rest()
+                training.parts["actors"].rest()
                 seconds[name].append((time.perf_counter() - start) / options.iterations)
         frames = trainings["synchronous"].frames_per_batch
-        lags.update({name: training.actors.lags for name, training in trainings.items()})
+        lags.update({name: training.parts["actors"].lags for name, training in trainings.items()})
     print(machine_line())
     found = {name: summary(one) for name, one in seconds.items()}
     rows = []

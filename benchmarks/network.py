@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import signal
 import statistics
 import tempfile
@@ -47,8 +46,8 @@ class Learner:
         program, growing, options = PROGRAMS[name]
         sizes = {"--actors": 1, "--num-envs": ENVS, **growing}
         options = [*options, *(word for key, size in sizes.items() for word in (key, str(size * actors)))]
-        self._hosts, self._folder, self._timings = hosts, folder, folder / "timings.json"
-        run = ["--quiet", "--evaluate", "0", "--total-frames", str(10**9), "--timings", str(self._timings)]
+        self._hosts, self._folder = hosts, folder
+        run = ["--quiet", "--evaluate", "0", "--total-frames", str(10**9)]
         output = ["--task", "CartPole-v1", "--output", str(folder)]
         self.process = hosts.learner(program, *options, *run, *output, output=folder / "output.txt")
 
@@ -73,8 +72,9 @@ class Learner:
         self._hosts.send_signal(self.process, signal.SIGTERM)
         if self.process.wait(120):
             raise RuntimeError((self._folder / "output.txt").read_text())
-        timings = json.loads(self._timings.read_text())
-        return float(timings["training"] / timings["iterations"])
+        rows = [{name: float(value) for name, value in row.items()} for row in self.rows()]
+        waited = sum(row["collecting_seconds"] for row in rows[1:])  # the first one warms up
+        return (rows[-1]["seconds"] - rows[0]["seconds"] - waited) / (len(rows) - 1)
 
 
 def measure(

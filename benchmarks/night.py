@@ -41,7 +41,11 @@ TRAININGS = {
 """By name: the program, its options, and whether a killed training's batches come again bit for bit."""
 FOREVER = str(10**12)
 HANGS = 600.0  # seconds without a batch
-TIMES = {"seconds", "steps_per_second"}  # of a curve's columns, what no promise is about
+TIMES = {
+    "seconds",
+    "steps_per_second",
+    "collecting_seconds",
+}  # of a curve's columns, what no promise is about
 Row = dict[str, str]
 
 

@@ -23,10 +23,11 @@ from typing import Any
 
 import torch
 
-from torchrl_pool.examples.options import family_of
-from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
+from torchrl_pool.examples.envs import family_of
+from torchrl_pool.examples.ppo import PROGRAM, Config, train
 from torchrl_pool.examples.program import COMPILE_FROM
 from torchrl_pool.examples.results import WINDOW
+from torchrl_pool.examples.run import Run
 
 Point = tuple[int, float]  # frames, and the mean return of the last episodes
 
@@ -36,11 +37,11 @@ Point = tuple[int, float]  # frames, and the mean return of the last episodes
 
 def pool_side(config: Config) -> Iterator[Point]:
     with tempfile.TemporaryDirectory() as folder:
-        training = PPOTraining(config, Path(folder), compile=config.num_updates >= COMPILE_FROM)
-        while not training.is_over:
-            training.iterate()
-            enough = training.curve.has_reached(float("-inf"))  # episodes for a mean
-            yield training.frames, training.curve.mean_return if enough else float("nan")
+        run = Run(train, config, Path(folder), compile=config.num_updates >= COMPILE_FROM)
+        while not run.is_over:
+            run.iterate()
+            enough = run.curve.has_reached(float("-inf"))  # episodes for a mean
+            yield run.frames, run.curve.mean_return if enough else float("nan")
 
 
 def sb3_side(config: Config) -> Iterator[Point]:

@@ -36,7 +36,8 @@ Sample = dict[str, float]  # seconds of collecting and of training
 def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
-    from torchrl_pool.examples.ppo import PROGRAM, Config, PPOTraining
+    from torchrl_pool.examples.ppo import PROGRAM, Config
+    from torchrl_pool.examples.run import Run
 
     torch.set_num_threads(threads)
     config: Config = PROGRAM.config_of(
@@ -44,17 +45,13 @@ def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     )
     assert (config.frames_per_batch, config.minibatch_size, config.epochs) == (FRAMES, MINIBATCH, EPOCHS)
     with tempfile.TemporaryDirectory() as folder:
-        training = PPOTraining(config, Path(folder), compile=compile)
-        training.iterate()  # the clock leaves it out
-        before = training.clock.timings()
+        run = Run(PROGRAM.train, config, Path(folder), compile=compile)
+        run.iterate()  # it warms up, and compiles
         while True:
             start = time.perf_counter()
-            training.iterate()
-            total, timings = time.perf_counter() - start, training.clock.timings()
-            collecting = timings["collecting"] - before["collecting"]
-            # What belongs to neither (scaled rewards apart: figures for the log) counts as training.
+            run.iterate()
+            total, collecting = time.perf_counter() - start, run.curve.rows[-1]["collecting_seconds"]
             yield {"collecting": collecting, "training": total - collecting}
-            before = timings
 
 
 def sb3_side(task: str, threads: int) -> Iterator[Sample]:

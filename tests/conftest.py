@@ -1,4 +1,5 @@
 import signal
+from contextlib import closing
 
 import pytest
 import torch
@@ -80,17 +81,9 @@ def make_pool():
 
 
 @pytest.fixture
-def make_training(tmp_path):
-    """Makes trainings, or populations, each in a folder of its own, that are closed with the test."""
-    made = []
+def begin(tmp_path):
+    """Begins small trainings of the programs, which are closed with the test."""
+    from programs import Trainings  # here: it needs the packages of the examples
 
-    def make(train, config):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(train(config, folder))
-        return made[-1]
-
-    yield make
-    for one in made:
-        for training in getattr(one, "members", [one]):
-            training.close()
+    with closing(Trainings(tmp_path)) as trainings:
+        yield trainings.begin

@@ -1,11 +1,15 @@
 """Actors beside a learner: whose weights chose what, whatever the speed of either side."""
 
+import copy
 import random
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
+from programs import assert_same, finish, through_a_file
+from tensordict import TensorDict
 from tensordict.nn.probabilistic import interaction_type
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 
@@ -13,32 +17,9 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 from torchrl_pool._collecting.lean_policy import exploring
-from torchrl_pool.examples import impala, ppo
-from torchrl_pool.examples.actors import Actor
+from torchrl_pool.examples.actors import Actor, Threaded
 
-SMALL = {
-    ppo: "--frames-per-batch 64 --minibatch-size 32 --epochs 2 --num-envs 4 --preset classic",
-    impala: "--steps 8 --minibatches 2 --num-envs 4 --preset classic",
-}
-programs = pytest.mark.parametrize("program", SMALL, ids=["ppo", "impala"])
-
-
-@pytest.fixture
-def begin(tmp_path):
-    begun = []
-
-    def begin(program, *arguments):
-        arguments = [*SMALL[program].split(), *arguments]
-        config = program.PROGRAM.config_of(program.PROGRAM.parser().parse_args(arguments))
-        config.check()
-        folder = tmp_path / str(len(begun))
-        folder.mkdir()
-        begun.append(program.PROGRAM.training(config, folder))
-        return begun[-1]
-
-    yield begin
-    for training in begun:
-        training.close()
+programs = pytest.mark.parametrize("program", ["ppo", "impala"])
 
 
 def weights_of(training):
@@ -65,14 +46,18 @@ def test_one_behind_gives_equal_weights_whatever_the_speed(program, actors, begi
     for delays in ((0, 0), (0.03, 0), (0, 0.03)):
         with monkeypatch.context() as patch:
             wait = delay(patch, *delays)
-            training = begin(program, "--architecture", "cleanba", "--actors", actors)
+            training = begin(
+                program, "--architecture", "cleanba", "--actors", actors, "--total-frames", "1280"
+            )
             for _ in range(5):
                 training.iterate()
                 wait()
             found.append(weights_of(training))
             training.close()
     assert all(torch.equal(one, found[0]) for one in found)
-    other = begin(program, "--architecture", "cleanba", "--actors", actors, "--seed", "1")
+    other = begin(
+        program, "--architecture", "cleanba", "--actors", actors, "--seed", "1", "--total-frames", "1280"
+    )
     for _ in range(5):
         other.iterate()
     assert not torch.equal(weights_of(other), found[0])
@@ -82,8 +67,8 @@ def test_minibatches_in_parts_give_the_weights_of_whole_ones(begin):
     found = []
     for parts in ("1", "3"):
         arguments = ["--architecture", "cleanba", "--actors", "2", "--gradient-accumulation", parts]
-        training = begin(ppo, *arguments)
-        assert training.update.gradient_accumulation == int(parts)
+        training = begin("ppo", *arguments)
+        assert training.parts["update"].gradient_accumulation == int(parts)
         for _ in range(4):
             training.iterate()
         found.append(weights_of(training))
@@ -91,67 +76,50 @@ def test_minibatches_in_parts_give_the_weights_of_whole_ones(begin):
 
 
 @programs
-def test_one_behind_acts_with_the_weights_from_before_the_last_update(program, begin):
-    training = begin(program, "--architecture", "cleanba", "--actors", "2")
-    versions, lags = [weights_of(training)], []
-    learn, policy = training._learn, training.make_networks(training.env)[0]
+def test_one_behind_acts_with_the_weights_from_before_the_last_update(program, begin, monkeypatch):
+    training = begin(program, "--architecture", "cleanba", "--actors", "2", "--total-frames", "1280")
+    versions, lags, actors = [weights_of(training)], [], training.parts["actors"]
+    policy, take = copy.deepcopy(training.actor), actors.next
 
-    def learn_and_look(batch):
+    def take_and_look(version):
+        batch = take(version)
         stamps = batch["next", "policy_version"].unique()
         assert stamps.numel() == 1
-        lags.append(training.iteration - int(stamps))
+        lags.append(version - int(stamps))
         torch.nn.utils.vector_to_parameters(versions[int(stamps)], policy.parameters())
         with torch.no_grad():
             chosen = policy.get_dist(batch).log_prob(batch["action"])
         torch.testing.assert_close(chosen, batch["action_log_prob"], rtol=1e-5, atol=1e-6)
-        return learn(batch)
+        return batch
 
-    training._learn = learn_and_look
+    monkeypatch.setattr(actors, "next", take_and_look)
     for _ in range(5):
         training.iterate()
         versions.append(weights_of(training))
     assert lags == [0, 1, 1, 1, 1]
     frames = training.frames_per_batch
-    assert training.actors.lags == {0: frames, 1: 4 * frames}
-
-
-@programs
-def test_a_training_one_behind_goes_on_bit_for_bit(program, begin):
-    arguments = ["--architecture", "cleanba", "--actors", "2", "--total-frames", "640"]
-    whole = begin(program, *arguments)
-    for _ in range(6):
-        whole.iterate()
-    first = begin(program, *arguments)
-    for _ in range(3):
-        first.iterate()
-    state = first.state_dict()
-    torch.rand(5)
-    second = begin(program, *arguments)
-    second.load_state_dict(state)
-    for _ in range(3):
-        second.iterate()
-    assert torch.equal(weights_of(second), weights_of(whole))
+    assert actors.lags == {0: frames, 1: 4 * frames}
 
 
 @programs
 def test_asynchronous_actors_take_the_newest_weights_there_are(program, begin, monkeypatch):
     wait = delay(monkeypatch, 0, 0.02)
-    training = begin(program, "--architecture", "asynchronous", "--actors", "2")
+    training = begin(program, "--architecture", "asynchronous", "--actors", "2", "--total-frames", "2560")
     for _ in range(8):
         training.iterate()
         wait()
-    assert sum(training.actors.lags.values()) == training.frames
-    assert set(training.actors.lags) <= {0, 1, 2}
+    assert sum(training.parts["actors"].lags.values()) == training.frames
+    assert set(training.parts["actors"].lags) <= {0, 1, 2}
     state = training.state_dict()  # while they rest, and then they go on
     training.iterate()
-    other = begin(program, "--architecture", "asynchronous", "--actors", "2")
+    other = begin(program, "--architecture", "asynchronous", "--actors", "2", "--total-frames", "2560")
     other.load_state_dict(state)
     other.iterate()
 
 
 @pytest.mark.parametrize("architecture", ["cleanba", "asynchronous"])
 def test_what_fails_in_an_actor_is_raised_where_the_learner_waits(architecture, begin, monkeypatch):
-    training = begin(ppo, "--architecture", architecture)
+    training = begin("ppo", "--architecture", architecture, "--total-frames", "1280")
     training.iterate()
 
     def fail(*_):
@@ -170,7 +138,7 @@ def test_what_fails_in_an_actor_is_raised_where_the_learner_waits(architecture, 
 @pytest.mark.parametrize("architecture", ["cleanba", "asynchronous"])
 def test_nothing_of_exploring_is_left_behind(architecture, begin):
     before = interaction_type()
-    training = begin(ppo, "--architecture", architecture)
+    training = begin("ppo", "--architecture", architecture)
     training.iterate()
     env = training.evaluation_env(2)
     assert interaction_type() is before
@@ -182,9 +150,9 @@ def test_nothing_of_exploring_is_left_behind(architecture, begin):
 
 def test_what_the_learner_sets_while_an_actor_begins_is_not_left_behind(begin):
     before = interaction_type()
-    training = begin(ppo, "--architecture", "cleanba")
+    training = begin("ppo", "--architecture", "cleanba")
     training.iterate()
-    wait([part for parts in training.actors._begun for part in parts])
+    wait([part for parts in training.parts["actors"]._begun for part in parts])
     learner, actor = set_exploration_type(ExplorationType.DETERMINISTIC), exploring(ExplorationType.RANDOM)
     with ThreadPoolExecutor(1) as thread:
         learner.__enter__()
@@ -195,16 +163,128 @@ def test_what_the_learner_sets_while_an_actor_begins_is_not_left_behind(begin):
     assert interaction_type() is before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--architecture", "cleanba", "--actors", "3"], "expected a multiple of 3 actors, got 4"),
-        (
-            ["--architecture", "cleanba", "--actors", "2", "--normalize-observations"],
-            "--actors: expected 1 with --normalize-observations",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(arguments, message, begin):
-    with pytest.raises(ValueError, match=message):
-        begin(ppo, *arguments)
+# ---- how far they get ahead
+
+
+class CountingActor:
+    """Makes batches that hold their number and the version of the weights that they were made with."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.made, self.is_making = seconds, 0, threading.Event()
+
+    def collect(self, version, weights):
+        self.is_making.set()
+        time.sleep(self.seconds)
+        self.is_making.clear()
+        self.made += 1
+        return TensorDict(
+            {"number": torch.full((1, 1), self.made - 1), "version": torch.full((1, 1), version)}, [1, 1]
+        )
+
+
+@pytest.fixture
+def threaded():
+    begun = []
+
+    def threaded(actor, max_lag, **options):
+        actor.close = lambda: None
+        begun.append(Threaded([actor], torch.nn.Linear(1, 1), max_lag, **options))
+        return begun[-1]
+
+    yield threaded
+    for one in begun:
+        one.close()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("max_lag", [0, 1, 3])
+def test_nothing_is_begun_further_ahead_than_asked(max_lag, exact, threaded):
+    actor = CountingActor()
+    actors = threaded(actor, max_lag, exact=exact)
+    for k in range(10):
+        batch = actors.next(k)
+        assert batch["number"].item() == k
+        assert 0 <= k - batch["version"].item() <= max_lag
+        if exact:
+            assert batch["version"].item() == max(0, k - max_lag)
+        deadline = time.monotonic() + 60
+        while actor.made < k + max_lag + 1 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(0.002)
+        assert actor.made == k + max_lag + 1
+
+
+def test_at_rest_nothing_is_made(threaded):
+    actor = CountingActor(seconds=0.01)
+    actors = threaded(actor, 2)
+    for k in range(5):
+        actors.next(k)
+        actors.rest()
+        for _ in range(3):
+            assert not actor.is_making.is_set()
+            time.sleep(0.002)
+
+
+def test_an_error_in_the_thread_is_raised_where_its_batch_is_awaited(threaded):
+    actor = CountingActor()
+    actor.collect = lambda version, weights: 1 / 0
+    actors = threaded(actor, 1)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            actors.next(0)
+
+
+@pytest.mark.parametrize("slow", ["learner", "collector"])
+@pytest.mark.parametrize("max_lag", ["0", "1", "3"])
+def test_no_step_is_older_than_max_lag(max_lag, slow, begin, monkeypatch):
+    training = begin("appo", "--max-lag", max_lag, "--refreshes", "4", "--total-frames", "1536")
+    wait_for_actor = delay(monkeypatch, *((0, 0.01) if slow == "learner" else (0.01, 0)))
+    while not training.is_over:
+        training.iterate()
+        wait_for_actor()
+    largest = [row["largest_lag"] for row in training.curve.rows]
+    assert max(largest) <= int(max_lag)
+    assert all(0 <= row["lag"] <= row["largest_lag"] for row in training.curve.rows)
+
+
+def test_double_buffering_and_threads_keep_all_steps(begin, monkeypatch):
+    training = begin("appo", "--max-lag 1 --refreshes 1 --double-buffered --total-frames 2048")
+    steps, note = [], training.note
+    monkeypatch.setattr(training, "note", lambda batch: (steps.append(batch.clone()), note(batch)))
+    finish(training)
+    batches = torch.cat(steps, 1)
+    going_on = ~batches["next", "done"][:, :-1, 0]
+    after, following = batches["next", "observation"][:, :-1], batches["observation"][:, 1:]
+    assert torch.equal(after[going_on], following[going_on])
+
+
+def test_a_training_with_lag_can_go_on(begin, tmp_path):
+    options = "--max-lag", "2", "--total-frames", "1024"
+    first = begin("appo", *options)
+    for _ in range(3):
+        first.iterate()
+    state = through_a_file(first.state_dict(), tmp_path)
+    second = begin("appo", *options)
+    second.load_state_dict(state)
+    assert torch.equal(weights_of(second), weights_of(first))
+    finish(first)  # the one that was saved goes on, too
+    finish(second)
+    assert max(row["largest_lag"] for row in second.curve.rows) <= 2
+    assert [row["frames"] for row in second.curve.rows] == [128 * (n + 1) for n in range(8)]
+
+
+@pytest.mark.parametrize("slow_side", ["envs", "updates"])
+def test_parallel_trainings_do_not_depend_on_speed(slow_side, begin, monkeypatch):
+    """Of programs with a replay buffer: a batch is collected with the weights from before its updates."""
+    options = (
+        "--parallel --num-envs 4 --frames-per-batch 8 --updates-per-batch 3",
+        "--total-frames",
+        "96",
+    )
+    as_it_is = finish(begin("sac", *options))
+    delayed = begin("sac", *options)
+    wait_in_learner = delay(monkeypatch, *((0.03, 0) if slow_side == "envs" else (0, 0.03)))
+    note = delayed.note
+    monkeypatch.setattr(delayed, "note", lambda batch: (wait_in_learner(), note(batch)))
+    assert_same(finish(delayed), as_it_is)
+    assert as_it_is["update"]["count"] == (96 // 8 - 40 // 8) * 3

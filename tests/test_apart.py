@@ -23,7 +23,7 @@ from torchrl_pool.examples.results import load_checkpoint
 
 pytestmark = pytest.mark.slow
 QUIET = ["--task", "CartPole-v1", "--quiet", "--evaluate", "0"]
-TIMES = {"seconds", "steps_per_second"}
+TIMES = {"seconds", "steps_per_second", "collecting_seconds"}
 SECONDS = 300.0  # that anything may take on a slow machine
 
 

@@ -128,7 +128,7 @@ def test_help_shows_commands_that_work(capsys):
     for command in commands:
         if command[:1] in (["list"], ["info"]):
             assert main(command) == 0
-    assert {command[0] for command in commands if command} == {"demo", "list", "info", "bench", "new"}
+    assert {command[0] for command in commands if command} == {"list", "info", "bench", "new"}
 
 
 def elements(task, name, capsys):

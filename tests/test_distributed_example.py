@@ -23,6 +23,7 @@ from ray import cloudpickle
 from torchrl_pool.examples import distributed_impala
 from torchrl_pool.examples.distributed_ppo import PROGRAM
 from torchrl_pool.examples.remote import ONE_PROCESS, Host, RemoteActor
+from torchrl_pool.examples.run import Run
 
 SMALL = ["--num-envs", "8", "--frames-per-batch", "256", "--minibatch-size", "64", "--epochs", "1"]
 IMPALA = ["--num-envs", "8", "--steps", "8"]
@@ -57,7 +58,7 @@ def learned(training):
     """All that a training has come to, but for the times it took."""
     learned = [one for one in tree_leaves(training.networks()) if torch.is_tensor(one)]
     rows = [
-        {name: row[name] for name in row.keys() - {"seconds", "steps_per_second"}}
+        {name: row[name] for name in row.keys() - {"seconds", "steps_per_second", "collecting_seconds"}}
         for row in training.curve.rows
     ]
     return learned, rows
@@ -81,10 +82,10 @@ def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(
         """What three more iterations lead to."""
         for _ in range(3):
             training.iterate()
-        assert training.actors.lag_row == {"lag": lag, "largest_lag": lag}
+        assert training.parts["actors"].lag_row == {"lag": lag, "largest_lag": lag}
         return learned(training)
 
-    with closing(program.training(config, tmp_path)) as training:
+    with closing(Run(program.train, config, tmp_path)) as training:
         for _ in range(4):
             training.iterate()
         state = copy.deepcopy(training.state_dict())
@@ -92,7 +93,7 @@ def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(
         for _ in range(2):  # with batches of other numbers begun, and with the same ones
             training.load_state_dict(copy.deepcopy(state))
             assert_same(ends_of(training), expected)
-    with closing(program.training(config, tmp_path)) as training:
+    with closing(Run(program.train, config, tmp_path)) as training:
         training.load_state_dict(state)
         assert_same(ends_of(training), expected)
 
@@ -103,10 +104,10 @@ def test_a_training_goes_on_bit_for_bit_in_the_same_process_and_in_another(
 )
 def test_processes_that_freeze_or_die_change_no_weight(program, options, tmp_path, cluster, capsys):
     config = config_of(program, *options, "--silence", "3", "--total-frames", "4096")
-    with closing(program.training(config, tmp_path)) as training:
-        actor, other = training.actors.actors
+    with closing(Run(program.train, config, tmp_path)) as training:
+        actor, other = training.parts["actors"].actors
         state = copy.deepcopy(training.state_dict())
-        first = training.actors.next(0)
+        first = training.parts["actors"].next(0)
         assert first["observation"][:, 0].unique(dim=0).shape[0] == 8  # no two envs have one seed
         training.load_state_dict(copy.deepcopy(state))
         for _ in range(5):

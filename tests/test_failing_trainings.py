@@ -11,8 +11,9 @@ import torch
 pytest.importorskip("matplotlib")
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac
-from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint, weights_in
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, run, sac
+from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint
+from torchrl_pool.examples.run import Run
 
 PPO = ["--quiet", "--num-envs", "2", "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1"]
 PPO += ["--total-frames", "64", "--hidden", "8"]
@@ -23,7 +24,7 @@ def folder_of(output, seed=0):
 
 
 def failing_in_iteration(iteration, failure, seed=0):
-    iterate = ppo.PPOTraining.iterate
+    iterate = Run.iterate
 
     def iterate_or_fail(training):
         if (training.config.seed, training.iteration) == (seed, iteration):
@@ -63,14 +64,14 @@ def test_a_folder_in_the_way_of_the_checkpoint_costs_nothing_else(name, tmp_path
 
 
 def test_a_save_that_fails_is_tried_again(tmp_path, monkeypatch, capsys):
-    iterate = ppo.PPOTraining.iterate
+    iterate = Run.iterate
 
     def iterate_and_clear(training):
         if training.iteration == 2:
             (folder_of(tmp_path) / "checkpoint.unfinished").rmdir()
         iterate(training)
 
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", iterate_and_clear)
+    monkeypatch.setattr(Run, "iterate", iterate_and_clear)
     (folder_of(tmp_path) / "checkpoint.unfinished").mkdir(parents=True)
     arguments = ["--evaluate", "0", "--checkpoint-seconds", "0", "--output", str(tmp_path)]
     assert ppo.PROGRAM.main([*PPO, *arguments]) == 0
@@ -111,35 +112,33 @@ BATCHES = ["--frames-per-batch", "32", "--minibatch-size", "16", "--epochs", "1"
 REPLAY = ["--frames-per-batch", "2", "--learning-starts", "40", "--batch-size", "4", "--frames-per-row", "32"]
 
 
-@pytest.mark.parametrize("between_rows", [False, True])
+@pytest.mark.parametrize("when", ["between iterations", "in an iteration"])
 @pytest.mark.parametrize(
-    ("program", "training", "arguments"),
+    ("program", "arguments"),
     [
-        (ppo, ppo.PPOTraining, BATCHES),
-        (ppo, ppo.PPOTraining, [*BATCHES, "--task", "Pendulum-v1"]),
-        (ppo, ppo.PPOTraining, [*BATCHES, "--architecture", "cleanba"]),
-        (ppo, ppo.PPOTraining, [*BATCHES, "--architecture", "asynchronous"]),
-        (appo, appo.APPOTraining, BATCHES),
-        (appo, appo.APPOTraining, [*BATCHES, "--population", "2", "--total-frames", "512"]),
-        (impala, impala.IMPALATraining, ["--steps", "16"]),
-        (sac, sac.SACTraining, [*REPLAY, "--task", "Pendulum-v1"]),
-        (dqn, dqn.DQNTraining, REPLAY),
+        (ppo, BATCHES),
+        (ppo, [*BATCHES, "--task", "Pendulum-v1"]),
+        (ppo, [*BATCHES, "--architecture", "asynchronous"]),
+        (appo, [*BATCHES, "--population", "2", "--total-frames", "512"]),
+        (impala, ["--steps", "16"]),
+        (sac, [*REPLAY, "--task", "Pendulum-v1"]),
+        (dqn, REPLAY),
     ],
 )
 def test_a_training_that_diverges_says_so_and_keeps_the_last_finite_weights(
-    program, training, arguments, between_rows, tmp_path, capsys, monkeypatch
+    program, arguments, when, tmp_path, capsys, monkeypatch
 ):
-    advance = training.advance
+    iterate = Run.iterate
 
-    def advance_and_diverge(self):
-        if self.iteration == 3 and between_rows:
+    def iterate_and_diverge(self):
+        due = self.iteration == 3 and not self.members
+        if due and when == "between iterations":
             lose_weights(self)
-        figures = advance(self)
-        if self.iteration == 3:
+        iterate(self)
+        if due:
             lose_weights(self)
-        return figures
 
-    monkeypatch.setattr(training, "advance", advance_and_diverge)
+    monkeypatch.setattr(Run, "iterate", iterate_and_diverge)
     arguments = [*SMALL, *arguments, "--checkpoint-seconds", "0", "--video", "--output", str(tmp_path)]
     assert program.PROGRAM.main(arguments) == 1
     said = capsys.readouterr()
@@ -147,13 +146,14 @@ def test_a_training_that_diverges_says_so_and_keeps_the_last_finite_weights(
     assert "the training has diverged: weights are not finite after" in said.err
     assert f"{path} holds the last finite ones" in said.err
     assert "Evaluation" not in said.out
-    assert load_checkpoint(path)["iteration"] == 3
-    assert all(one.isfinite().all() for one in weights_in(load_checkpoint(path)))
+    state = load_checkpoint(path)
+    assert state["iteration"] == 3
+    assert all(one["update"]["parameters"].isfinite().all() for one in state.get("members", [state]))
     assert (path.parent / "curve.png").exists()
 
 
-def lose_weights(training):
-    for group in training.update.optimizer.param_groups:
+def lose_weights(run):
+    for group in run.parts["update"].optimizer.param_groups:
         for weights in group["params"]:
             weights.data.fill_(torch.nan)
 
@@ -178,7 +178,7 @@ def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
     def fail(training):
         raise RuntimeError("of another kind")
 
-    monkeypatch.setattr(ppo.PPOTraining, "advance", fail)
+    monkeypatch.setattr(Run, "iterate", fail)
     with pytest.raises(RuntimeError, match="of another kind"):
         ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)])
 
@@ -187,7 +187,7 @@ def test_other_failures_stay_what_they_are(tmp_path, monkeypatch):
 def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch, capsys):
     """What was learned by then is there: all of it, if it had been saved."""
     failure = EnvFailure("env 1 failed: the lamp is broken\n\nTraceback", [1], ["the lamp is broken"])
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", failing_in_iteration(3, failure, seed=1))
+    monkeypatch.setattr(Run, "iterate", failing_in_iteration(3, failure, seed=1))
     arguments = [*PPO, "--evaluate", "0", "--output", str(tmp_path), "--seeds", "1", "2"]
     assert ppo.PROGRAM.main([*arguments, "--checkpoint-seconds", seconds]) == 1
     said = capsys.readouterr()
@@ -200,7 +200,7 @@ def test_envs_that_fail_end_their_training_alone(seconds, tmp_path, monkeypatch,
         assert f"go on with --resume {folder_of(tmp_path, 1) / 'checkpoint.pt'}" in said.out
     else:
         assert "the lamp is broken" in failed["not_whole"]
-        assert list(weights_in(failed["update"]))
+        assert failed["update"]["parameters"].numel()
     assert "1 (failed), 2" in said.out
 
 
@@ -208,7 +208,7 @@ def test_a_whole_checkpoint_is_worth_more_than_what_fails(tmp_path, monkeypatch)
     """By whatever path it was named."""
     assert ppo.PROGRAM.main([*PPO, "--evaluate", "0", "--output", str(tmp_path)]) == 0
     path = folder_of(tmp_path) / "checkpoint.pt"
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", failing_in_iteration(4, EnvFailure("it broke", [], [])))
+    monkeypatch.setattr(Run, "iterate", failing_in_iteration(4, EnvFailure("it broke", [], [])))
     monkeypatch.chdir(tmp_path)
     more = ["--quiet", "--evaluate", "0", "--total-frames", "96", "--output", str(tmp_path)]
     assert ppo.PROGRAM.main([*more, "--resume", f"{path.parent.name}/checkpoint.pt"]) == 1
@@ -220,8 +220,18 @@ def test_nobody_trains_on_who_was_asked_to_stop(tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         raise EnvFailure("it broke", [], [])
 
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", stop_and_fail)
+    monkeypatch.setattr(Run, "iterate", stop_and_fail)
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
+
+
+def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path, monkeypatch):
+    def save(path, state):
+        save_checkpoint(path, state)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(run, "save_checkpoint", save)
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
 
 
@@ -229,7 +239,7 @@ def test_envs_that_fail_in_the_evaluation(tmp_path, monkeypatch, capsys):
     def fail(*arguments):
         raise EnvFailure("env 0 failed: it broke\n\nTraceback", [0], ["it broke"])
 
-    monkeypatch.setattr(program, "evaluate", fail)
+    monkeypatch.setattr(run, "evaluate", fail)
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 1
     said = capsys.readouterr().err
     assert said.count("evaluation.json cannot be written: env 0 failed: it broke\n") == 2
@@ -263,3 +273,27 @@ def test_a_population_goes_on_where_its_history_cannot_be_written(name, tmp_path
     appo.PROGRAM.main([*arguments, "--total-frames", "256", "--exchange-frames", "64"])
     assert f"{name} cannot be written" in capsys.readouterr().err
     assert load_checkpoint(tmp_path / "appo-CartPole-v1-0" / "checkpoint.pt")["iteration"] > 0
+
+
+def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):
+    """Of four seeds the first diverges, and the third is stopped."""
+    iterate, titles, plot = Run.iterate, [], program.plot_curves
+
+    def iterate_and_end(training):
+        iterate(training)
+        if training.config.seed == 1 and training.iteration == 2:
+            lose_weights(training)
+        if training.config.seed == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+    def plot_and_note(rows, title, path):
+        titles.append(title)
+        plot(rows, title, path)
+
+    monkeypatch.setattr(Run, "iterate", iterate_and_end)
+    monkeypatch.setattr(program, "plot_curves", plot_and_note)
+    seeds = ["--seeds", "1", "2", "3", "4", "--evaluate", "0"]
+    assert ppo.PROGRAM.main([*PPO, *seeds, "--output", str(tmp_path)]) == 1
+    assert "Return over 3 seeds, 1 (diverged), 2, 3 (stopped): " in capsys.readouterr().out
+    assert titles == ["PPO on CartPole-v1, seeds 1 (diverged), 2, 3 (stopped)"]
+    assert not (tmp_path / "ppo-CartPole-v1-4").exists()

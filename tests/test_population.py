@@ -5,39 +5,19 @@ import random
 
 import pytest
 import torch
+from programs import assert_same, finish, through_a_file, weights_of
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
-
-from torchrl_pool.examples.appo import PROGRAM, APPOTraining, Config, train
+from torchrl_pool.examples.appo import PROGRAM, Config
 from torchrl_pool.examples.envs import normalizer_of
-from torchrl_pool.examples.options import preset_values
-from torchrl_pool.examples.population import MUTATED, Exchange, Population, hyperparameters_of
+from torchrl_pool.examples.population import MUTATED, Exchange, go_on_from
 
-SMALL = {
-    **preset_values(Config, PROGRAM.presets["classic"]),
-    "num_envs": 4,
-    "frames_per_batch": 128,
-    "minibatch_size": 64,
-    "epochs": 1,
-    "entropy_coef": 0.01,
-    "anneal_learning_rate": False,
-    "max_lag": 0,
-    "population": 3,
-    "exchange_frames": 256,
-    "total_frames": 3 * 768,
-}
+SMALL = "--preset classic --frames-per-batch 128 --minibatch-size 64 --epochs 1 --entropy-coef 0.01"
+SMALL += " --no-anneal-learning-rate --population 3 --exchange-frames 256 --total-frames 2304"
 
 
 @pytest.fixture
-def make(make_training):
-    return lambda **settings: make_training(train, Config(**{**SMALL, **settings}))
-
-
-def finish(population):
-    while not population.is_over:
-        population.iterate()
-    return [member.update.state_dict()["parameters"] for member in population.members]
+def population(begin):
+    return lambda *more: begin("appo", *SMALL.split(), *more)
 
 
 def test_the_worst_go_on_from_the_best():
@@ -68,105 +48,80 @@ def test_mutations_stay_within_the_limits_of_settings():
     assert 0 < min(seen) < max(seen) < 1
 
 
-def test_a_member_becomes_another_one(make):
-    population = make(normalize_observations=True, normalize_rewards=True)
-    population.iterate()
-    one, other = population.members[:2]
-    one.become(other)
-    assert torch.equal(*[member.update.state_dict()["parameters"] for member in (one, other)])
-    assert torch.equal(one.actors.published[1], other.actors.weights())
-    assert one.scaling._var == other.scaling._var
-    assert not torch.equal(one.scaling._returns, other.scaling._returns)
+def test_a_member_goes_on_from_another_one(population):
+    whole = population("--normalize-observations", "--normalize-rewards")
+    whole.iterate()
+    one, other = whole.members[:2]
+    go_on_from(one, other)
+    assert torch.equal(weights_of(one), weights_of(other))
+    assert torch.equal(one.parts["actors"].published[1], other.parts["actors"].weights())
+    mine, theirs = (member.parts["scaling"].state_dict() for member in (one, other))
+    assert mine["var"] == theirs["var"]
+    assert not torch.equal(mine["returns"], theirs["returns"])
     mine, theirs = (normalizer_of(member.env).loc["observation"] for member in (one, other))
     assert torch.equal(mine, theirs)
     one.iterate()  # ... and goes its own way
-    assert not torch.equal(one.actors.weights(), other.actors.weights())
+    assert not torch.equal(weights_of(one), weights_of(other))
 
 
-def test_hyperparameters_take_effect(make):
-    member = make().members[0]
-    member.set(learning_rate=0.0, entropy_coef=0.5, clip_epsilon=0.3, value_coef=2.0)
-    before = member.update.state_dict()["parameters"]
+def test_hyperparameters_take_effect(population):
+    member = population().members[0]
+    member.set(learning_rate=0.0, clip_epsilon=0.3)
+    before = weights_of(member)
     member.iterate()
-    assert torch.equal(before, member.update.state_dict()["parameters"])
-    loss = member.loss
-    assert (loss.entropy_coeff, loss.clip_epsilon, loss.critic_coeff) == pytest.approx((0.5, 0.3, 2.0))
+    assert torch.equal(before, weights_of(member))
+    member.set(learning_rate=0.1)
+    member.iterate()
+    assert not torch.equal(before, weights_of(member))
 
 
-def test_an_adapted_learning_rate_stays_where_nothing_changes_it(make):
-    member = make().members[0]
-    group = member.update.optimizer.param_groups[0]
-    group["lr"] = 1e-5
-    member.set(**hyperparameters_of(member))
-    assert group["lr"] == 1e-5
-    member.set(learning_rate=1e-3)
-    assert group["lr"] == 1e-3
-
-
-@pytest.mark.parametrize("clip_value", [True, False])
-def test_clipped_values_move_as_far_as_probabilities(make, clip_value):
-    member = make(clip_value=clip_value).members[0]
-    member.set(clip_epsilon=0.3)
-    found = member.loss.clip_value
-    assert found == pytest.approx(0.3) if clip_value else found is None
-
-
-def test_a_planted_learning_rate_is_found(make):
-    settings = {"num_envs": 32, "frames_per_batch": 2048, "minibatch_size": 512, "epochs": 3}
-    population = make(
-        **settings, population=4, exchange_frames=2048, total_frames=4 * 7 * 2048, learning_rate=1e-6
+def test_a_planted_learning_rate_is_found(population):
+    whole = population(
+        "--num-envs 32 --frames-per-batch 2048 --minibatch-size 512 --epochs 3 --population 4",
+        f"--exchange-frames 2048 --total-frames {4 * 7 * 2048} --learning-rate 1e-6",
     )
-    population.members[2].set(learning_rate=3e-3)
-    finish(population)
-    rates = [member.config.learning_rate for member in population.members]
+    whole.members[2].set(learning_rate=3e-3)
+    finish(whole)
+    rates = [member.config.learning_rate for member in whole.members]
     assert all(1e-3 < rate < 1e-2 for rate in rates), rates
-    assert population.curve.mean_return > 30
-    history = population._history
-    assert any(row["parent"] == 2 and row["policy"] != 2 for row in history)
+    assert whole.curve.mean_return > 30
+    assert any(row["parent"] == 2 and row["policy"] != 2 for row in whole.parts["population"].history)
 
 
-@pytest.mark.parametrize("settings", [{}, {"kl_target": 1e-9}], ids=["plain", "adapted learning rates"])
-def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(make, settings):
-    whole = make(**settings)
-    expected = finish(whole)
-    assert all(map(torch.equal, expected, finish(make(**settings))))
-    first = make(**settings)
+@pytest.mark.parametrize("more", [[], ["--kl-target", "1e-9"]], ids=["plain", "adapted learning rates"])
+def test_equal_seeds_give_equal_populations_and_one_goes_on_bit_for_bit(more, population, tmp_path):
+    expected = finish(population(*more))
+    assert_same(finish(population(*more)), expected)
+    first = population(*more)
     for _ in range(3):
         first.iterate()
-    state = first.state_dict()
+    state = through_a_file(first.state_dict(), tmp_path)
     torch.rand(5)
-    second = make(**settings)
+    second = population(*more)
     second.load_state_dict(state)
-    assert all(map(torch.equal, expected, finish(second)))
-    assert second._history == whole._history
+    assert_same(finish(second), expected)
 
 
-def test_its_iterations_are_those_that_are_timed(make):
-    population = make()
-    population.iterate()
-    assert not population.clock.seconds  # all members' first batches warm up
-    population.iterate()
-    population.iterate()
-    assert population.clock.timings()["iterations"] == 2
+def test_what_exchanges_change_cannot_be_set_in_between(tmp_path, capsys):
+    arguments = [*SMALL.split(), "--num-envs", "4", "--quiet", "--evaluate", "0"]
+    assert PROGRAM.main([*arguments, "--output", str(tmp_path)]) == 0
+    resume = ["--quiet", "--resume", str(tmp_path / "appo-CartPole-v1-0"), "--learning-rate", "0.5"]
+    with pytest.raises(SystemExit):
+        PROGRAM.main(resume)
+    assert "--learning-rate: expected 0.003, as the population began" in capsys.readouterr().err
 
 
 def test_the_program_leaves_the_hyperparameters_over_time(tmp_path):
-    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if value is not False]
-    arguments = [one for one in arguments if not one.endswith("=True")]
-    assert PROGRAM.main(["--quiet", "--output", str(tmp_path), "--max-lag", "1", *arguments]) == 0
+    arguments = [*SMALL.split(), "--num-envs", "4", "--max-lag", "1"]
+    assert PROGRAM.main([*arguments, "--quiet", "--output", str(tmp_path)]) == 0
     folder = tmp_path / "appo-CartPole-v1-0"
-    with (folder / "population.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(folder / "population.csv")
     assert [row["frames"] for row in rows[::3]] == ["256", "512", "768"]
     assert {"policy", "return", "parent", *MUTATED} <= set(rows[0])
     assert (folder / "population.png").read_bytes().startswith(b"\x89PNG")
     assert all((folder / f"policy-{i}" / "curve.csv").exists() for i in range(3))
 
 
-def test_one_policy_is_no_population(make):
-    assert isinstance(make(population=1), APPOTraining)
-    population = make()
-    assert isinstance(population, Population)
-    assert hyperparameters_of(population.members[0]) == {name: SMALL.get(name, 0.2) for name in MUTATED} | {
-        "value_coef": 0.5
-    }
+def read_csv(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))

@@ -136,7 +136,7 @@ def test_missing_packages_are_named_with_the_extra(missing: str) -> None:
     assert "pip install torchrl_pool[examples]" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("program", ["quickstart", "gallery", "ppo"])
+@pytest.mark.parametrize("program", ["quickstart", "ppo"])
 def test_a_program_says_in_a_sentence_what_is_missing(program: str) -> None:
     done = run_program(
         "import runpy, sys; sys.modules['matplotlib'] = None; "

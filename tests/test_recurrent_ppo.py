@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from building import build_plugin
+from programs import finish
 from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE, VTrace
@@ -14,16 +15,13 @@ pytest.importorskip("tqdm")
 
 import torchrl_pool
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool.examples import appo, ppo
 from torchrl_pool.examples.networks import Memory, actor_and_critic
-from torchrl_pool.examples.ppo import PROGRAM
-from torchrl_pool.examples.results import evaluate, save_checkpoint
+from torchrl_pool.examples.results import evaluate
 from torchrl_pool.training import PPOUpdate, estimate_advantages, estimate_vtrace, minibatches
 from torchrl_pool.training._vtrace import _log_ratios
 
 N, T, LENGTH = 6, 40, 20
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
-PROGRAMS = pytest.mark.parametrize("program", [ppo.PROGRAM, appo.PROGRAM], ids=["ppo", "appo"])
 
 
 class Learner:
@@ -127,21 +125,20 @@ def test_values_of_what_follows_go_on_from_the_state_before():
 
 
 @CELLS
-@pytest.mark.parametrize("options", [[], ["--double-buffered"], ["--max-lag", "1", "--refreshes", "2"]])
-def test_v_trace_computes_the_log_probs_of_the_collection(tmp_path, cell, options):
-    arguments = [*RUN, "--num-envs", str(N), "--frames-per-batch", str(N * T), "--minibatch-size", str(N * T)]
-    arguments += ["--recurrent", cell, "--sequence-length", str(LENGTH), "--max-lag", "0", *options]
-    arguments += ["--learning-rate", "1e-12"]  # no weight moves, and the policy ends episodes early
-    training = appo.PROGRAM.training(
-        appo.PROGRAM.config_of(appo.PROGRAM.parser().parse_args(arguments)), tmp_path
-    )
+@pytest.mark.parametrize("options", ["", "--double-buffered", "--max-lag 1 --refreshes 2"])
+def test_v_trace_computes_the_log_probs_of_the_collection(begin, cell, options):
+    sizes = f"--num-envs {N} --frames-per-batch {N * T} --minibatch-size {N * T} --total-frames {3 * N * T}"
+    memory = f"--recurrent {cell} --sequence-length {LENGTH} --refreshes 1 --max-lag 0"
+    # No weight moves, and the policy ends episodes early.
+    training = begin("appo", sizes, memory, "--learning-rate", "1e-12", options)
     training.iterate()
-    batch = training.actors.next(1)
+    batch = training.parts["actors"].next(1)
     assert batch["is_init"].sum() > N
     assert batch["hidden"][:, 0].any(), "a sequence must begin within an episode"
-    log_ratios = _log_ratios(training.vtrace, batch, 2 * LENGTH, LENGTH)
+    loss = training.parts["update"].loss
+    vtrace = VTrace(gamma=0.99, actor_network=loss.actor_network, value_network=loss.critic_network)
+    log_ratios = _log_ratios(vtrace, batch, 2 * LENGTH, LENGTH)
     torch.testing.assert_close(log_ratios, torch.zeros(N * T), rtol=0, atol=1e-5)
-    training.close()
 
 
 @CELLS
@@ -226,68 +223,22 @@ def test_sequences_are_not_compiled():
 
 # ---- the programs
 
-RUN = ["--num-envs", "4", "--frames-per-batch", "128", "--minibatch-size", "32", "--epochs", "2"]
 
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--sequence-length", "5"], "expected a divisor of the 32 steps of an env in a batch, got 5"),
-        (["--minibatch-size", "16"], "expected at least one sequence of 32 steps"),
-        (
-            ["--sequence-length", "16", "--gradient-accumulation", "3"],
-            "at most the 2 sequences of a minibatch",
-        ),
-        (["--hidden-size", "0"], "--hidden-size: expected at least 1"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(given, message, capsys):
-    with pytest.raises(SystemExit):
-        PROGRAM.main([*RUN, "--recurrent", "lstm", *given])
-    assert message in capsys.readouterr().err
-
-
-def weights_of(folder):
-    return torch.load(folder / "checkpoint.pt", weights_only=True)["update"]["parameters"]
-
-
-@CELLS
-@PROGRAMS
-def test_a_resumed_training_ends_with_the_same_weights(tmp_path, program, cell):
-    arguments = [*RUN, "--recurrent", cell, "--sequence-length", "16", "--total-frames", "512", "--quiet"]
-    if program is appo.PROGRAM:
-        arguments += ["--max-lag", "0", "--refreshes", "2"]
-    whole, parts = (tmp_path / name / f"{program.name}-CartPole-v1-0" for name in ("whole", "parts"))
-    assert program.main([*arguments, "--evaluate", "2", "--output", str(whole.parent)]) == 0
-    parts.mkdir(parents=True)
-    first = program.training(program.config_of(program.parser().parse_args(arguments)), parts)
-    for _ in range(2):
-        first.iterate()
-    save_checkpoint(parts / "checkpoint.pt", first.state_dict())
-    first.close()
-    assert program.main(["--quiet", "--evaluate", "0", "--resume", str(parts / "checkpoint.pt")]) == 0
-    assert torch.equal(weights_of(whole), weights_of(parts))
-
-
-def test_pictures_are_remembered(tmp_path):
+def test_pictures_are_remembered(begin):
     pytest.importorskip("ale_py")
-    arguments = ["--task", "ALE/Pong-v5", "--recurrent", "gru", "--num-envs", "2", "--frames-per-batch", "16"]
-    arguments += ["--minibatch-size", "8", "--epochs", "1", "--total-frames", "32", "--evaluate", "0"]
-    assert PROGRAM.main([*arguments, "--quiet", "--output", str(tmp_path)]) == 0
+    sizes = "--num-envs 2 --frames-per-batch 16 --minibatch-size 8 --epochs 1 --total-frames 32"
+    finish(begin("ppo", "--task", "ALE/Pong-v5", "--recurrent", "gru", sizes))
 
 
-@pytest.mark.parametrize(
-    ("program", "recurrent"), [(ppo.PROGRAM, "lstm"), (ppo.PROGRAM, "none"), (appo.PROGRAM, "gru")]
-)
-def test_only_a_memory_knows_the_cue_when_it_is_asked_for(tmp_path, program, recurrent):
+@pytest.mark.parametrize(("name", "recurrent"), [("ppo", "lstm"), ("ppo", "none"), ("appo", "gru")])
+def test_only_a_memory_knows_the_cue_when_it_is_asked_for(begin, name, recurrent):
     torchrl_pool.load_plugin(build_plugin("cue"))
-    arguments = ["--task", "Cue-v0", "--preset", "classic", "--recurrent", recurrent, "--hidden", "16"]
-    arguments += ["--hidden-size", "16", "--frames-per-batch", "640", "--minibatch-size", "320"]
-    arguments += ["--sequence-length", "20", "--total-frames", "19200", "--num-envs", "32"]
-    training = program.training(program.config_of(program.parser().parse_args(arguments)), tmp_path)
+    sizes = "--hidden 16 --frames-per-batch 640 --minibatch-size 320 --epochs 5 --num-envs 32"
+    memory = "--hidden-size 16 --sequence-length 20" if recurrent != "none" else ""
+    options = ["--task", "Cue-v0", "--preset", "classic", "--recurrent", recurrent, "--total-frames", "19200"]
+    training = begin(name, *options, sizes, memory, *(["--max-lag", "1"] * (name == "appo")))
     while not training.is_over:
         training.iterate()
     returns, _ = evaluate(training.evaluation_env(200), training.actor)
-    training.close()
     mean = sum(returns) / len(returns)
     assert abs(mean) < 0.4 if recurrent == "none" else mean == 1

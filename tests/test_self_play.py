@@ -1,47 +1,18 @@
 """Self-play: the race for coins, the opponents, what is learned, and how it goes on."""
 
-import time
-
 import pytest
 import torch
-
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
+from programs import curve_in
 
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples import self_play
-from torchrl_pool.examples.options import preset_values
-from torchrl_pool.examples.self_play import PROGRAM, Config, Runner, SelfPlayTraining
+from torchrl_pool.examples.self_play import Runner
 from torchrl_pool.testing import check_plugin
-
-SMALL = {"num_envs": 4, "frames_per_batch": 128, "minibatch_size": 64, "epochs": 1, "total_frames": 1024}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _race():
     self_play.build_race()
-
-
-@pytest.fixture
-def make(tmp_path):
-    """Makes trainings that are closed at the end of the test."""
-    made = []
-
-    def training(**settings):
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(SelfPlayTraining(Config(**settings), folder))
-        return made[-1]
-
-    yield training
-    for one in made:
-        one.close()
-
-
-def finish(training):
-    while not training.is_over:
-        training.iterate()
-    return training.update.state_dict()["parameters"]
 
 
 def test_the_race_keeps_the_contract():
@@ -73,49 +44,24 @@ def test_who_runs_wins_and_two_runners_are_even():
     env.close()
 
 
-def test_it_improves_against_an_opponent_that_it_never_trained_against(make):
-    training = make(**{**preset_values(Config, PROGRAM.presets["race"]), "total_frames": 60_000})
-    finish(training)
-    tests = [row["against_fixed"] for row in training.curve.rows]
-    assert tests[0] < -3
+@pytest.mark.slow
+def test_it_improves_against_an_opponent_that_it_never_trained_against(tmp_path):
+    options = ["--preset", "race", "--total-frames", "60000", "--quiet", "--output", str(tmp_path)]
+    assert self_play.PROGRAM.main(options) == 0
+    tests = [float(row["against_fixed"]) for row in curve_in(tmp_path / "self_play-CoinRace-v0-0")]
+    assert next(one for one in tests if one == one) < -3
     assert tests[-1] > -1
 
 
-def test_opponents_are_past_versions(make):
-    training = make(**SMALL, opponents=3, snapshot_every=2)
-    versions = [training.actors.weights()]
+def test_opponents_are_past_versions(begin):
+    training = begin("self_play", "--opponents 3 --snapshot-every 2 --total-frames 1024")
+    actors, opponents = training.parts["actors"], training.parts["opponents"]
+    versions = [actors.weights()]
     while not training.is_over:
         training.iterate()
-        assert any(torch.equal(training._other, version) for version in versions)
-        versions.append(training.actors.weights())
+        versions.append(actors.weights())
+        drawn = opponents.draw()
+        assert any(torch.equal(drawn, version) for version in versions)
     assert [int(row["opponents"]) for row in training.curve.rows] == [1, 2, 2, 3, 3, 3, 3, 3]
-    for kept, version in zip(training._opponents, (4, 6, 8), strict=True):
+    for kept, version in zip(opponents.state_dict()["versions"], (4, 6, 8), strict=True):
         assert torch.equal(kept, versions[version])
-
-
-def test_a_resumed_training_ends_with_the_same_weights(make):
-    whole = finish(make(**SMALL, snapshot_every=1, test_every=2))
-    first = make(**SMALL, snapshot_every=1, test_every=2)
-    for _ in range(3):
-        first.iterate()
-    state = first.state_dict()
-    torch.rand(5)
-    second = make(**SMALL, snapshot_every=1, test_every=2)
-    second.load_state_dict(state)
-    assert torch.equal(whole, finish(second))
-
-
-def test_steps_of_training_are_timed_and_tests_are_neither_collecting_nor_training(make):
-    training = make(**SMALL, test_every=1)
-    training.test = lambda: time.sleep(0.1) or 0.0
-    finish(training)
-    timings, seconds = training.clock.timings(), training.clock.seconds
-    assert 0 < timings["env_step"] < timings["collecting"]
-    assert seconds["other"] > 0.1 * timings["iterations"]
-
-
-def test_the_program_trains_and_evaluates(tmp_path, capsys):
-    arguments = ["--quiet", "--output", str(tmp_path), "--total-frames", "8192", "--evaluate", "4"]
-    assert PROGRAM.main(arguments) == 0
-    assert "Evaluation, 4 episodes" in capsys.readouterr().out
-    assert (tmp_path / "self_play-CoinRace-v0-0" / "curve.png").exists()

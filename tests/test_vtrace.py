@@ -4,9 +4,12 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torchrl.objectives.value import GAE, VTrace
 from torchrl.objectives.value.functional import vtrace_advantage_estimate
 
-from torchrl_pool.training import vtrace_targets
+from torchrl_pool import PoolCollector, PoolEnv
+from torchrl_pool.examples.networks import actor_and_critic
+from torchrl_pool.training import estimate_advantages, estimate_vtrace, vtrace_targets
 
 N, T = 5, 17
 
@@ -70,3 +73,26 @@ def test_lambda_weighs_the_errors_that_follow():
     value, next_value, reward = columns
     target = vtrace_targets(on_policy, value, next_value, reward, ends, ends, gamma=0.97, lmbda=0.0)[1]
     torch.testing.assert_close(target, reward + 0.97 * ~ends * next_value)
+
+
+def test_estimates_of_a_batch_are_torchrls():
+    torch.manual_seed(0)
+    env = PoolEnv("CartPole-v1", 4, seed=0, categorical_action_encoding=True, obs_dtype=torch.float32)
+    actor, critic = actor_and_critic(env, "16", "normal")
+    (batch,) = PoolCollector(env, actor, frames_per_batch=128, total_frames=128)
+    assert batch["next", "done"].any()
+    with torch.no_grad():
+        for one in actor.parameters():
+            one.add_(0.1 * torch.randn_like(one))
+        # VTrace itself asks for the probability of another action than the one that was taken.
+        log_prob = actor.get_dist(batch).log_prob(batch["action"]).unsqueeze(-1)
+        values = critic(batch.clone())["state_value"], critic(batch["next"].clone())["state_value"]
+        flags = [batch["next", key] for key in ("reward", "done", "terminated")]
+        before = batch["action_log_prob"].unsqueeze(-1)
+        advantage, target = vtrace_advantage_estimate(0.98, log_prob, before, *values, *flags)
+    vtrace = VTrace(gamma=0.98, actor_network=actor, value_network=critic)
+    found = estimate_vtrace(vtrace, batch.clone())
+    torch.testing.assert_close(found["advantage"], advantage, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found["value_target"], target, rtol=1e-4, atol=1e-4)
+    gaes = estimate_advantages(GAE(gamma=0.98, lmbda=0.95, value_network=critic), batch.clone())
+    assert not torch.allclose(found["advantage"], gaes["advantage"])

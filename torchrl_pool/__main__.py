@@ -1,6 +1,6 @@
 """The command line, ``torchrl-pool`` or ``python -m torchrl_pool``.
 
-Its commands: demo, list, info TASK, bench TASK, build FILE…, new NAME.
+Its commands: list, info TASK, bench TASK, build FILE…, new NAME.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from torchrl_pool._plugins.scaffold import new_package
 
 _EXAMPLES = """\
 examples:
-  %(prog)s demo
   %(prog)s list --family mujoco
   %(prog)s info HalfCheetah-v5
   %(prog)s info gymnasium:CartPole-v1
@@ -37,8 +36,8 @@ To train: python -m torchrl_pool.examples.ppo --task CartPole-v1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status.
 
-    0; 1: a plugin does not build, a package is missing, or the demo has not reached its goal; 2: a bad name,
-    or a file that cannot be read or written; 130: Ctrl-C in the demo; 141: the output was closed.
+    0; 1: a plugin does not build, or a package is missing; 2: a bad name, or a file that cannot be read or
+    written; 141: the output was closed.
     """
     parser = argparse.ArgumentParser(
         prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
@@ -49,17 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"torchrl_pool {__version__}")
     parser.set_defaults(run=lambda _: parser.print_help())
     commands = parser.add_subparsers(metavar="COMMAND")
-
-    command = commands.add_parser("demo", help="see PPO solve CartPole, in seconds")
-    command.add_argument("--seed", type=_seed, default=0, help="of networks and simulators; default: 0")
-    command.add_argument(
-        "--output",
-        type=Path,
-        default=Path("cartpole_curve.csv"),
-        metavar="FILE.csv",
-        help="the learning curve; default: cartpole_curve.csv",
-    )
-    command.set_defaults(run=_demo)
 
     command = commands.add_parser("list", help="list the tasks, by family")
     command.add_argument("--family", help="only this family")
@@ -125,24 +113,6 @@ def _load(plugin: list[str] | None) -> None:
         load_plugin(plugin[0])
     elif plugin:
         build_plugin(plugin)
-
-
-def _demo(parsed: argparse.Namespace) -> int:
-    print("Starting torch and TorchRL …", flush=True)
-    try:
-        from torchrl_pool.examples import demo
-
-        return demo.main(parsed.output, parsed.seed)
-    except KeyboardInterrupt:
-        print("interrupted")
-        return 128 + signal.SIGINT
-
-
-def _seed(text: str) -> int:
-    seed = int(text)
-    if not 0 <= seed < 2**32:
-        raise argparse.ArgumentTypeError(f"expected 0 to 2**32 - 1, got {seed}")
-    return seed
 
 
 def _new(parsed: argparse.Namespace) -> None:

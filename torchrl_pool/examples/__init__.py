@@ -43,7 +43,7 @@ def load_policy(
         >>> env.rollout(1000, policy)["next", "episode_reward"].max()  # doctest: +SKIP
         tensor(500.)
     """
-    program: Any = importlib.import_module("torchrl_pool.examples.program")  # not above: demo has no extras
+    program: Any = importlib.import_module("torchrl_pool.examples.program")  # here: it needs the extra
     loaded: tuple[Any, EnvBase] = program.load_policy(folder, num_envs, render=render)
     return loaded
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
@@ -19,9 +17,7 @@ from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env
-from torchrl_pool.examples.options import Settings, option
-from torchrl_pool.examples.results import Row, plot_lags
-from torchrl_pool.examples.training import Training
+from torchrl_pool.examples.results import Row
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
 
 Weights = tuple[int, torch.Tensor]
@@ -114,10 +110,13 @@ class Actors:
 
     Args:
         policy: what learns.
+        title: of a picture of the lags.
     """
 
-    def __init__(self, policy: nn.Module) -> None:
-        self._parameters = list(policy.parameters())
+    def __init__(self, policy: nn.Module, title: str = "") -> None:
+        self.title, self._parameters = title, list(policy.parameters())
+        self.seconds = 0.0
+        """How long the learner has waited for batches."""
         self.lags: Counter[int] = Counter()
         """How many steps were chosen by weights of how many updates before."""
         self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
@@ -129,7 +128,9 @@ class Actors:
 
     def next(self, version: int) -> TensorDictBase:
         """The next batch ``[all envs, T]``, for a learner with weights of that version."""
+        start = time.perf_counter()
         batch = self._next(version)
+        self.seconds += time.perf_counter() - start
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
             self.lags.update(lag.flatten().tolist())
@@ -190,6 +191,7 @@ class Threaded(Actors):
         max_lag: in batches; 0: actors and learner take turns.
         exact: whether weights are exactly that old.
         refreshes: rollouts in a batch, each begun with the newest weights.
+        title: of a picture of the lags.
     """
 
     def __init__(
@@ -200,8 +202,9 @@ class Threaded(Actors):
         *,
         exact: bool = False,
         refreshes: int = 1,
+        title: str = "",
     ) -> None:
-        super().__init__(policy)
+        super().__init__(policy, title)
         self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
         self._threads = [ThreadPoolExecutor(1, "actor") for _ in actors]
         self._begun: deque[list[Future[TensorDictBase]]] = deque()  # batches, of each actor its part
@@ -274,98 +277,85 @@ class Threaded(Actors):
         self._taken = state["taken"]
 
 
+T = TypeVar("T", bound=Threaded)
+
+
 def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
     future: Future[TensorDictBase] = Future()
     future.set_result(batch)
     return future
 
 
-# ---- trainings with actors
+# ---- the actors of on-policy programs
 
 MAX_LAGS = {"synchronous": 0, "cleanba": 1, "asynchronous": 2}
 """How many batches ahead actors are, at most, by the architecture."""
+MakeNetworks = Callable[..., tuple[ProbabilisticActor, nn.Module]]
+"""Makes actor and critic of ``(config, env, generator)``; actions are drawn with the generator."""
 
 
-@dataclass(frozen=True)
-class ActorSettings(Settings):
-    """Settings of programs whose actors may collect while the learner learns."""
+def make_actor_env(config: Any, number: int = 0) -> EnvBase:
+    """The env of an actor, seeded as if all were in one pool."""
+    size = config.num_envs // config.actors
+    return make_env(config, size, config.seed + number * size)
 
-    architecture: str = option(
-        "synchronous",
-        "actors wait for the learner, are one update behind (Cleanba), or up to two",
-        choices=("synchronous", "cleanba", "asynchronous"),
-        kept=True,
+
+def make_actor(
+    make_networks: MakeNetworks,
+    config: Any,
+    number: int,
+    frames: int,
+    env: EnvBase | None = None,
+    *,
+    double_buffered: bool = False,
+) -> Actor:
+    """An actor by its number, with batches of so many frames, in an env of its own if there is none."""
+    env = env or make_actor_env(config, number)
+    generator = torch.Generator()
+    acting, _ = make_networks(config, env, generator)
+    collector = PoolCollector(
+        env,
+        acting,
+        frames_per_batch=frames,
+        total_frames=-1,
+        track_policy_version=True,
+        double_buffered=double_buffered,
     )
-    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-
-    takes_grids_and_roads = True
-
-    def check(self) -> None:
-        super().check()
-        if self.num_envs % self.actors:
-            raise ValueError(f"--num-envs: expected a multiple of {self.actors} actors, got {self.num_envs}")
-        if self.actors > 1 and self.normalize_observations:
-            raise ValueError("--actors: expected 1 with --normalize-observations, which is one pool's")
+    generator.manual_seed(config.seed + number)  # the collector may have tried the policy
+    return Actor(collector, acting, generator)
 
 
-A = TypeVar("A", bound=ActorSettings)
+def begin_actors(
+    config: Any, env: EnvBase, policy: ProbabilisticActor, make_networks: MakeNetworks, steps: int
+) -> Actors:
+    """What collects ``steps`` of each env in a batch, as the settings' ``architecture`` and ``actors`` say.
+
+    Args:
+        config: the settings.
+        env: of the first actor, see :func:`make_actor_env`.
+        policy: what learns.
+        make_networks: makes a copy for each actor that is not synchronous.
+        steps: of each env.
+    """
+    frames = env.batch_size[0] * steps
+    if config.acts_itself:
+        collector = PoolCollector(env, policy, frames_per_batch=frames, total_frames=-1)
+        return Synchronous(collector, policy)
+    actors = [
+        make_actor(make_networks, config, number, frames, None if number else env)
+        for number in range(config.actors)
+    ]
+    return threaded(actors, policy, config.architecture, Threaded)
 
 
-class ActorTraining(Training[A], Generic[A]):
-    """A training whose batches come from actors; algorithms define :meth:`make_networks`."""
+def threaded(actors: Sequence[AnyActor], policy: nn.Module, architecture: str, kind: type[T]) -> T:
+    """Actors in threads that are as far ahead as an architecture says."""
+    return kind(actors, policy, MAX_LAGS[architecture], exact=architecture == "cleanba", title=architecture)
 
-    actors: Actors
 
-    @classmethod
-    def to_act(cls, config: A) -> Self:
-        """A training that can make actors, and cannot learn: for the machines that these are on."""
-        training = cls.__new__(cls)
-        training.config = config
-        training.env = training.make_env()
-        return training
-
-    def make_networks(
-        self, env: EnvBase, generator: torch.Generator | None = None
-    ) -> tuple[ProbabilisticActor, TensorDictModule]:
-        """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
-        raise NotImplementedError
-
-    @property
-    def acts_itself(self) -> bool:
-        """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
-        return self.config.architecture == "synchronous" and self.config.actors == 1
-
-    def make_env(self, number: int = 0) -> EnvBase:
-        """The env of an actor, seeded as if all were in one pool."""
-        size = self.config.num_envs // self.config.actors
-        return make_env(self.config, size, self.config.seed + number * size)
-
-    def make_actors(self, policy: ProbabilisticActor, steps: int) -> Actors:
-        """What collects ``steps`` of each env in a batch for a policy in training; the first has ``env``."""
-        frames = self.env.batch_size[0] * steps
-        if self.acts_itself:
-            self.time_steps()
-            collector = PoolCollector(self.env, policy, frames_per_batch=frames, total_frames=-1)
-            return Synchronous(collector, policy)
-        actors = [self.begin_actor(number, frames) for number in range(self.config.actors)]
-        architecture = self.config.architecture
-        return Threaded(actors, policy, MAX_LAGS[architecture], exact=architecture == "cleanba")
-
-    def begin_actor(self, number: int, frames: int, **options: Any) -> AnyActor:
-        """An actor by its number, wherever it is to be."""
-        return self.make_actor(number, frames, **options)
-
-    def make_actor(self, number: int, frames: int, **options: Any) -> Actor:
-        """An actor here, by its number, with batches of so many frames; the options are its collector's."""
-        env = self.make_env(number) if number else self.env
-        generator = torch.Generator()
-        acting, _ = self.make_networks(env, generator)
-        collector = PoolCollector(
-            env, acting, frames_per_batch=frames, total_frames=-1, track_policy_version=True, **options
-        )
-        generator.manual_seed(self.config.seed + number)  # the collector may have tried the policy
-        return Actor(collector, acting, generator)
-
-    def draw(self, folder: Path) -> None:
-        if not self.acts_itself:
-            plot_lags({self.config.architecture: self.actors.lags}, folder / "lag.png")
+def check_actors(config: Any) -> None:
+    """Raises ValueError: envs or statistics cannot be shared among so many actors."""
+    if config.num_envs % config.actors:
+        raise ValueError(f"--num-envs: expected a multiple of {config.actors} actors, got {config.num_envs}")
+    if config.actors > 1 and config.normalize_observations:
+        raise ValueError("--actors: expected 1 with --normalize-observations, which is one pool's")

@@ -1,32 +1,46 @@
-"""Trains asynchronous PPO on any task of this package: ``python -m torchrl_pool.examples.appo``."""
+"""Trains asynchronous PPO on any task of this package: ``python -m torchrl_pool.examples.appo``.
+
+A thread collects batches while the learner learns from those before (Petrenko et al. 2020). Each step is
+stamped with the version of the weights that chose it: the number of batches that they have learned from.
+Batch n is learned from by weights of version n; its lag is n less its stamps.
+"""
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 
-from tensordict import TensorDictBase
+import torch
+from tensordict.nn import TensorDictModule
+from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
-from torchrl.objectives.value import VTrace
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE, VTrace
 
-from torchrl_pool.examples import ppo
-from torchrl_pool.examples.actors import Threaded
-from torchrl_pool.examples.options import option
-from torchrl_pool.examples.population import Population
-from torchrl_pool.examples.ppo import PPOTraining
+from torchrl_pool.examples import population
+from torchrl_pool.examples.actors import Threaded, check_actors, make_actor, make_actor_env
+from torchrl_pool.examples.envs import EnvOptions
+from torchrl_pool.examples.networks import Memory, actor_and_critic
+from torchrl_pool.examples.options import layer_sizes, option
+from torchrl_pool.examples.ppo import adapted
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.results import plot_lags
-from torchrl_pool.examples.training import Training
-from torchrl_pool.training import estimate_vtrace
+from torchrl_pool.examples.results import Row
+from torchrl_pool.examples.run import Run
+from torchrl_pool.training import (
+    PPOUpdate,
+    ReturnScaling,
+    estimate_advantages,
+    estimate_vtrace,
+    minibatches,
+)
 
 
 @dataclass(frozen=True)
-class Config(ppo.Config):
-    """PPO's settings, and those of learning from data that is a little old."""
+class Config(EnvOptions):
+    """All that a training depends on."""
 
     max_lag: int = option(
         1, "batches that weights may be behind what they collect for; 0: no thread", least=0
@@ -43,11 +57,105 @@ class Config(ppo.Config):
     mutation_rate: float = option(
         0.15, "probability that an exchange changes a hyperparameter", least=0, most=1, needs="population"
     )
+    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
+    frames_per_batch: int = option(
+        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
+    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
+    epochs: int = option(10, "times that each step is learned from", least=1)
+    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
+    anneal_learning_rate: bool = option(False, "down to zero at the end")
+    kl_target: float = option(
+        0.0, "KL divergence that the learning rate is moved for after each batch; 0: it is not", least=0
+    )
+    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
+    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
+    normalize_advantage: bool = option(True, "within each minibatch")
+    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
+    anneal_clip_epsilon: bool = option(False, "down to zero at the end")
+    clip_value: bool = option(False, "values may move by clip-epsilon, too")
+    value_coef: float = option(
+        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
+    )
+    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
+    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
+    normalize_rewards: bool = option(
+        False, "by the deviation of discounted returns, clipped to 10", kept=True
+    )
+    policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
+    hidden: str = option(
+        "64,64", "units of the hidden layers of actor and critic", kept=True, metavar="64,64"
+    )
+    recurrent: str = option(
+        "none", "what actor and critic remember with", choices=("none", "lstm", "gru"), kept=True
+    )
+    hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
+    sequence_length: int = option(
+        0,
+        "steps that it is learned through; the states before are data; 0: a whole batch",
+        least=0,
+        needs="recurrent",
+    )
+
+    supports_images = True
+
+    @property
+    def clips_actions(self) -> bool:  # type: ignore[override]
+        return self.policy == "normal"
+
+    @property
+    def compiles(self) -> bool:  # type: ignore[override]
+        return self.recurrent == "none"
+
+    @property
+    def num_updates(self) -> int:
+        return math.ceil(self.total_frames / self.minibatch_size) * self.epochs
+
+    @property
+    def steps(self) -> int:
+        """Steps of each env in a batch."""
+        return math.ceil(self.frames_per_batch / self.num_envs)
+
+    @property
+    def steps_in_a_row(self) -> int:
+        """Steps that are learned from in their order: one, without a memory."""
+        return (self.sequence_length or self.steps) if self.recurrent != "none" else 1
 
     def check(self) -> None:
         super().check()
-        if self.architecture != "synchronous":
-            raise ValueError("--architecture: expected none, APPO's is said by --max-lag and --refreshes")
+        check_actors(self)
+        layer_sizes(self.hidden)
+        if self.steps % self.steps_in_a_row:
+            raise ValueError(
+                f"--sequence-length: expected a divisor of the {self.steps} steps of an env in a batch, "
+                f"got {self.sequence_length}"
+            )
+        if self.minibatch_size < self.steps_in_a_row:
+            raise ValueError(
+                f"--minibatch-size: expected at least one sequence of {self.steps_in_a_row} steps "
+                f"(--sequence-length), got {self.minibatch_size}"
+            )
+        if self.minibatch_size > self.steps * self.num_envs:
+            raise ValueError(
+                f"--minibatch-size: expected at most the {self.steps * self.num_envs} steps of a batch, "
+                f"got {self.minibatch_size}"
+            )
+        if self.kl_target and self.anneal_learning_rate:
+            raise ValueError("--kl-target: expected 0 with --anneal-learning-rate, got both")
+        parts = self.minibatch_size // self.steps_in_a_row
+        if self.gradient_accumulation > parts:
+            raise ValueError(
+                f"--gradient-accumulation: expected at most the {parts} "
+                f"{'steps' if self.recurrent == 'none' else 'sequences'} of a minibatch, "
+                f"got {self.gradient_accumulation}"
+            )
+        if self.entropy_coef and self.policy == "tanh-normal":
+            raise ValueError(
+                "--entropy-coef: expected 0 with --policy tanh-normal (its entropy has no formula)"
+            )
         if self.total_frames < self.population:
             raise ValueError(
                 f"--total-frames: expected some for each of {self.population} policies, "
@@ -58,66 +166,98 @@ class Config(ppo.Config):
             raise ValueError(f"--refreshes: expected a divisor of {steps} steps, got {self.refreshes}")
 
 
-class APPOTraining(PPOTraining):
-    """PPO whose batches a thread collects while it learns from those before (Petrenko et al. 2020).
+def make_networks(
+    config: Config, env: EnvBase, generator: torch.Generator | None = None
+) -> tuple[ProbabilisticActor, TensorDictModule]:
+    """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
+    memory = None if config.recurrent == "none" else Memory(config.recurrent, config.hidden_size)
+    return actor_and_critic(env, config.hidden, config.policy, memory=memory, generator=generator)
 
-    Each step is stamped with the version of the weights that chose it: the number of batches that they have
-    learned from. Batch n is learned from by weights of version n; its lag is n less its stamps.
-    """
 
-    config: Config
-    actors: Threaded
-    acts_itself = False
-
-    def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
-        super().__init__(config, folder, compile=compile)
-        critic = self.advantage.value_network
-        self.vtrace = VTrace(gamma=config.gamma, actor_network=self.actor, value_network=critic)
-
-    def make_actors(self, policy: ProbabilisticActor, steps: int) -> Threaded:
-        config = self.config
-        frames = self.env.batch_size[0] * steps // config.refreshes
-        actors = [
-            self.begin_actor(number, frames, double_buffered=config.double_buffered)
+def train_one(config: Config, run: Run) -> Iterator[Row]:
+    """One policy."""
+    torch.manual_seed(config.seed)
+    env = make_actor_env(config)
+    actor, critic = make_networks(config, env)
+    gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
+    vtrace = VTrace(gamma=config.gamma, actor_network=actor, value_network=critic)
+    loss = ClipPPOLoss(
+        actor,
+        critic,
+        clip_epsilon=config.clip_epsilon,
+        clip_value=config.clip_value,
+        critic_coeff=config.value_coef,
+        loss_critic_type="l2",
+        entropy_bonus=config.entropy_coef > 0,
+        entropy_coeff=config.entropy_coef,
+        normalize_advantage=config.normalize_advantage,
+    )
+    update = PPOUpdate(
+        loss,
+        partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+        max_grad_norm=config.max_grad_norm or None,
+        compile=run.compile,
+        sequence_length=config.steps_in_a_row,
+        gradient_accumulation=config.gradient_accumulation,
+    )
+    scaling = ReturnScaling(config.num_envs, config.gamma)
+    rollout = env.batch_size[0] * config.steps // config.refreshes
+    actors = Threaded(
+        [
+            make_actor(
+                make_networks,
+                config,
+                number,
+                rollout,
+                None if number else env,
+                double_buffered=config.double_buffered,
+            )
             for number in range(config.actors)
-        ]
-        return Threaded(actors, policy, config.max_lag, refreshes=config.refreshes)
+        ],
+        actor,
+        config.max_lag,
+        refreshes=config.refreshes,
+        title=f"max lag {config.max_lag}",
+    )
+    frames = config.steps * config.num_envs
+    yield run.begin(env, actor, frames, actors=actors, update=update, scaling=scaling)
 
-    def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
-        if not self.config.vtrace:
-            return super()._estimate(batch)
-        return estimate_vtrace(self.vtrace, batch, sequence_length=self.config.steps_in_a_row)
+    for iteration in run.iterations():
+        optimizer = update.optimizer.param_groups[0]
+        batch = actors.next(iteration)  # [num_envs, steps], and the next one is begun
+        run.note(batch)
+        config, left = run.config, 1 - iteration / run.num_iterations  # a population changes the settings
+        if config.anneal_learning_rate:
+            optimizer["lr"] = config.learning_rate * left
+        loss.entropy_coeff.fill_(config.entropy_coef)
+        loss.critic_coeff.fill_(config.value_coef)
+        for clip in (loss.clip_epsilon, *([loss.clip_value] if config.clip_value else [])):
+            clip.fill_(config.clip_epsilon * (left if config.anneal_clip_epsilon else 1.0))
+        if config.normalize_rewards:
+            after = batch["next"]
+            after["reward"] = scaling(after["reward"], after["done"])
 
-    def draw(self, folder: Path) -> None:
-        plot_lags({f"max lag {self.config.max_lag}": self.actors.lags}, folder / "lag.png")
+        for epoch in range(config.epochs):
+            if epoch == 0 or config.advantages_each_epoch:
+                if config.vtrace:
+                    estimate_vtrace(vtrace, batch, sequence_length=config.steps_in_a_row)
+                else:
+                    estimate_advantages(gae, batch, sequence_length=config.steps_in_a_row)
+                columns = update.columns(batch)
+            for indices in minibatches(batch.numel(), config.minibatch_size, config.steps_in_a_row):
+                losses = update(columns, indices)
 
-    # ---- in a population
-
-    def set(self, **hyperparameters: Any) -> None:
-        """Changes what may change while it learns: see :data:`~torchrl_pool.examples.population.MUTATED`."""
-        before, self.config = self.config, replace(self.config, **hyperparameters)
-        self.loss.entropy_coeff.fill_(self.config.entropy_coef)
-        self.set_clip_epsilon(self.config.clip_epsilon)
-        self.loss.critic_coeff.fill_(self.config.value_coef)
-        if self.config.learning_rate != before.learning_rate:  # else it may have been adapted
-            self.set_learning_rate(self.config.learning_rate)
-
-    def become(self, other: APPOTraining) -> None:
-        """Takes over what another training has learned: weights, their optimizer's state, statistics."""
-        self.actors.rest()
-        other.actors.rest()
-        self.load_networks(copy.deepcopy(other.networks()))
-        if self.scaling is not None and other.scaling is not None:
-            returns = self.scaling.state_dict()["returns"]
-            self.scaling.load_state_dict({**other.scaling.state_dict(), "returns": returns})
-        self.actors.publish(self.iteration)
+        figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}
+        if config.kl_target:
+            optimizer["lr"] = adapted(optimizer["lr"], figures["kl"], config.kl_target)
+        yield {**figures, **actors.lag_row, **{name: one.item() for name, one in losses.items()}}
 
 
-def train(config: Config, folder: Path, *, compile: bool = False) -> Training[Any]:
-    """One training, or a population of them."""
+def train(config: Config, run: Run) -> Iterator[Row]:
+    """One policy, or a population of them."""
     if config.population > 1:
-        return Population(APPOTraining, config, folder, compile=compile)
-    return APPOTraining(config, folder, compile=compile)
+        return population.train(train_one, config, run)
+    return train_one(config, run)
 
 
 PROGRAM = Program("appo", "APPO", "Petrenko et al. 2020", Config, train)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,23 +14,63 @@ import torch
 from tensordict.nn import TensorDictSequential
 from torch import nn
 from torchrl.data import Categorical
+from torchrl.envs import EnvBase
 from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValueActor
 from torchrl.objectives import DistributionalDQNLoss, DQNLoss
 
-from torchrl_pool.examples.envs import pool_of
+from torchrl_pool import PoolCollector
+from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
+from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
-from torchrl_pool.examples.off_policy import OffPolicySettings, OffPolicyTraining
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.results import Row
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 
 
 @dataclass(frozen=True)
-class Config(OffPolicySettings):
+class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
     task: str = option("CartPole-v1", "a task's id with discrete actions", kept=True)
     num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
+    total_frames: int = option(
+        1_000_000, "env steps to train for, rounded up to whole --frames-per-row", least=1
+    )
+    frames_per_batch: int = option(
+        1, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
+    updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
+    parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
+    learning_starts: int = option(100, "env steps before the first update", least=0)
+    batch_size: int = option(256, "transitions that an update learns from", least=1)
+    buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
+    save_replay: bool = option(
+        True, "keep them in checkpoints, too; without them a resume fills a new buffer"
+    )
+    learning_rate: float = option(3e-4, "Adam's", least=0)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    n_steps: int = option(
+        1, "rewards that are added up before a value stands for the rest", least=1, kept=True
+    )
+    tau: float = option(1.0, "how far targets go towards their networks at a time", above=0, most=1)
+    target_every: int = option(1, "updates between two steps of the targets", least=1)
+    priority_alpha: float = option(
+        0.0, "errors to this power are priorities; 0: all transitions are equal", least=0, kept=True
+    )
+    priority_beta: float = option(
+        0.4,
+        "how far weights make up for priorities, at the start; 1 at the end",
+        least=0,
+        most=1,
+        needs="priority_alpha",
+    )
+    hidden: str = option("256,256", "units of the hidden layers of each network", kept=True, metavar="64,64")
+    frames_per_row: int = option(
+        1000, "env steps that a row of the learning curve tells of", least=1, kept=True
+    )
     double: bool = option(False, "the network chooses the next action, its target says its value")
     loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
     distributional: bool = option(
@@ -50,8 +92,34 @@ class Config(OffPolicySettings):
     epsilon_frames: int = option(250_000, "env steps from the one to the other", least=1, kept=True)
     adam_eps: float = option(1e-8, "Adam's epsilon", least=0, kept=True)
 
+    @property
+    def frames_per_round(self) -> int:
+        """Env steps of a batch: as many of each env."""
+        return math.ceil(self.frames_per_batch / self.num_envs) * self.num_envs
+
+    @property
+    def rounds(self) -> int:
+        """Batches that a row of the learning curve tells of."""
+        return math.ceil(self.frames_per_row / self.frames_per_round)
+
+    @property
+    def num_updates(self) -> int:
+        left = max(0, self.total_frames - self.learning_starts)
+        return math.ceil(left / self.frames_per_round) * self.updates_per_batch
+
     def check(self) -> None:
         super().check()
+        layer_sizes(self.hidden)
+        if self.learning_starts >= self.total_frames:
+            raise ValueError(
+                f"--learning-starts: expected less than the {self.total_frames} of --total-frames, "
+                f"got {self.learning_starts}"
+            )
+        if self.buffer_size < self.frames_per_round:
+            raise ValueError(
+                f"--buffer-size: expected at least the {self.frames_per_round} steps of a batch, "
+                f"got {self.buffer_size}"
+            )
         if self.epsilon_end > self.epsilon_start:
             raise ValueError(
                 f"--epsilon-end: expected at most the {self.epsilon_start} of --epsilon-start, "
@@ -65,62 +133,102 @@ class Config(OffPolicySettings):
             )
 
 
-class DQNTraining(OffPolicyTraining[Config]):
-    """The values of all actions, or their distributions, from a replay buffer."""
+def train(config: Config, run: Run) -> Iterator[Row]:
+    """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
+    torch.manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
+    env = make_env(config, config.num_envs, config.seed)
+    actor, loss = make_networks(config, env)
+    update = (DistributionalDQNUpdate if config.distributional else DQNUpdate)(
+        loss,
+        partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+        tau=config.tau,
+        target_every=config.target_every,
+        compile=run.compile or "trace",
+    )
+    explore = EGreedyModule(
+        pool_of(env).action_spec_unbatched,
+        eps_init=config.epsilon_start,
+        eps_end=config.epsilon_end,
+        annealing_num_steps=config.epsilon_frames,
+    )
+    policy = TensorDictSequential(actor, explore)
+    replay = Replay(
+        config.buffer_size,
+        generator,
+        n_steps=config.n_steps,
+        gamma=config.gamma,
+        alpha=config.priority_alpha,
+        saves_rows=config.save_replay,
+    )
+    acting = copy.deepcopy(policy) if config.parallel else policy
+    collector = PoolCollector(
+        env,
+        acting,
+        frames_per_batch=config.frames_per_round,
+        total_frames=-1,
+        track_policy_version=config.parallel,
+        post_collect_hook=lambda batch: explore_less(acting[-1], config.frames_per_round),
+    )
+    actors: Actors
+    if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
+        actors = Threaded([Actor(collector, acting)], policy, 1, exact=True, title="parallel")
+    else:
+        actors = Synchronous(collector, policy)
+    frames = config.rounds * config.frames_per_round
+    yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
 
-    def build(self) -> nn.Module:
-        config, pool = self.config, pool_of(self.env)
-        actions = pool.action_spec_unbatched
-        if not isinstance(actions, Categorical):
-            raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
-        observed = pool.observation_spec_unbatched["observation"]
-        loss: DQNLoss | DistributionalDQNLoss
-        if config.distributional:
-            atoms = config.atoms, actions.n
-            network = value_network(observed, math.prod(atoms), config.hidden)
-            self.actor = DistributionalQValueActor(
-                nn.Sequential(network, nn.Unflatten(-1, atoms), nn.LogSoftmax(-2)),
-                torch.linspace(config.value_min, config.value_max, config.atoms),
-                spec=actions,
-                make_log_softmax=False,
-            )
-            loss = DistributionalDQNLoss(self.actor, gamma=config.gamma, delay_value=True)
-        else:
-            network = value_network(observed, actions.n, config.hidden)
-            self.actor = QValueActor(network, in_keys=["observation"], spec=actions)
-            loss = DQNLoss(
-                self.actor,
-                loss_function=config.loss,
-                delay_value=True,
-                double_dqn=config.double,
-                action_space="categorical",
-            )
-            loss.make_value_estimator(gamma=config.gamma)
-        self.update = (DistributionalDQNUpdate if config.distributional else DQNUpdate)(
-            loss,
-            partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
-            tau=config.tau,
-            target_every=config.target_every,
-            compile=self.compile or "trace",
+    columns: list[torch.Tensor] = []
+    losses = dict.fromkeys(update.names, torch.tensor(math.nan))
+    for iteration in run.iterations():
+        done = iteration / run.num_iterations
+        beta = config.priority_beta + (1 - config.priority_beta) * done
+        for _ in range(config.rounds):
+            batch = actors.next(update.count)  # [num_envs, steps]
+            run.note(batch)
+            replay.extend(batch)
+            if replay.seen <= config.learning_starts or not len(replay):
+                continue
+            columns = columns or update.columns(replay.rows)  # the storage stays where it is
+            for _ in range(config.updates_per_batch):
+                indices, weights = replay.sample(config.batch_size, beta)
+                losses = update(columns, indices, weights)
+                if replay.priorities is not None:
+                    errors = losses["td_error"]  # of DQNLoss squares, of distributions cross-entropies
+                    replay.priorities.update(indices, errors if config.distributional else errors.sqrt())
+        yield {"buffer": len(replay), **{name: losses[name].item() for name in update.names}}
+
+
+def make_networks(
+    config: Config, env: EnvBase
+) -> tuple[QValueActor | DistributionalQValueActor, DQNLoss | DistributionalDQNLoss]:
+    """The values of all actions, or their distributions, with what is to be made least."""
+    pool = pool_of(env)
+    actions = pool.action_spec_unbatched
+    if not isinstance(actions, Categorical):
+        raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
+    observed = pool.observation_spec_unbatched["observation"]
+    if config.distributional:
+        atoms = config.atoms, actions.n
+        network = value_network(observed, math.prod(atoms), config.hidden)
+        distributions = DistributionalQValueActor(
+            nn.Sequential(network, nn.Unflatten(-1, atoms), nn.LogSoftmax(-2)),
+            torch.linspace(config.value_min, config.value_max, config.atoms),
+            spec=actions,
+            make_log_softmax=False,
         )
-        explore = EGreedyModule(
-            actions,
-            eps_init=config.epsilon_start,
-            eps_end=config.epsilon_end,
-            annealing_num_steps=config.epsilon_frames,
-        )
-        policy: nn.Module = TensorDictSequential(self.actor, explore)
-        return policy
-
-    def errors_of(self, losses: dict[str, torch.Tensor]) -> torch.Tensor:
-        squared = not self.config.distributional  # as DQNLoss tells them; of distributions, cross-entropies
-        return losses["td_error"].sqrt() if squared else losses["td_error"]
-
-    def after_batch(self, acting: Any) -> None:
-        explore = acting[-1]  # whose step() would go frame by frame
-        share = self.config.frames_per_round / explore.annealing_num_steps
-        falls_by = share * (explore.eps_init - explore.eps_end)
-        explore.eps.copy_(torch.maximum(explore.eps - falls_by, explore.eps_end))
+        return distributions, DistributionalDQNLoss(distributions, gamma=config.gamma, delay_value=True)
+    network = value_network(observed, actions.n, config.hidden)
+    values = QValueActor(network, in_keys=["observation"], spec=actions)
+    loss = DQNLoss(
+        values,
+        loss_function=config.loss,
+        delay_value=True,
+        double_dqn=config.double,
+        action_space="categorical",
+    )
+    loss.make_value_estimator(gamma=config.gamma)
+    return values, loss
 
 
 def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
@@ -135,7 +243,13 @@ def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:
     return nn.Sequential(*vectors, layers) if vectors else layers
 
 
-PROGRAM = Program("dqn", "DQN", "Mnih et al. 2015", Config, DQNTraining)
+def explore_less(explore: Any, frames: int) -> None:
+    """What ``explore.step()`` does frame by frame."""
+    falls_by = frames / explore.annealing_num_steps * (explore.eps_init - explore.eps_end)
+    explore.eps.copy_(torch.maximum(explore.eps - falls_by, explore.eps_end))
+
+
+PROGRAM = Program("dqn", "DQN", "Mnih et al. 2015", Config, train)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
-from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 from torchrl.objectives import A2CLoss
 
-from torchrl_pool.examples.actors import ActorSettings, ActorTraining
+from torchrl_pool.examples.actors import Actors, begin_actors, check_actors, make_actor_env
+from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import actor_and_critic, impala_resnet
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import VTraceUpdate
 
 
 @dataclass(frozen=True)
-class Config(ActorSettings):
+class Config(EnvOptions):
     """All that a training depends on: but for asynchronous ones, equal configurations give equal weights."""
 
     architecture: str = option(
@@ -33,6 +34,7 @@ class Config(ActorSettings):
         choices=("synchronous", "cleanba", "asynchronous"),
         kept=True,
     )
+    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
     num_envs: int = option(32, "simulators, of all actors together", least=1, kept=True)
     steps: int = option(20, "of each env in a batch", least=1, kept=True)
     minibatches: int = option(4, "that the envs of a batch are split into, one update each", least=1)
@@ -58,7 +60,13 @@ class Config(ActorSettings):
     )
 
     clips_actions = True
+    supports_images = True
     compiles = False
+
+    @property
+    def acts_itself(self) -> bool:
+        """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
+        return self.architecture == "synchronous" and self.actors == 1
 
     @property
     def num_updates(self) -> int:
@@ -66,6 +74,7 @@ class Config(ActorSettings):
 
     def check(self) -> None:
         super().check()
+        check_actors(self)
         layer_sizes(self.hidden)
         parts = self.minibatches * self.gradient_accumulation
         if self.num_envs % parts:
@@ -74,64 +83,56 @@ class Config(ActorSettings):
             )
 
 
-class IMPALATraining(ActorTraining[Config]):
+def make_networks(
+    config: Config, env: EnvBase, generator: torch.Generator | None = None
+) -> tuple[ProbabilisticActor, TensorDictModule]:
+    """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
+    return actor_and_critic(env, config.hidden, "normal", pictures=impala_resnet, generator=generator)
+
+
+def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors) -> Iterator[Row]:
     """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018)."""
-
-    def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
-        super().__init__(config, folder, config.num_envs * config.steps, compile=compile)
-        torch.manual_seed(config.seed)
-        self.env = self.make_env()
-        self.actor, critic = self.make_networks(self.env)
-        loss = A2CLoss(
-            self.actor,
-            critic,
-            critic_coeff=config.value_coef,
-            loss_critic_type="l2",
-            entropy_bonus=config.entropy_coef > 0,
-            entropy_coeff=config.entropy_coef,
-            reduction=config.loss_reduction,
-        )
-        rms_prop = partial(
+    torch.manual_seed(config.seed)
+    env = make_actor_env(config)
+    actor, critic = make_networks(config, env)
+    loss = A2CLoss(
+        actor,
+        critic,
+        critic_coeff=config.value_coef,
+        loss_critic_type="l2",
+        entropy_bonus=config.entropy_coef > 0,
+        entropy_coeff=config.entropy_coef,
+        reduction=config.loss_reduction,
+    )
+    update = VTraceUpdate(
+        loss,
+        partial(
             torch.optim.RMSprop, lr=config.learning_rate, alpha=config.rmsprop_alpha, eps=config.rmsprop_eps
-        )
-        self.update = VTraceUpdate(
-            loss,
-            rms_prop,
-            gamma=config.gamma,
-            rho_clip=config.rho_clip,
-            c_clip=config.c_clip,
-            max_grad_norm=config.max_grad_norm or None,
-        )
-        self.actors = self.make_actors(self.actor, config.steps)
+        ),
+        gamma=config.gamma,
+        rho_clip=config.rho_clip,
+        c_clip=config.c_clip,
+        max_grad_norm=config.max_grad_norm or None,
+    )
+    actors = begin_actors(config, env, actor, make_networks, config.steps)
+    yield run.begin(env, actor, config.num_envs * config.steps, actors=actors, update=update)
 
-    def make_networks(
-        self, env: EnvBase, generator: torch.Generator | None = None
-    ) -> tuple[ProbabilisticActor, TensorDictModule]:
-        return actor_and_critic(
-            env, self.config.hidden, "normal", pictures=impala_resnet, generator=generator
-        )
-
-    def advance(self) -> Row:
-        """Collects a batch ``[num_envs, steps]`` and learns from it once."""
-        with self.clock.timed("collecting"):
-            batch = self.actors.next(self.iteration)
-        self.take_note(batch)
-        rate = self.config.learning_rate
-        if self.config.anneal_learning_rate:
-            rate *= 1 - self.iteration / self.num_iterations
-        self.update.optimizer.param_groups[0]["lr"] = rate
-        with self.clock.timed("training"):
-            losses = self._learn(batch)
-        return {"learning_rate": rate, **self.actors.lag_row, **losses}
-
-    def _learn(self, batch: TensorDictBase) -> dict[str, float]:
-        losses: dict[str, torch.Tensor] = {}
-        for minibatch in batch.chunk(self.config.minibatches):
-            losses = self.update(*minibatch.chunk(self.config.gradient_accumulation))
-        return {name: loss.item() for name, loss in losses.items()}
+    for iteration in run.iterations():
+        optimizer = update.optimizer.param_groups[0]
+        batch = actors.next(iteration)  # [num_envs, steps]
+        run.note(batch)
+        left = 1 - iteration / run.num_iterations if config.anneal_learning_rate else 1.0
+        optimizer["lr"] = config.learning_rate * left
+        for minibatch in batch.chunk(config.minibatches):
+            losses = update(*minibatch.chunk(config.gradient_accumulation))
+        yield {
+            "learning_rate": optimizer["lr"],
+            **actors.lag_row,
+            **{name: one.item() for name, one in losses.items()},
+        }
 
 
-PROGRAM = Program("impala", "IMPALA", "Espeholt et al. 2018", Config, IMPALATraining)
+PROGRAM = Program("impala", "IMPALA", "Espeholt et al. 2018", Config, train)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -5,20 +5,20 @@ Jaderberg et al. (2017), as Sample Factory does it (Petrenko et al. 2020, sectio
 
 from __future__ import annotations
 
+import copy
 import csv
 import math
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from torchrl.envs import EnvBase
 
-from torchrl_pool.examples.options import Settings, flag, is_allowed
+from torchrl_pool.examples.options import flag, is_allowed
 from torchrl_pool.examples.results import Row, could
-from torchrl_pool.examples.training import Training
+from torchrl_pool.examples.run import Run, Train
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
 """The hyperparameters that an exchange may change."""
@@ -47,7 +47,7 @@ class Exchange:
 
     mutation_rate: float
     random: random.Random
-    settings: type[Settings]
+    settings: type[Any]
 
     def parents(self, returns: Sequence[float]) -> list[int]:
         """Of each policy the one that it goes on from: itself, or one of the best for one of the worst."""
@@ -73,137 +73,110 @@ class Exchange:
         return changed if is_allowed(field, changed) else value
 
 
-class Population(Training[Any]):
+class Population:
+    """What a checkpoint holds of a population besides its members: its random numbers, and its history.
+
+    Args:
+        config: of the whole.
+        members: its trainings, each with a seed of its own.
+    """
+
+    def __init__(self, config: Any, members: Sequence[Run]) -> None:
+        self.members, self.history = members, list[Row]()
+        self.random = random.Random(config.seed)
+        self.exchange = Exchange(config.mutation_rate, self.random, type(config))
+        self._began_with = hyperparameters_of(config)
+
+    def exchange_weights(self) -> None:
+        """Lets the worse members go on from the better."""
+        returns = [one.curve.objective for one in self.members]
+        parents = self.exchange.parents(returns)
+        values_of = [hyperparameters_of(one.config) for one in self.members]
+        for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
+            row = {"frames": one.frames, "policy": i, "return": returns[i], "parent": parent}
+            self.history.append({**row, **values_of[i]})
+        for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
+            if parent != i:  # parents are never replaced themselves
+                go_on_from(one, self.members[parent])
+            values = self.exchange.mutated(values_of[parent]) if i else values_of[parent]
+            changed = {name: value for name, value in values.items() if getattr(one.config, name) != value}
+            one.set(**changed)  # what stays is not set: a learning rate may have been adapted
+
+    def state_dict(self) -> dict[str, Any]:
+        version, internal, gauss = self.random.getstate()
+        numbers = [version, list(internal), gauss]
+        return {"random": numbers, "history": self.history, "began_with": self._began_with}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state["began_with"].items():
+            if self._began_with[name] != value:
+                raise ValueError(
+                    f"{flag(name)}: expected {value}, as the population began: exchanges change it"
+                )
+        self.history = [dict(row) for row in state["history"]]
+        version, internal, gauss = state["random"]
+        self.random.setstate((version, tuple(internal), gauss))
+
+
+def train(train_one: Train, config: Any, run: Run) -> Iterator[Row]:
     """Trainings that take turns, batch by batch, and exchange weights after every so many env steps.
 
     While one learns, the threads of the others collect. Seeds differ; the first one's hyperparameters are
     never mutated, only replaced. ``total_frames`` are those of all policies together.
 
     Args:
-        member: makes a training of ``(config, folder, compile=…)`` that has ``set(**hyperparameters)``,
-            ``become(other)`` and ``actors``, as :class:`~torchrl_pool.examples.appo.APPOTraining` has.
+        train_one: the algorithm of each, whose settings have the :data:`MUTATED`.
         config: of the whole.
-        folder: for ``population.csv`` and ``population.png``, and a folder for each policy.
-        compile: whether updates are compiled.
+        run: of the whole.
     """
+    count = config.population
+    frames = config.total_frames // count
+    run.members = [
+        Run(
+            train_one,
+            replace(config, seed=config.seed + i * 1000, total_frames=frames),
+            run.folder / f"policy-{i}",
+            compile=run.compile,
+        )
+        for i in range(count)
+    ]
+    population = Population(config, run.members)
+    for one in run.members:
+        one.adapted = MUTATED
+    for one in run.members[1:]:
+        one.set(**replace(population.exchange, mutation_rate=1.0).mutated(hyperparameters_of(config)))
+    first = run.members[0]
+    yield run.begin(first.env, first.actor, count * first.frames_per_batch, population=population)
 
-    members: list[Any]
-
-    def __init__(
-        self, member: Callable[..., Training[Any]], config: Any, folder: Path, *, compile: bool = False
-    ) -> None:
-        count = config.population
-        self.members = []
-        for i in range(count):
-            own = replace(config, seed=config.seed + i * 1000, total_frames=config.total_frames // count)
-            self.members.append(member(own, folder / f"policy-{i}", compile=compile))
-        super().__init__(config, folder, count * self.members[0].frames_per_batch, compile=compile)
-        for one in self.members:
-            one.clock = self.clock
-        self._random = random.Random(config.seed)
-        self._exchange = Exchange(config.mutation_rate, self._random, type(config))
-        self._history: list[Row] = []
-        for one in self.members[1:]:
-            one.set(**replace(self._exchange, mutation_rate=1.0).mutated(hyperparameters_of(one)))
-
-    @property
-    def best(self) -> Any:
-        """The member whose last episodes went best."""
-        return max(self.members, key=_objective)
-
-    @property
-    def actor(self) -> Any:
-        """The best one's."""
-        return self.best.actor
-
-    def parts(self) -> dict[str, Any]:
-        return {}  # but the members
-
-    def advance(self) -> Row:
-        """An iteration of every policy, and the exchange where it is due."""
-        due = self.members[0].frames // self.config.exchange_frames
-        for one in self.members:
-            one.make_iteration()
-        if self.members[0].frames // self.config.exchange_frames > due:
-            with self.clock.timed("other"):
-                self._make_exchange()
-        best = self.best
-        self.curve.follow(best.curve)
-        return {"best_policy": self.members.index(best), **hyperparameters_of(best)}
-
-    def _make_exchange(self) -> None:
-        returns = [_objective(one) for one in self.members]
-        parents = self._exchange.parents(returns)
-        for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
-            values = hyperparameters_of(one)
-            row = {"frames": one.frames, "policy": i, "return": returns[i], "parent": parent}
-            self._history.append({**row, **values})
-        values_of = [hyperparameters_of(one) for one in self.members]
-        for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
-            if parent != i:  # parents are never replaced themselves
-                one.become(self.members[parent])
-            one.set(**(self._exchange.mutated(values_of[parent]) if i else values_of[parent]))
-        path = self.curve.folder / "population.csv"
-        could(path, save_history, self._history, path)
-
-    def state_dict(self) -> dict[str, Any]:
-        version, internal, gauss = self._random.getstate()
-        members = [
-            {"state": one.state_dict(), "hyperparameters": hyperparameters_of(one)} for one in self.members
-        ]
-        return {
-            **super().state_dict(),
-            "members": members,
-            "history": self._history,
-            "random": [version, list(internal), gauss],
-        }
-
-    def networks(self) -> dict[str, Any]:
-        return {"members": [{"state": _learned_by(one)} for one in self.members]}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in MUTATED:
-            began_with = state["config"][name]
-            if getattr(self.config, name) != began_with:
-                raise ValueError(
-                    f"{flag(name)}: expected {began_with}, as the population began: exchanges change it"
-                )
-        for one, saved in zip(self.members, state["members"], strict=True):
-            one.set(**saved["hyperparameters"])
-            one.load_state_dict(saved["state"])  # last: its learning rate may be an adapted one
-        self._history = [dict(row) for row in state["history"]]
-        version, internal, gauss = state["random"]
-        self._random.setstate((version, tuple(internal), gauss))
-        super().load_state_dict(state)
-        self.curve.follow(self.best.curve)
-
-    def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
-        for one in self.members:
-            one.actors.rest()
-        env: EnvBase = self.best.evaluation_env(num_envs, render=render)
-        return env
-
-    def close(self) -> None:
-        for one in self.members:
-            one.close()
-        if self._history:
-            path = self.curve.folder / "population.png"
-            could(path, plot_history, self._history, path)
+    for _ in run.iterations():
+        due = first.frames // config.exchange_frames
+        for one in run.members:
+            one.iterate()
+        if first.frames // config.exchange_frames > due:
+            population.exchange_weights()
+            for path, write in (
+                (run.folder / "population.csv", save_history),
+                (run.folder / "population.png", plot_history),
+            ):
+                could(path, write, population.history, path)
+        run.curve.follow(run.best.curve)
+        yield {"best_policy": run.members.index(run.best), **hyperparameters_of(run.best.config)}
 
 
-def hyperparameters_of(member: Any) -> dict[str, float]:
-    """Those of a member's that exchanges may change, as they are now."""
-    return {name: getattr(member.config, name) for name in MUTATED}
+def go_on_from(one: Run, other: Run) -> None:
+    """Takes over what another member has learned: weights, their optimizer's state, statistics."""
+    for run in (one, other):
+        run.parts["actors"].rest()
+    one.load_networks(copy.deepcopy(other.networks()))
+    scaling = one.parts["scaling"]
+    own = {"returns": scaling.state_dict()["returns"]}  # of its own envs
+    scaling.load_state_dict({**other.parts["scaling"].state_dict(), **own})
+    one.parts["actors"].publish(one.iteration)
 
 
-def _learned_by(member: Any) -> dict[str, Any]:
-    returns = list(member.curve.state_dict()["returns"])
-    return {**member.networks(), "config": asdict(member.config), "curve": {"returns": returns}}
-
-
-def _objective(member: Any) -> float:
-    mean = member.curve.mean_return
-    return -math.inf if math.isnan(mean) else mean
+def hyperparameters_of(config: Any) -> dict[str, float]:
+    """Those that exchanges may change, as they are now."""
+    return {name: getattr(config, name) for name in MUTATED}
 
 
 def save_history(history: Sequence[Row], path: Path) -> None:

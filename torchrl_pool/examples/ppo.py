@@ -4,38 +4,40 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
-from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule
 from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from torchrl_pool.examples.actors import ActorSettings, ActorTraining
+from torchrl_pool.examples.actors import Actors, begin_actors, check_actors, make_actor_env
+from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import Memory, actor_and_critic
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row
-from torchrl_pool.training import (
-    PPOUpdate,
-    ReturnScaling,
-    estimate_advantages,
-    minibatches,
-)
+from torchrl_pool.examples.run import Run
+from torchrl_pool.training import PPOUpdate, ReturnScaling, estimate_advantages, minibatches
 
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learning rate to; rl_games'
 
 
 @dataclass(frozen=True)
-class Config(ActorSettings):
+class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
+    architecture: str = option(
+        "synchronous",
+        "actors wait for the learner, are one update behind (Cleanba), or up to two",
+        choices=("synchronous", "cleanba", "asynchronous"),
+        kept=True,
+    )
+    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
     frames_per_batch: int = option(
         2048, "env steps of all envs between two rounds of updates", least=1, kept=True
     )
@@ -78,13 +80,20 @@ class Config(ActorSettings):
         needs="recurrent",
     )
 
+    supports_images = True
+
     @property
-    def clips_actions(self) -> bool:
+    def clips_actions(self) -> bool:  # type: ignore[override]
         return self.policy == "normal"
 
     @property
-    def compiles(self) -> bool:
+    def compiles(self) -> bool:  # type: ignore[override]
         return self.recurrent == "none"
+
+    @property
+    def acts_itself(self) -> bool:
+        """Whether batches are chosen by the very networks that then learn from them, unchanged in between."""
+        return self.architecture == "synchronous" and self.actors == 1
 
     @property
     def num_updates(self) -> int:
@@ -102,6 +111,7 @@ class Config(ActorSettings):
 
     def check(self) -> None:
         super().check()
+        check_actors(self)
         layer_sizes(self.hidden)
         if self.steps % self.steps_in_a_row:
             raise ValueError(
@@ -133,116 +143,84 @@ class Config(ActorSettings):
             )
 
 
-def memory_of(config: Config) -> Memory | None:
-    """What actor and critic remember with; None: nothing."""
-    return None if config.recurrent == "none" else Memory(config.recurrent, config.hidden_size)
+def make_networks(
+    config: Config, env: EnvBase, generator: torch.Generator | None = None
+) -> tuple[ProbabilisticActor, TensorDictModule]:
+    """Actor and critic for an env; actions are drawn with the generator, or torch's own."""
+    memory = None if config.recurrent == "none" else Memory(config.recurrent, config.hidden_size)
+    # Of batches that they have chosen themselves, the update works out the log-probabilities at once.
+    scored = not config.acts_itself
+    return actor_and_critic(
+        env, config.hidden, config.policy, memory=memory, generator=generator, scored=scored
+    )
 
 
-class PPOTraining(ActorTraining[Config]):
+def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors) -> Iterator[Row]:
     """Collects a batch, estimates advantages, learns from minibatches of it, and again."""
+    torch.manual_seed(config.seed)
+    env = make_actor_env(config)
+    actor, critic = make_networks(config, env)
+    gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
+    loss = ClipPPOLoss(
+        actor,
+        critic,
+        clip_epsilon=config.clip_epsilon,
+        clip_value=config.clip_value,
+        critic_coeff=config.value_coef,
+        loss_critic_type="l2",
+        entropy_bonus=config.entropy_coef > 0,
+        entropy_coeff=config.entropy_coef,
+        normalize_advantage=config.normalize_advantage,
+    )
+    update = PPOUpdate(
+        loss,
+        partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+        max_grad_norm=config.max_grad_norm or None,
+        compile=run.compile,
+        sequence_length=config.steps_in_a_row,
+        gradient_accumulation=config.gradient_accumulation,
+    )
+    scaling = ReturnScaling(config.num_envs, config.gamma)
+    actors = begin_actors(config, env, actor, make_networks, config.steps)
+    frames = config.steps * config.num_envs
+    yield run.begin(env, actor, frames, actors=actors, update=update, scaling=scaling)
 
-    def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
-        super().__init__(config, folder, config.steps * config.num_envs, compile=compile)
-        torch.manual_seed(config.seed)
-        self.env = self.make_env()
-        self.actor, critic = self.make_networks(self.env)
-        self.advantage = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
-        self.loss = ClipPPOLoss(
-            self.actor,
-            critic,
-            clip_epsilon=config.clip_epsilon,
-            clip_value=config.clip_value,
-            critic_coeff=config.value_coef,
-            loss_critic_type="l2",
-            entropy_bonus=config.entropy_coef > 0,
-            entropy_coeff=config.entropy_coef,
-            normalize_advantage=config.normalize_advantage,
-        )
-        adam = partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True)
-        in_a_row = config.steps_in_a_row
-        self.update = PPOUpdate(
-            self.loss,
-            adam,
-            max_grad_norm=config.max_grad_norm or None,
-            compile=compile,
-            sequence_length=in_a_row,
-            gradient_accumulation=config.gradient_accumulation,
-        )
-        self.scaling = ReturnScaling(config.num_envs, config.gamma) if config.normalize_rewards else None
-        self.actors = self.make_actors(self.actor, config.steps)
-
-    def make_networks(
-        self, env: EnvBase, generator: torch.Generator | None = None
-    ) -> tuple[ProbabilisticActor, TensorDictModule]:
-        config = self.config
-        memory = memory_of(config)
-        # Of batches that they have chosen themselves, the update works out the log-probabilities at once.
-        return actor_and_critic(
-            env, config.hidden, config.policy, memory=memory, generator=generator, scored=not self.acts_itself
-        )
-
-    def advance(self) -> Row:
-        """Collects a batch ``[num_envs, steps]`` and learns from it."""
-        with self.clock.timed("collecting"):
-            batch = self.actors.next(self.iteration)
-        self.take_note(batch)
-        self._anneal()
-        with self.clock.timed("training"):
-            self._prepare(batch)
-            losses, columns = self._learn(batch)
-        rate = self.update.optimizer.param_groups[0]["lr"]
-        with self.clock.timed("other"):
-            figures = self.update.diagnostics(columns)
-            self._adapt(figures["kl"])
-        return {**figures, "learning_rate": rate, **self.actors.lag_row, **losses}
-
-    def _anneal(self) -> None:
-        config, left = self.config, 1 - self.iteration / self.num_iterations
+    for iteration in run.iterations():
+        optimizer = update.optimizer.param_groups[0]
+        batch = actors.next(iteration)  # [num_envs, steps]
+        run.note(batch)
+        left = 1 - iteration / run.num_iterations
         if config.anneal_learning_rate:
-            self.update.optimizer.param_groups[0]["lr"] = config.learning_rate * left
+            optimizer["lr"] = config.learning_rate * left
         if config.anneal_clip_epsilon:
-            self.set_clip_epsilon(config.clip_epsilon * left)
+            for clip in (loss.clip_epsilon, *([loss.clip_value] if config.clip_value else [])):
+                clip.fill_(config.clip_epsilon * left)
+        if config.normalize_rewards:
+            after = batch["next"]
+            after["reward"] = scaling(after["reward"], after["done"])
 
-    def set_clip_epsilon(self, epsilon: float) -> None:
-        """Sets how far probabilities may move in an update, and values where they are clipped, too."""
-        self.loss.clip_epsilon.fill_(epsilon)
-        if self.config.clip_value:
-            self.loss.clip_value.fill_(epsilon)
+        for epoch in range(config.epochs):
+            if epoch == 0 or config.advantages_each_epoch:
+                # Where only the time limit ended an episode, the value of what would have followed counts.
+                estimate_advantages(gae, batch, sequence_length=config.steps_in_a_row)
+                columns = update.columns(batch)
+            for indices in minibatches(batch.numel(), config.minibatch_size, config.steps_in_a_row):
+                losses = update(columns, indices)
 
-    def _adapt(self, kl: float) -> None:
-        """Moves the learning rate where a batch took the policy too far, or not far, as rl_games does."""
-        target, group = self.config.kl_target, self.update.optimizer.param_groups[0]
-        rate = group["lr"]
-        if target and kl > 2 * target:
-            group["lr"] = max(rate / 1.5, LOWEST_RATE)
-        elif target and kl < target / 2:
-            group["lr"] = max(rate, min(rate * 1.5, HIGHEST_RATE))
-
-    def _prepare(self, batch: TensorDictBase) -> None:
-        """Rewards as they are to be learned from."""
-        if self.scaling is not None:
-            after = batch.get("next")
-            after.set("reward", self.scaling(after.get("reward"), after.get("done")))
-
-    def _learn(self, batch: TensorDictBase) -> tuple[dict[str, float], list[torch.Tensor]]:
-        losses: dict[str, torch.Tensor] = {}
-        columns: list[torch.Tensor] = []
-        for _ in range(self.config.epochs):
-            if not columns or self.config.advantages_each_epoch:
-                columns = self.update.columns(self._estimate(batch))
-            for indices in minibatches(batch.numel(), self.config.minibatch_size, self.config.steps_in_a_row):
-                losses = self.update(columns, indices)
-        return {name: loss.item() for name, loss in losses.items()}, columns
-
-    def _estimate(self, batch: TensorDictBase) -> TensorDictBase:
-        # Where only the time limit ended an episode, the value of what would have followed counts.
-        return estimate_advantages(self.advantage, batch, sequence_length=self.config.steps_in_a_row)
-
-    def parts(self) -> dict[str, Any]:
-        return {**super().parts(), **({} if self.scaling is None else {"scaling": self.scaling})}
+        figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}
+        if config.kl_target:
+            optimizer["lr"] = adapted(optimizer["lr"], figures["kl"], config.kl_target)
+        yield {**figures, **actors.lag_row, **{name: one.item() for name, one in losses.items()}}
 
 
-PROGRAM = Program("ppo", "PPO", "Schulman et al. 2017", Config, PPOTraining)
+def adapted(rate: float, kl: float, target: float) -> float:
+    """A learning rate, moved where a batch took the policy too far, or not far, as rl_games does."""
+    if kl > 2 * target:
+        return max(rate / 1.5, LOWEST_RATE)
+    return max(rate, min(rate * 1.5, HIGHEST_RATE)) if kl < target / 2 else rate
+
+
+PROGRAM = Program("ppo", "PPO", "Schulman et al. 2017", Config, train)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
+from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
-from torchrl_pool.examples.actors import A, Actor, Actors, ActorTraining
+from torchrl_pool.examples.actors import Actor, Actors, MakeNetworks, Threaded, make_actor, threaded
 from torchrl_pool.examples.options import option
 from torchrl_pool.examples.results import warn
 
@@ -49,6 +51,8 @@ class RemoteOptions:
     address: str = option("", "of a Ray cluster, such as 10.0.0.1:6379; none: one is started on this machine")
     silence: float = option(60.0, "seconds without a sign of life after which an actor is lost", above=0)
     patience: float = option(120.0, "seconds in which an actor that is lost must be back", least=0)
+
+    acts_itself = False
 
     def check(self) -> None:
         super().check()  # type: ignore[misc]
@@ -253,10 +257,6 @@ def _shared(weights: torch.Tensor) -> Any:
     return last[1]
 
 
-def _make(training: type[ActorTraining[Any]], config: Any, number: int, frames: int, options: Any) -> Actor:
-    return training.to_act(config).make_actor(number, frames, **options)
-
-
 def _check_reachable(address: str) -> None:
     """Raises ConnectionError where nobody listens, for which Ray would look for minutes."""
     host, _, port = address.rpartition(":")
@@ -269,28 +269,38 @@ def _check_reachable(address: str) -> None:
             ) from None
 
 
-class RemoteTraining(ActorTraining[A]):
-    """A training whose actors are processes of a Ray cluster: goes before the algorithm's training."""
+class RemoteActors(Threaded):
+    """Actors that are processes of a Ray cluster, and Ray, where it was started for them."""
 
-    acts_itself = False
-
-    def make_actors(self, policy: Any, steps: int) -> Actors:
-        config: Any = self.config
-        self._started_ray = not ray.is_initialized()
-        if self._started_ray:
-            where: dict[str, Any] = {"num_cpus": config.actors}
-            if config.address:
-                _check_reachable(config.address)
-                where = {"address": config.address}
-            ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        return super().make_actors(policy, steps)
-
-    def begin_actor(self, number: int, frames: int, **options: Any) -> RemoteActor:
-        config: Any = self.config
-        make = partial(_make, type(self), config, number, frames, options)
-        return RemoteActor(f"actor {number}", make, config.silence, config.patience)
+    ends_ray = False
 
     def close(self) -> None:
         super().close()
-        if self._started_ray:
+        if self.ends_ray:
             ray.shutdown()
+
+
+def begin_remote_actors(
+    config: Any, env: EnvBase, policy: ProbabilisticActor, make_networks: MakeNetworks, steps: int
+) -> Actors:
+    """What :func:`~torchrl_pool.examples.actors.begin_actors` begins, in a Ray cluster."""
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
+        where: dict[str, Any] = {"num_cpus": config.actors}
+        if config.address:
+            _check_reachable(config.address)
+            where = {"address": config.address}
+        ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    frames = env.batch_size[0] * steps
+    actors = [
+        RemoteActor(
+            f"actor {number}",
+            partial(make_actor, make_networks, config, number, frames),
+            config.silence,
+            config.patience,
+        )
+        for number in range(config.actors)
+    ]
+    begun = threaded(actors, policy, config.architecture, RemoteActors)
+    begun.ends_ray = starts_ray
+    return begun

@@ -9,10 +9,9 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -36,56 +35,6 @@ except ImportError as error:
 tqdm.set_lock(threading.RLock())  # its own is one of processes, for which Python would start a process
 WINDOW = 100  # finished episodes that a point of the learning curve averages
 Row = dict[str, float]
-
-
-class Clock:
-    """Seconds by what they were spent on, without the first iteration, which warms up and compiles."""
-
-    def __init__(self) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.iterations, self.times_steps = 0, False
-        self._is_first = True
-
-    @contextmanager
-    def timed(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(part, time.perf_counter() - start)
-
-    def add(self, part: str, seconds: float) -> None:
-        if not self._is_first:
-            self.seconds[part] += seconds
-
-    def end_iteration(self) -> None:
-        self.iterations += not self._is_first
-        self._is_first = False
-
-    def timings(self) -> dict[str, float]:
-        """Iterations, and seconds of all together; ``inference`` is collecting without the env steps."""
-        collecting, stepping = self.seconds["collecting"], self.seconds["env_step"]
-        parts = {"env_step": stepping, "inference": max(collecting - stepping, 0.0)}
-        return {
-            "iterations": self.iterations,
-            "collecting": collecting,
-            **(parts if self.times_steps else {}),
-            "training": self.seconds["training"],
-        }
-
-    def summary(self) -> str:
-        """One line for each part."""
-        if not self.iterations:
-            return "Where the time went is not told: there was one iteration, which warms up."
-        parts = self.timings()
-        count, total = parts.pop("iterations"), sum(self.seconds.values()) - self.seconds["env_step"]
-        lines = [f"Where the time of {self.iterations} iterations went (without the first one):"]
-        names = {"env_step": "  env steps", "inference": "  policy and storing"}
-        parts["other"] = total - parts["collecting"] - parts["training"]
-        for name, seconds in parts.items():
-            each, share = seconds / count * 1e3, seconds / total if total else 0.0
-            lines.append(f"  {names.get(name, name):22}{seconds:9.2f} s{each:10.1f} ms each{share:7.0%}")
-        return "\n".join(lines)
 
 
 class Curve:
@@ -114,6 +63,11 @@ class Curve:
     def mean_return(self) -> float:
         """Of the last episodes; NaN before the first one has ended."""
         return fmean(self._returns) if self._returns else math.nan
+
+    @property
+    def objective(self) -> float:
+        """By which trainings are compared: the mean return, least where there is none."""
+        return fmean(self._returns) if self._returns else -math.inf
 
     @property
     def told(self) -> str:
@@ -277,13 +231,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def weights_in(learned: Any) -> Iterator[torch.Tensor]:
-    """The weights in what a training has learned, however many updates it is of."""
-    for name, part in learned.items() if isinstance(learned, dict) else enumerate(learned):
-        if name == "parameters":
-            yield part
-        elif isinstance(part, (dict, list)):
-            yield from weights_in(part)
+def is_same_file(path: Path, other: Path | None) -> bool:
+    """Whether a file is there, and is the other one."""
+    return other is not None and path.exists() and path.samefile(other)
 
 
 def could(path: Path, write: Callable[..., object], *arguments: Any) -> bool:

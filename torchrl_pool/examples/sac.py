@@ -2,35 +2,165 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
+from torchrl.envs import EnvBase
 from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import SACLoss
 
-from torchrl_pool.examples.envs import pool_of
-from torchrl_pool.examples.off_policy import OffPolicySettings, OffPolicyTraining
+from torchrl_pool import PoolCollector
+from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
+from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.results import Row
+from torchrl_pool.examples.run import Run
 from torchrl_pool.training import SACUpdate
 
 
 @dataclass(frozen=True)
-class Config(OffPolicySettings):
+class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
     task: str = option("HalfCheetah-v5", "a task's id with continuous actions", kept=True)
     num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
+    total_frames: int = option(
+        1_000_000, "env steps to train for, rounded up to whole --frames-per-row", least=1
+    )
+    frames_per_batch: int = option(
+        1, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
+    updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
+    parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
+    learning_starts: int = option(100, "env steps before the first update", least=0)
+    batch_size: int = option(256, "transitions that an update learns from", least=1)
+    buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
+    save_replay: bool = option(
+        True, "keep them in checkpoints, too; without them a resume fills a new buffer"
+    )
+    learning_rate: float = option(3e-4, "Adam's", least=0)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    n_steps: int = option(
+        1, "rewards that are added up before a value stands for the rest", least=1, kept=True
+    )
     tau: float = option(0.005, "how far the critics' targets go towards them at a time", above=0, most=1)
+    target_every: int = option(1, "updates between two steps of the targets", least=1)
+    priority_alpha: float = option(
+        0.0, "errors to this power are priorities; 0: all transitions are equal", least=0, kept=True
+    )
+    priority_beta: float = option(
+        0.4,
+        "how far weights make up for priorities, at the start; 1 at the end",
+        least=0,
+        most=1,
+        needs="priority_alpha",
+    )
+    hidden: str = option("256,256", "units of the hidden layers of each network", kept=True, metavar="64,64")
+    frames_per_row: int = option(
+        1000, "env steps that a row of the learning curve tells of", least=1, kept=True
+    )
     alpha_init: float = option(1.0, "temperature, at the start", above=0, kept=True)
     fixed_alpha: bool = option(
         False, "keep it; otherwise entropy is kept at minus the size of an action", kept=True
     )
+
+    @property
+    def frames_per_round(self) -> int:
+        """Env steps of a batch: as many of each env."""
+        return math.ceil(self.frames_per_batch / self.num_envs) * self.num_envs
+
+    @property
+    def rounds(self) -> int:
+        """Batches that a row of the learning curve tells of."""
+        return math.ceil(self.frames_per_row / self.frames_per_round)
+
+    @property
+    def num_updates(self) -> int:
+        left = max(0, self.total_frames - self.learning_starts)
+        return math.ceil(left / self.frames_per_round) * self.updates_per_batch
+
+    def check(self) -> None:
+        super().check()
+        layer_sizes(self.hidden)
+        if self.learning_starts >= self.total_frames:
+            raise ValueError(
+                f"--learning-starts: expected less than the {self.total_frames} of --total-frames, "
+                f"got {self.learning_starts}"
+            )
+        if self.buffer_size < self.frames_per_round:
+            raise ValueError(
+                f"--buffer-size: expected at least the {self.frames_per_round} steps of a batch, "
+                f"got {self.buffer_size}"
+            )
+
+
+def train(config: Config, run: Run) -> Iterator[Row]:
+    """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
+    torch.manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
+    env = make_env(config, config.num_envs, config.seed)
+    actor, loss = make_networks(config, env)
+    update = SACUpdate(
+        loss,
+        partial(torch.optim.Adam, lr=config.learning_rate, fused=True),
+        tau=config.tau,
+        target_every=config.target_every,
+        generator=generator,
+        compile=run.compile or "trace",
+    )
+    replay = Replay(
+        config.buffer_size,
+        generator,
+        n_steps=config.n_steps,
+        gamma=config.gamma,
+        alpha=config.priority_alpha,
+        saves_rows=config.save_replay,
+    )
+    batches_at_random = math.ceil(config.learning_starts / config.frames_per_round)
+    acting = copy.deepcopy(actor) if config.parallel else actor
+    collector = PoolCollector(
+        env,
+        acting,
+        frames_per_batch=config.frames_per_round,
+        total_frames=-1,
+        init_random_frames=batches_at_random * config.frames_per_round or None,
+        track_policy_version=config.parallel,
+    )
+    actors: Actors
+    if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
+        actors = Threaded([Actor(collector, acting)], actor, 1, exact=True, title="parallel")
+    else:
+        actors = Synchronous(collector, actor)
+    frames = config.rounds * config.frames_per_round
+    yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
+
+    columns: list[torch.Tensor] = []
+    losses = dict.fromkeys(update.names, torch.tensor(math.nan))
+    for iteration in run.iterations():
+        done = iteration / run.num_iterations
+        beta = config.priority_beta + (1 - config.priority_beta) * done
+        for _ in range(config.rounds):
+            batch = actors.next(update.count)  # [num_envs, steps]
+            run.note(batch)
+            replay.extend(batch)
+            if replay.seen <= config.learning_starts or not len(replay):
+                continue
+            columns = columns or update.columns(replay.rows)  # the storage stays where it is
+            for _ in range(config.updates_per_batch):
+                indices, weights = replay.sample(config.batch_size, beta)
+                losses = update(columns, indices, weights)
+                if replay.priorities is not None:
+                    replay.priorities.update(indices, losses["td_error"])
+        yield {"buffer": len(replay), **{name: losses[name].item() for name in update.names}}
 
 
 class LocAndScale(nn.Module):
@@ -41,55 +171,42 @@ class LocAndScale(nn.Module):
         return loc, log_scale.clamp(-20, 2).exp()
 
 
-class SACTraining(OffPolicyTraining[Config]):
-    """Two critics, an actor and a temperature, from a replay buffer."""
-
-    def build(self) -> nn.Module:
-        config, pool = self.config, pool_of(self.env)
-        actions = pool.action_spec_unbatched
-        if not actions.dtype.is_floating_point:
-            raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
-        if not (actions.space.high.float() - actions.space.low.float()).isfinite().all():
-            raise ValueError(f"--task: expected one with bounded actions, got {config.task}")
-        spec = pool.observation_spec_unbatched["observation"]
-        if not spec.dtype.is_floating_point or len(spec.shape) != 1:
-            raise ValueError(f"--task: expected observations that are vectors of floats, got {config.task}")
-        observed = spec.shape[-1]
-        layers = {"num_cells": layer_sizes(config.hidden), "activation_class": nn.ReLU}
-        size = actions.shape[-1]
-        network = nn.Sequential(MLP(observed, 2 * size, **layers), LocAndScale())
-        actor: nn.Module = ProbabilisticActor(
-            TensorDictModule(network, ["observation"], ["loc", "scale"]),
-            in_keys=["loc", "scale"],
-            distribution_class=TanhNormal,
-            distribution_kwargs={"low": actions.space.low.float(), "high": actions.space.high.float()},
-            return_log_prob=True,
-        )
-        critic = ValueOperator(MLP(observed + size, 1, **layers), in_keys=["observation", "action"])
-        loss = SACLoss(
-            actor,
-            critic,
-            loss_function="l2",
-            alpha_init=config.alpha_init,
-            fixed_alpha=config.fixed_alpha,
-            target_entropy=-float(size),
-        )
-        loss.make_value_estimator(gamma=config.gamma)
-        self.update = SACUpdate(
-            loss,
-            partial(torch.optim.Adam, lr=config.learning_rate, fused=True),
-            tau=config.tau,
-            target_every=config.target_every,
-            generator=self.generator,
-            compile=self.compile or "trace",
-        )
-        rounds = math.ceil(config.learning_starts / config.frames_per_round)
-        self.random_frames = rounds * config.frames_per_round
-        self.actor = actor
-        return actor
+def make_networks(config: Config, env: EnvBase) -> tuple[ProbabilisticActor, SACLoss]:
+    """An actor, with what is to be made least of it, two critics and a temperature."""
+    pool = pool_of(env)
+    actions = pool.action_spec_unbatched
+    if not actions.dtype.is_floating_point:
+        raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
+    if not (actions.space.high.float() - actions.space.low.float()).isfinite().all():
+        raise ValueError(f"--task: expected one with bounded actions, got {config.task}")
+    spec = pool.observation_spec_unbatched["observation"]
+    if not spec.dtype.is_floating_point or len(spec.shape) != 1:
+        raise ValueError(f"--task: expected observations that are vectors of floats, got {config.task}")
+    observed = spec.shape[-1]
+    layers = {"num_cells": layer_sizes(config.hidden), "activation_class": nn.ReLU}
+    size = actions.shape[-1]
+    network = nn.Sequential(MLP(observed, 2 * size, **layers), LocAndScale())
+    actor = ProbabilisticActor(
+        TensorDictModule(network, ["observation"], ["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=TanhNormal,
+        distribution_kwargs={"low": actions.space.low.float(), "high": actions.space.high.float()},
+        return_log_prob=True,
+    )
+    critic = ValueOperator(MLP(observed + size, 1, **layers), in_keys=["observation", "action"])
+    loss = SACLoss(
+        actor,
+        critic,
+        loss_function="l2",
+        alpha_init=config.alpha_init,
+        fixed_alpha=config.fixed_alpha,
+        target_entropy=-float(size),
+    )
+    loss.make_value_estimator(gamma=config.gamma)
+    return actor, loss
 
 
-PROGRAM = Program("sac", "SAC", "Haarnoja et al. 2018", Config, SACTraining)
+PROGRAM = Program("sac", "SAC", "Haarnoja et al. 2018", Config, train)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,23 +18,24 @@ from typing import Any
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
-from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
+from torchrl.objectives import ClipPPOLoss
+from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, build_plugin
-from torchrl_pool.examples import ppo
-from torchrl_pool.examples.actors import Actors, Synchronous
+from torchrl_pool.examples.actors import Synchronous
+from torchrl_pool.examples.envs import EnvOptions, make_env
 from torchrl_pool.examples.networks import mlp
-from torchrl_pool.examples.options import option
-from torchrl_pool.examples.ppo import PPOTraining
+from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row, evaluate
-from torchrl_pool.training import flatten_parameters
+from torchrl_pool.examples.run import Run
+from torchrl_pool.training import PPOUpdate, estimate_advantages, flatten_parameters, minibatches
 
 
 @dataclass(frozen=True)
-class Config(ppo.Config):
-    """PPO's settings, and those of choosing opponents."""
+class Config(EnvOptions):
+    """All that a training depends on: equal configurations give equal weights."""
 
     task: str = option(
         "CoinRace-v0", "a task with opponent_observation, and an action for each player", kept=True
@@ -40,13 +43,49 @@ class Config(ppo.Config):
     opponents: int = option(20, "past versions that are kept to play against", least=1)
     snapshot_every: int = option(4, "updates after which the learner becomes one of them", least=1)
     test_every: int = option(10, "updates after which it plays against the fixed opponent", least=1)
+    frames_per_batch: int = option(
+        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
+    )
+    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
+    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
+    epochs: int = option(10, "times that each step is learned from", least=1)
+    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
+    anneal_learning_rate: bool = option(False, "down to zero at the end")
+    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
+    gamma: float = option(0.99, "discount", least=0, most=1)
+    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
+    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
+    normalize_advantage: bool = option(True, "within each minibatch")
+    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
+    anneal_clip_epsilon: bool = option(False, "down to zero at the end")
+    clip_value: bool = option(False, "values may move by clip-epsilon, too")
+    value_coef: float = option(
+        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
+    )
+    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
+    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
+    hidden: str = option(
+        "64,64", "units of the hidden layers of actor and critic", kept=True, metavar="64,64"
+    )
+
+    @property
+    def steps(self) -> int:
+        """Steps of each env in a batch."""
+        return math.ceil(self.frames_per_batch / self.num_envs)
+
+    @property
+    def num_updates(self) -> int:
+        return math.ceil(self.total_frames / self.minibatch_size) * self.epochs
 
     def check(self) -> None:
         super().check()
-        has_others = self.architecture != "synchronous" or self.actors > 1
-        if has_others or self.recurrent != "none" or self.normalize_observations:
+        layer_sizes(self.hidden)
+        if self.normalize_observations:
+            raise ValueError("--normalize-observations: expected none, the players' would not be the same")
+        if not self.gradient_accumulation <= self.minibatch_size <= self.steps * self.num_envs:
             raise ValueError(
-                "self_play: expected no --architecture, --actors, --recurrent, --normalize-observations"
+                f"--minibatch-size: expected at least the {self.gradient_accumulation} parts of it, and at "
+                f"most the {self.steps * self.num_envs} steps of a batch, got {self.minibatch_size}"
             )
 
 
@@ -80,78 +119,114 @@ def match(own: nn.Module, other: nn.Module) -> TensorDictSequential:
     )
 
 
-class SelfPlayTraining(PPOTraining):
-    """PPO against past versions of itself, one of them for each batch.
+class Opponents:
+    """Past versions of the learner.
 
-    Its curve tells how it does against them, and ``against_fixed`` the return against an opponent that never
-    changes, which it never trains against.
+    Args:
+        first: weights.
+        most: versions that are kept.
     """
 
-    config: Config
+    def __init__(self, first: torch.Tensor, most: int) -> None:
+        self._versions, self._most = [first], most
+        self.against_fixed = math.nan  # the learner's return in its last test
 
-    def __init__(self, config: Config, folder: Path, *, compile: bool = False) -> None:
-        super().__init__(config, folder, compile=compile)
-        self._opponents = [self.actors.weights()]
-        fixed = TensorDictModule(Runner(), ["opponent_observation"], ["opponent_action"])
-        own: Any = self.actor
-        self.actor = match(own, fixed)  # who is evaluated
-        self._against_fixed = math.nan
+    def draw(self) -> torch.Tensor:
+        """The weights of one of them."""
+        return self._versions[int(torch.randint(len(self._versions), ()))]
 
-    def make_networks(
-        self, env: EnvBase, generator: torch.Generator | None = None
-    ) -> tuple[ProbabilisticActor, TensorDictModule]:
-        if "opponent_observation" not in env.observation_spec.keys():  # noqa: SIM118
-            raise ValueError(
-                f"--task: expected one with an entry 'opponent_observation', got {self.config.task}"
-            )
-        own = self._player(env, "", "own_action")
-        critic = TensorDictModule(self._network(env, 1, 1.0), ["observation"], ["state_value"])
-        return own, critic
+    def add(self, weights: torch.Tensor) -> None:
+        self._versions = [*self._versions, weights][-self._most :]
 
-    def make_actors(self, policy: ProbabilisticActor, steps: int) -> Actors:
-        other = self._player(self.env, "opponent_", "opponent_action")
-        self._other = flatten_parameters(other.parameters())
-        frames = self.config.num_envs * steps
-        self.time_steps()
-        both = match(policy, other)
-        return Synchronous(PoolCollector(self.env, both, frames_per_batch=frames, total_frames=-1), policy)
-
-    def _player(self, env: EnvBase, prefix: str, action: str) -> ProbabilisticActor:
-        choices = env.action_spec_unbatched.space.n  # of each player
-        return player(self._network(env, choices, 0.01), prefix, action)
-
-    def _network(self, env: EnvBase, outputs: int, gain: float) -> nn.Sequential:
-        inputs = env.observation_spec["observation"].shape[-1]
-        return mlp([inputs, *map(int, self.config.hidden.split(",")), outputs], nn.Tanh, gain)
-
-    def advance(self) -> Row:
-        """Plays a batch against one of the past versions, and learns from the first player's part."""
-        config = self.config
-        opponent = int(torch.randint(len(self._opponents), ()))
-        with torch.no_grad():
-            self._other.copy_(self._opponents[opponent])
-        figures = super().advance()
-        if (self.iteration + 1) % config.snapshot_every == 0:
-            self._opponents = [*self._opponents, self.actors.weights()][-config.opponents :]
-        if self.iteration % config.test_every == 0:
-            with self.clock.timed("other"):
-                self._against_fixed = self.test()
-        return {**figures, "opponents": len(self._opponents), "against_fixed": self._against_fixed}
-
-    def test(self, episodes: int = 64) -> float:
-        """The mean return of as many episodes against the fixed opponent, always from the same starts."""
-        env = self.evaluation_env(episodes)
-        returns, _ = evaluate(env, self.actor)
-        env.close()
-        return fmean(returns)
+    def __len__(self) -> int:
+        return len(self._versions)
 
     def state_dict(self) -> dict[str, Any]:
-        own = {"opponents": list(self._opponents), "against_fixed": self._against_fixed}
-        return {**super().state_dict(), **own}
+        return {"versions": list(self._versions), "against_fixed": self.against_fixed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._opponents, self._against_fixed = list(state["opponents"]), state["against_fixed"]
-        super().load_state_dict(state)
+        self._versions, self.against_fixed = list(state["versions"]), state["against_fixed"]
+
+
+def train(config: Config, run: Run) -> Iterator[Row]:
+    """PPO against past versions of itself, one of them for each batch.
+
+    The curve tells how it does against them, and ``against_fixed`` the return against an opponent that never
+    changes, which it never trains against.
+    """
+    torch.manual_seed(config.seed)
+    env = make_env(config, config.num_envs, config.seed)
+    if "opponent_observation" not in env.observation_spec.keys():  # noqa: SIM118
+        raise ValueError(f"--task: expected one with an entry 'opponent_observation', got {config.task}")
+    inputs = env.observation_spec["observation"].shape[-1]
+    choices = env.action_spec_unbatched.space.n  # of each player
+    layers = [inputs, *layer_sizes(config.hidden)]
+    own = player(mlp([*layers, choices], nn.Tanh, 0.01), "", "own_action")
+    critic = TensorDictModule(mlp([*layers, 1], nn.Tanh, 1.0), ["observation"], ["state_value"])
+    gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
+    loss = ClipPPOLoss(
+        own,
+        critic,
+        clip_epsilon=config.clip_epsilon,
+        clip_value=config.clip_value,
+        critic_coeff=config.value_coef,
+        loss_critic_type="l2",
+        entropy_bonus=config.entropy_coef > 0,
+        entropy_coeff=config.entropy_coef,
+        normalize_advantage=config.normalize_advantage,
+    )
+    update = PPOUpdate(
+        loss,
+        partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+        max_grad_norm=config.max_grad_norm or None,
+        compile=run.compile,
+        gradient_accumulation=config.gradient_accumulation,
+    )
+    other = player(mlp([*layers, choices], nn.Tanh, 0.01), "opponent_", "opponent_action")
+    other_weights = flatten_parameters(other.parameters())
+    frames = config.steps * config.num_envs
+    collector = PoolCollector(env, match(own, other), frames_per_batch=frames, total_frames=-1)
+    actors = Synchronous(collector, own)
+    opponents = Opponents(actors.weights(), config.opponents)
+    fixed = TensorDictModule(Runner(), ["opponent_observation"], ["opponent_action"])
+    evaluated = match(own, fixed)
+    yield run.begin(env, evaluated, frames, actors=actors, update=update, opponents=opponents)
+
+    for iteration in run.iterations():
+        optimizer = update.optimizer.param_groups[0]
+        with torch.no_grad():
+            other_weights.copy_(opponents.draw())
+        batch = actors.next(iteration)  # [num_envs, steps]
+        run.note(batch)
+        left = 1 - iteration / run.num_iterations
+        if config.anneal_learning_rate:
+            optimizer["lr"] = config.learning_rate * left
+        if config.anneal_clip_epsilon:
+            for clip in (loss.clip_epsilon, *([loss.clip_value] if config.clip_value else [])):
+                clip.fill_(config.clip_epsilon * left)
+        for epoch in range(config.epochs):
+            if epoch == 0 or config.advantages_each_epoch:
+                columns = update.columns(estimate_advantages(gae, batch))
+            for indices in minibatches(batch.numel(), config.minibatch_size):
+                losses = update(columns, indices)
+        figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}
+        if (iteration + 1) % config.snapshot_every == 0:
+            opponents.add(actors.weights())
+        if iteration % config.test_every == 0:
+            opponents.against_fixed = mean_return(run, evaluated)
+        yield {
+            **figures,
+            **{name: one.item() for name, one in losses.items()},
+            "opponents": len(opponents),
+            "against_fixed": opponents.against_fixed,
+        }
+
+
+def mean_return(run: Run, policy: TensorDictSequential, episodes: int = 64) -> float:
+    """Of as many episodes against the fixed opponent, always from the same starts."""
+    with closing(run.evaluation_env(episodes)) as env:
+        returns, _ = evaluate(env, policy)
+    return fmean(returns)
 
 
 def build_race() -> None:
@@ -159,9 +234,7 @@ def build_race() -> None:
     build_plugin(Path(__file__).with_name("coin_race.cc"))
 
 
-PROGRAM = Program(
-    "self_play", "Self-play", "Bansal et al. 2018", Config, SelfPlayTraining, prepare=build_race
-)
+PROGRAM = Program("self_play", "Self-play", "Bansal et al. 2018", Config, train, prepare=build_race)
 
 if __name__ == "__main__":
     sys.exit(PROGRAM.main())

@@ -9,7 +9,6 @@ from torchrl_pool.training._ppo_update import PPOUpdate
 from torchrl_pool.training._return_scaling import ReturnScaling
 from torchrl_pool.training._sac_update import SACUpdate
 from torchrl_pool.training._sequences import minibatches
-from torchrl_pool.training._step_times import time_steps
 from torchrl_pool.training._vtrace import estimate_vtrace, vtrace_targets
 from torchrl_pool.training._vtrace_update import VTraceUpdate
 
@@ -26,6 +25,5 @@ __all__ = [
     "flatten_parameters",
     "load_collector_state",
     "minibatches",
-    "time_steps",
     "vtrace_targets",
 ]

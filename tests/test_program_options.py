@@ -2,18 +2,17 @@
 
 import importlib.util
 import json
-import os
-import signal
 from contextlib import closing
 
 import pytest
 import torch
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
 
 from torchrl_pool.examples import appo, dqn, impala, loggers, ppo, program, sac, self_play
 from torchrl_pool.examples.envs import make_env, pool_of
-from torchrl_pool.examples.results import Clock, Curve, load_checkpoint, save_checkpoint
+from torchrl_pool.examples.results import load_checkpoint, save_checkpoint
 
 SMALL = ["--quiet", "--evaluate", "0", "--num-envs", "2"]
 PPO = [*SMALL, "--frames-per-batch", "16", "--minibatch-size", "8", "--epochs", "1", "--total-frames", "32"]
@@ -39,73 +38,59 @@ def refusal(program, arguments, capsys):
     ("program", "arguments", "message"),
     [
         (ppo, ["--evaluate", "-1"], "--evaluate: expected at least 0, got -1"),
-        (ppo, ["--torch-threads", "-1"], "--torch-threads: expected at least 0 and at most 1024, got -1"),
-        (ppo, ["--hidden", "abc"], "--hidden: expected numbers of units such as 64,64, got 'abc'"),
-        (ppo, ["--hidden", ""], "--hidden: expected numbers of units"),
-        (impala, ["--hidden", "64,0"], "--hidden: expected numbers of units"),
-        (dqn, ["--hidden", "64,,64"], "--hidden: expected numbers of units"),
-        (ppo, ["--learning-rate", "-1"], "--learning-rate: expected at least 0, got -1.0"),
+        (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
         (ppo, ["--learning-rate", "nan"], "--learning-rate: expected at least 0, got nan"),
         (ppo, ["--gamma", "1.5"], "--gamma: expected at least 0 and at most 1, got 1.5"),
         (sac, ["--tau", "0"], "--tau: expected more than 0 and at most 1, got 0.0"),
-        (dqn, ["--priority-alpha", "-1"], "--priority-alpha: expected at least 0, got -1.0"),
+        (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
         (ppo, ["--seeds", "1", "-1"], f"--seed: expected at least 0 and less than {1 << 62}, got -1"),
-        (dqn, ["--total-frames", "100"], "--learning-starts: expected less than the 100 of --total-frames"),
+        (ppo, ["--seeds", "1", "1"], "--seeds: expected different ones"),
+        (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seeds: expected neither --seed nor --resume"),
+        (ppo, ["--hidden", "64,0"], "--hidden: expected numbers of units such as 64,64, got '64,0'"),
+        (ppo, ["--task", "CartPole-v9"], "CartPole-v1"),
+        (ppo, ["--task", "gymnasium:CartPole-v9"], "CartPole"),
         (dqn, ["--task", "Pendulum-v1"], "--task: expected one with discrete actions, got Pendulum-v1"),
         (sac, ["--task", "CartPole-v1"], "--task: expected one with continuous actions, got CartPole-v1"),
         (self_play, ["--task", "CartPole-v1"], "--task: expected one with an entry 'opponent_observation'"),
+        (ppo, ["--policy", "tanh-normal", "--entropy-coef", "0.1"], "--entropy-coef: expected 0 with"),
+        (ppo, ["--kl-target", "0.01", "--anneal-learning-rate"], "--kl-target: expected 0"),
+        (ppo, ["--minibatch-size", "1000000"], "--minibatch-size: expected at most the 2048 steps"),
+        (ppo, ["--num-envs", "4", "--actors", "3"], "--num-envs: expected a multiple of 3 actors, got 4"),
+        (ppo, ["--actors", "2", "--normalize-observations"], "--actors: expected 1 with"),
+        (ppo, ["--recurrent", "gru", "--sequence-length", "5"], "--sequence-length: expected a divisor of"),
+        (ppo, ["--recurrent", "gru", "--minibatch-size", "8"], "expected at least one sequence of 64 steps"),
         (appo, ["--population", "4", "--total-frames", "3"], "--total-frames: expected some for each of 4"),
+        (appo, ["--refreshes", "3"], "--refreshes: expected a divisor of 64 steps, got 3"),
+        (impala, ["--minibatches", "3"], "--num-envs: expected a multiple of 3 parts of a batch, got 32"),
+        (dqn, ["--total-frames", "100"], "--learning-starts: expected less than the 100 of --total-frames"),
+        (dqn, ["--buffer-size", "4"], "--buffer-size: expected at least the 10 steps of a batch, got 4"),
         (dqn, ["--epsilon-start", "0.01"], "--epsilon-end: expected at most the 0.01 of --epsilon-start"),
-        (ppo, ["--clip-epsilon", "1.5"], "--clip-epsilon: expected more than 0 and less than 1, got 1.5"),
-        (ppo, ["--seed", "9" * 20], "--seed: expected at least 0 and less than"),
-        (ppo, ["--task", "ALE/Pong-v5", "--sticky-actions", "2"], "--sticky-actions: expected at least 0"),
+        (dqn, ["--value-min", "11"], "--value-min: expected less than 10.0, got 11.0"),
+        (dqn, ["--distributional", "--double"], "--distributional: expected neither --double"),
+        (ppo, ["--episodic-life"], "--episodic-life: expected a game of Atari's as --task"),
         (impala, ["--sticky-actions", "0.5"], "--sticky-actions: expected a game of Atari's as --task"),
-        (sac, ["--all-actions"], "--all-actions: expected a game of Atari's as --task, got 'HalfCheetah-v5'"),
         (ppo, ["--num-workers", "0"], "--num-workers: expected gymnasium:ID as --task, got 'CartPole-v1'"),
-        (dqn, ["--caller-steps"], "--caller-steps: expected gymnasium:ID as --task, got 'CartPole-v1'"),
-        (
-            ppo,
-            ["--task", "gymnasium:CartPole-v1", "--num-workers", "-1"],
-            "--num-workers: expected at least 0",
-        ),
         (ppo, ["--hidden-size", "32"], "--hidden-size: expected --recurrent other than none with it"),
-        (appo, ["--mutation-rate", "0.5"], "--mutation-rate: expected --population other than 1 with it"),
         (dqn, ["--value-min", "-1"], "--value-min: expected --distributional with it"),
         (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
-        (ppo, ["--until-return", "nan"], "--until-return: expected a number, got nan"),
-        (ppo, ["--checkpoint-seconds", "nan"], "--checkpoint-seconds: expected a number, got nan"),
-        (ppo, ["--torch-threads", "100000"], "--torch-threads: expected at least 0 and at most 1024, got"),
-        (
-            ppo,
-            ["--minibatch-size", "1000000"],
-            "--minibatch-size: expected at most the 2048 steps",
-        ),
-        (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1 (did you mean --learning-rate?)"),
-        (ppo, ["--num-env=3", "--learnin-rate=1"], "(did you mean --learning-rate?)"),
-        (
-            ppo,
-            ["--preset", "cleanrl-atari"],
-            "--episodic-life: expected a game of Atari's as --task, got 'CartPole-v1'",
-        ),
+        (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1"),
         (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
         (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
-        (ppo, ["--seed", "7", "--seeds", "1", "2"], "--seed: expected none with --seeds"),
+        (ppo, ["--resume", "no/such/file.pt"], "no/such/file.pt"),
     ],
 )
+@pytest.mark.every_combination
 def test_what_cannot_be_is_refused(program, arguments, message, tmp_path, capsys):
     output = tmp_path / "runs"
     assert message in refusal(program.PROGRAM, [*arguments, "--output", str(output)], capsys)
     assert not output.exists()
 
 
-@pytest.mark.parametrize("option", ["--output", "--timings"])
-def test_where_nothing_can_be_written(option, tmp_path, capsys):
+def test_where_nothing_can_be_written(tmp_path, capsys):
     (tmp_path / "file").touch()
-    place = tmp_path / "file" / "below"
-    arguments = [*PPO, "--output", str(tmp_path / "runs"), option, str(place)]
-    assert "file" in refusal(ppo.PROGRAM, arguments, capsys)
+    assert "file" in refusal(ppo.PROGRAM, [*PPO, "--output", str(tmp_path / "file" / "below")], capsys)
 
 
 def test_an_earlier_training_is_not_overwritten_unasked(tmp_path, capsys):
@@ -114,13 +99,10 @@ def test_an_earlier_training_is_not_overwritten_unasked(tmp_path, capsys):
     (folder,) = (tmp_path / "runs").iterdir()
     (folder / "video.gif").touch()
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    timings = tmp_path / "timings.json"
-    timings.write_text("{}")
-    more = ["--learning-rate", "0.5", "--timings", str(timings)]
+    more = ["--learning-rate", "0.5"]
     said = refusal(ppo.PROGRAM, [*arguments, *more], capsys)
     assert f"--resume {folder / 'checkpoint.pt'} goes on with it" in said
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
-    assert timings.read_text() == "{}"
     assert ppo.PROGRAM.main([*arguments, *more, "--overwrite"]) == 0
     assert not (folder / "video.gif").exists()
     assert json.loads((folder / "config.json").read_text())["learning_rate"] == 0.5
@@ -188,16 +170,6 @@ def test_weights_do_not_depend_on_where_envs_live(tmp_path):
         weights.append(torch.load(checkpoint)["update"]["parameters"])
     assert torch.equal(weights[0], weights[1])
     assert torch.equal(weights[0], weights[2])
-
-
-def test_a_request_to_stop_counts_while_the_last_checkpoint_is_written(tmp_path, monkeypatch):
-    def save(path, state):
-        save_checkpoint(path, state)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(program, "save_checkpoint", save)
-    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path), "--seeds", "1", "2"]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["ppo-CartPole-v1-1"]
 
 
 def test_what_is_no_checkpoint_of_the_program(tmp_path, capsys):
@@ -276,63 +248,6 @@ def test_refusals_before_a_training_are_lines(task, tmp_path, capsys):
     assert ("--video: expected a task that can be drawn" if "Locked" in task else "Nothing") in said
     assert "Traceback" not in said
     assert not list(tmp_path.glob("*/curve.csv"))
-    assert "--seeds: expected different ones" in refusal(ppo.PROGRAM, [*PPO, "--seeds", "1", "1"], capsys)
-
-
-def test_a_mean_return_is_reached_by_a_whole_window(tmp_path):
-    curve = Curve(tmp_path)
-    curve._returns.extend([100.0] * 99)
-    assert not curve.has_reached(50.0)
-    curve._returns.append(100.0)
-    assert curve.has_reached(50.0)
-    assert not curve.has_reached(101.0)
-
-
-@pytest.mark.parametrize(("size", "goes_on"), [("16", True), ("32", True), ("12", False)])
-def test_a_buffer_goes_on_where_it_has_room(size, goes_on, tmp_path, capsys):
-    assert sac.PROGRAM.main([*SAC, "--buffer-size", "24", "--output", str(tmp_path)]) == 0
-    path = tmp_path / "sac-Pendulum-v1-0" / "checkpoint.pt"
-    resume = [*SMALL, "--resume", str(path), "--total-frames", "32", "--buffer-size", size]
-    if goes_on:
-        assert sac.PROGRAM.main(resume) == 0
-    else:
-        assert "--buffer-size: expected 16, as the buffer was, got 12" in refusal(sac.PROGRAM, resume, capsys)
-
-
-def test_random_steps_are_whole_rounds(tmp_path, recwarn):
-    """TorchRL's collectors warn where they are not."""
-    assert sac.PROGRAM.main([*SAC, "--learning-starts", "3", "--output", str(tmp_path)]) == 0
-    assert not [one for one in recwarn if "init_random_frames" in str(one.message)]
-
-
-def test_one_iteration_has_no_times():
-    clock = Clock()
-    with clock.timed("env_step"):
-        pass
-    clock.end_iteration()
-    clock.add("env_step", 1.0)  # actors that go on beside the learner
-    assert "not told" in clock.summary()
-
-
-def test_what_was_not_timed_is_not_shown():
-    clock = Clock()
-    clock.end_iteration()
-    clock.add("collecting", 1.0)
-    clock.end_iteration()
-    assert "env steps" not in clock.summary()
-    assert set(clock.timings()) == {"iterations", "collecting", "training"}
-    clock.times_steps = True
-    clock.add("env_step", 0.5)
-    assert "env steps" in clock.summary()
-    assert clock.timings()["inference"] == 0.5
-
-
-@pytest.mark.parametrize("options", [[], ["--parallel"]])
-def test_steps_are_timed_where_the_learner_waits_for_them(options, tmp_path):
-    path = tmp_path / "timings.json"
-    run = [*options, "--output", str(tmp_path), "--evaluate", "0", "--timings", str(path)]
-    assert sac.PROGRAM.main([*SAC, *run]) == 0
-    assert ("env_step" in json.loads(path.read_text())) == (not options)
 
 
 def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
@@ -363,25 +278,40 @@ def test_a_logger_that_is_not_installed(missing, tmp_path, capsys):
     assert "Traceback" not in said
 
 
-def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):
-    """Of four seeds the first diverges, and the third is stopped."""
-    iterate, titles, plot = ppo.PPOTraining.iterate, [], program.plot_curves
+@pytest.mark.parametrize(
+    ("began", "given", "goes_on"),
+    [
+        ((True, 1), [], ("yes", 1)),
+        ((False, 1), [], ("no", 1)),
+        ((True, 1), ["--compile", "no", "--torch-threads", "2"], ("no", 2)),
+        ((False, 10_000), [], ("no", 0)),  # on a machine with more processors than this one has
+    ],
+)
+def test_a_resumed_training_computes_as_it_began(tmp_path, began, given, goes_on):
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("*/checkpoint.pt")
+    save_checkpoint(path, {**load_checkpoint(path), "compile": began[0], "threads": began[1]})
+    options = ppo.PROGRAM.parser().parse_args(["--resume", str(path), *given])
+    ppo.PROGRAM.configs_of(options)
+    assert (options.compile, options.torch_threads) == goes_on
 
-    def iterate_and_end(training):
-        iterate(training)
-        if training.config.seed == 1 and training.iteration == 2:
-            training.update.optimizer.param_groups[0]["params"][0].data.fill_(torch.nan)
-        if training.config.seed == 3:
-            signal.raise_signal(signal.SIGTERM)
 
-    def plot_and_note(rows, title, path):
-        titles.append(title)
-        plot(rows, title, path)
+def test_a_training_that_is_resumed_elsewhere_leaves_the_old_one_as_it_was(tmp_path):
+    assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path / "old")]) == 0
+    (folder,) = (tmp_path / "old").iterdir()
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    more = ["--total-frames", "64", "--evaluate", "0", "--output", str(tmp_path / "new")]
+    assert ppo.PROGRAM.main(["--quiet", "--resume", str(folder), *more]) == 0
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert load_checkpoint(tmp_path / "new" / folder.name / "checkpoint.pt")["iteration"] == 4
 
-    monkeypatch.setattr(ppo.PPOTraining, "iterate", iterate_and_end)
-    monkeypatch.setattr(program, "plot_curves", plot_and_note)
-    assert ppo.PROGRAM.main([*PPO, "--seeds", "1", "2", "3", "4", "--output", str(tmp_path)]) == 1
-    seeds = "seeds, 1 (diverged), 2, 3 (stopped): "
-    assert f"Return over 3 {seeds}" in capsys.readouterr().out
-    assert titles[-1] == "PPO on CartPole-v1, seeds 1 (diverged), 2, 3 (stopped)"
-    assert not (tmp_path / "ppo-CartPole-v1-4").exists()
+
+@pytest.mark.parametrize("program", [ppo, appo, impala, dqn, sac, self_play])
+def test_help_names_every_setting_and_preset(program, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        program.PROGRAM.main(["--help"])
+    assert exit_info.value.code == 0
+    shown = capsys.readouterr().out
+    for name in [*program.Config.__dataclass_fields__, "preset", "seeds", "resume", "logger", "video"]:
+        assert f"--{name.replace('_', '-')}" in shown
+    assert all(f"  {name}" in shown for name in program.PROGRAM.presets)

@@ -1,4 +1,4 @@
-"""The DQN example: updates with the numbers of DQNLoss, and trainings that can be repeated."""
+"""DQNUpdate and DistributionalDQNUpdate have the numbers of TorchRL's losses."""
 
 from functools import partial
 
@@ -10,19 +10,10 @@ from torchrl.data import Categorical, OneHot
 from torchrl.modules import MLP, DistributionalQValueActor, QValueActor
 from torchrl.objectives import DistributionalDQNLoss, DQNLoss, HardUpdate
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("tqdm")
-
-from off_policy import assert_equal_trainings, curve_in, parsed, trained
-
-from torchrl_pool.examples.dqn import PROGRAM, DQNTraining
-from torchrl_pool.examples.off_policy import Replay
 from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
 from torchrl_pool.training._distributional_dqn_update import projected
 
 ROWS, FEATURES, ACTIONS = 96, 5, 3
-SMALL = ["--hidden", "16,16", "--batch-size", "16", "--learning-starts", "40", "--target-every", "3"]
-SMALL += ["--buffer-size", "200", "--frames-per-row", "120", "--total-frames", "480"]
 
 
 def make_loss(one_hot=False, apart=True, drops_out=False, **options):
@@ -192,117 +183,3 @@ def test_several_updates_end_where_torchrls_do():
 def test_options_that_are_not_known():
     with pytest.raises(ValueError, match="delay_value"):
         DQNUpdate(DQNLoss(MLP(2, 2), action_space="categorical", delay_value=False), torch.optim.SGD)
-
-
-VARIANTS = {
-    "one": ["--num-envs", "1", "--frames-per-batch", "4"],
-    "parallel": ["--parallel", "--num-envs", "3", "--frames-per-batch", "12"],
-    "c51": ["--distributional", "--atoms", "11", "--value-min", "0", "--priority-alpha", "0.5"],
-    "rainbow": ["--double", "--n-steps", "3", "--priority-alpha", "0.5", "--num-envs", "2"],
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_resumed_training_ends_with_the_same_weights_and_buffer(tmp_path, variant):
-    config = parsed(PROGRAM, *SMALL, *VARIANTS[variant])
-    whole = trained(DQNTraining, config, tmp_path / "whole")
-    parts = trained(DQNTraining, config, tmp_path / "parts", stop_after=2)
-    assert len(whole["replay"]["rows"]["action"]) == 200  # it has wrapped around
-    assert_equal_trainings(whole, parts)
-
-
-def test_without_its_buffer_a_resumed_training_fills_a_new_one(tmp_path):
-    config = parsed(PROGRAM, *SMALL, "--no-save-replay")
-    state = trained(DQNTraining, config, tmp_path, stop_after=2)
-    assert state["replay"] == {"seen": 0}
-    assert state["update"]["count"] == (480 - 40 - 40) // 10
-
-
-def test_random_actions_become_fewer(tmp_path):
-    training = DQNTraining(parsed(PROGRAM, *SMALL, "--epsilon-frames", "960"), tmp_path)
-    for _ in range(4):
-        training.iterate()
-    epsilon = training.actors.policy[-1].eps.item()
-    assert epsilon == pytest.approx(1 - 0.95 * 480 / 960, abs=1e-3)
-    training.close()
-
-
-def test_it_learns_to_balance_a_pole(tmp_path):
-    arguments = ["--total-frames", "30000", "--learning-starts", "1000", "--frames-per-row", "1000"]
-    arguments += ["--learning-rate", "1e-3", "--hidden", "64,64", "--epsilon-frames", "6000", "--quiet"]
-    arguments += ["--compile", "no", "--until-return", "60", "--evaluate", "0", "--output", str(tmp_path)]
-    assert PROGRAM.main(arguments) == 0
-    returns = [float(row["return"]) for row in curve_in(tmp_path / "dqn-CartPole-v1-0")]
-    assert returns[0] < 40
-    assert returns[-1] >= 60
-
-
-@pytest.mark.parametrize("preset", PROGRAM.presets)
-def test_presets_make_trainings(preset, tmp_path):
-    task = "ALE/Pong-v5" if preset.endswith("atari") else "Acrobot-v1"
-    arguments = ["--preset", preset, "--task", task, "--num-envs", "2", "--frames-per-batch", "4"]
-    arguments += [
-        "--learning-starts",
-        "8",
-        "--batch-size",
-        "4",
-        "--frames-per-row",
-        "16",
-        "--buffer-size",
-        "64",
-    ]
-    arguments += ["--total-frames", "16", "--updates-per-batch", "1"]
-    training = DQNTraining(parsed(PROGRAM, *arguments), tmp_path)
-    training.iterate()
-    assert training.update.count > 0
-    assert training.actors.collector.writes_once
-    if task == "ALE/Pong-v5":
-        assert training.replay.rows["observation"].dtype is torch.uint8
-    training.close()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--atoms", "1"], "--atoms: expected at least 2, got 1"),
-        (["--value-min", "11"], "--value-min: expected less than 10.0, got 11.0"),
-        (["--distributional", "--double"], "--distributional: expected neither --double"),
-    ],
-)
-def test_wrong_options(arguments, message, capsys):
-    with pytest.raises(SystemExit):
-        PROGRAM.main(arguments)
-    assert message in capsys.readouterr().err
-
-
-def test_observations_of_other_kinds(tmp_path):
-    trained(DQNTraining, parsed(PROGRAM, *SMALL, "--task", "FrozenLake-v1"), tmp_path)
-    with pytest.raises(ValueError, match="discrete actions"):
-        DQNTraining(parsed(PROGRAM, "--task", "Pendulum-v1"), tmp_path)
-
-
-def test_a_buffer_goes_on_from_steps_that_are_no_transition_yet():
-    """Three steps are summed up, and it was saved after the first."""
-
-    def replay():
-        return Replay(8, torch.Generator(), n_steps=3, gamma=0.9, alpha=0.0)
-
-    def batch(number):
-        done = torch.zeros(2, 1, 1, dtype=torch.bool)
-        value = torch.full((2, 1, 1), float(number))
-        after = {"observation": value + 1, "reward": value, "terminated": done, "done": done}
-        return TensorDict(
-            {"observation": value, "action": value, "next": after}, [2, 1], names=[None, "time"]
-        )
-
-    whole, saved, resumed = replay(), replay(), replay()
-    saved.extend(batch(0))
-    assert not len(saved)
-    resumed.load_state_dict(saved.state_dict())
-    for number in range(5):
-        whole.extend(batch(number))
-        if number:
-            resumed.extend(batch(number))
-    assert whole.seen == resumed.seen
-    assert len(whole) == len(resumed) > 0
-    assert (whole.rows[: len(whole)] == resumed.rows[: len(whole)]).all()

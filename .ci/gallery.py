@@ -1,6 +1,6 @@
 """Draws a picture of each task of a family, as ``PoolEnv.render`` shows it, into one image.
 
-Of several versions of a task the newest is drawn. Usage: ``python -m torchrl_pool.examples.gallery mujoco``.
+Of several versions of a task the newest is drawn. Usage: ``python .ci/gallery.py mujoco``.
 """
 
 from __future__ import annotations
@@ -9,15 +9,10 @@ import argparse
 import math
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
 
 from torchrl_pool import PoolEnv, list_tasks, task_info
-from torchrl_pool.examples import say_what_is_missing
-
-try:
-    import matplotlib.pyplot as plt
-except ImportError as error:
-    say_what_is_missing(error)
 
 
 def newest_versions(tasks: list[str]) -> list[str]:

@@ -1,0 +1,346 @@
+"""A training besides its algorithm: its iterations, its checkpoints, and what it leaves in its folder."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import torch
+from tensordict import TensorDictBase
+from torch import nn
+from torchrl.envs import EnvBase, InitTracker
+from torchrl.modules import get_primers_from_module
+
+from torchrl_pool import EnvFailure
+from torchrl_pool.examples.envs import make_env, normalizer_of
+from torchrl_pool.examples.loggers import close_logger, log_video
+from torchrl_pool.examples.results import (
+    Curve,
+    Row,
+    StopRequest,
+    could,
+    evaluate,
+    first_line,
+    is_same_file,
+    mean_and_spread,
+    plot_curves,
+    plot_lags,
+    progress_bar,
+    save_checkpoint,
+    save_json,
+    warn,
+)
+from torchrl_pool.examples.video import record_video
+
+CHECKPOINT, EVALUATION, CURVE = "checkpoint.pt", "evaluation.json", "curve.csv"
+Train = Callable[[Any, "Run"], Iterator[Row]]
+"""An algorithm: of its settings and its run it builds everything, and hands :meth:`Run.begin` on. Each row
+after that one is an iteration."""
+
+
+class Run:
+    """One training.
+
+    Args:
+        train: the algorithm.
+        config: its settings.
+        folder: what is left goes there.
+        compile: whether updates are compiled.
+    """
+
+    env: EnvBase
+    actor: Any  # the policy, as it is evaluated
+    frames_per_batch: int
+    num_iterations: int
+
+    def __init__(self, train: Train, config: Any, folder: Path, *, compile: bool = False) -> None:
+        self.config, self.folder, self.compile = config, folder, compile
+        self.curve = Curve(folder)
+        self.iteration, self.seconds = 0, 0.0
+        self.ending: Literal["", "stopped", "diverged", "failed"] = ""  # how it has ended before its end
+        self.was_stopped = False
+        self.parts: dict[str, Any] = {}
+        self.members: list[Run] = []  # of a population
+        self.adapted: Sequence[str] = ()  # settings that are changed while it trains
+        self.returns: list[float] = []  # of the evaluation
+        self._saved_part = ""  # why there are networks only in the last checkpoint
+        self._rows = train(config, self)
+        next(self._rows)
+
+    # ---- what algorithms call
+
+    def begin(self, env: EnvBase, actor: Any, frames_per_batch: int, **parts: Any) -> Row:
+        """Takes note of what an algorithm has built; to be yielded, as an empty row.
+
+        Args:
+            env: that it trains in.
+            actor: its policy, as it is to be evaluated.
+            frames_per_batch: env steps of an iteration.
+            parts: what has a state of its own, which checkpoints hold: ``actors`` first, which may be
+                collecting, then ``update``, which has the optimizer.
+        """
+        self.env, self.actor, self.frames_per_batch, self.parts = env, actor, frames_per_batch, parts
+        self.num_iterations = math.ceil(self.config.total_frames / frames_per_batch)
+        return {}
+
+    def iterations(self) -> Iterator[int]:
+        """The numbers of the iterations that are still to be made."""
+        while self.iteration < self.num_iterations:
+            yield self.iteration
+
+    def note(self, batch: TensorDictBase) -> None:
+        """Adds the episodes that end in a batch ``[N, T]`` to the curve; ends them with lives if asked to."""
+        after = batch.get("next")
+        if after.get("done").any():
+            self.curve.note_episodes(batch)
+        if self.config.episodic_life:
+            for key in ("done", "terminated"):
+                after.set(key, after.get(key) | after.get("life_lost"))
+
+    # ---- iterations
+
+    @property
+    def frames(self) -> int:
+        """Env steps until now."""
+        return self.iteration * self.frames_per_batch
+
+    @property
+    def is_over(self) -> bool:
+        return self.iteration >= self.num_iterations
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights are finite numbers."""
+        groups = self.parts["update"].optimizer.param_groups if "update" in self.parts else []
+        own = (bool(one.isfinite().all()) for group in groups for one in group["params"])
+        return all(own) and all(one.is_finite for one in self.members)
+
+    def iterate(self) -> None:
+        """Makes an iteration, and adds its row to the curve."""
+        start, waited = time.perf_counter(), self._waited
+        figures = next(self._rows)
+        self.iteration += 1
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        speed = {"seconds": self.seconds, "steps_per_second": self.frames_per_batch / seconds}
+        collecting = {"collecting_seconds": self._waited - waited}
+        self.curve.add({"frames": self.frames, **speed, **collecting, **figures})
+
+    @property
+    def _waited(self) -> float:
+        """Seconds that the learner has waited for batches."""
+        own: float = self.parts["actors"].seconds if "actors" in self.parts else 0.0
+        return own + sum(one._waited for one in self.members)
+
+    @property
+    def best(self) -> Run:
+        """Of a population the member whose last episodes went best; else this one."""
+        return max(self.members, key=lambda one: one.curve.objective) if self.members else self
+
+    def _stays_finite(self) -> bool:
+        """Makes an iteration; returns whether weights are finite. Errors that NaNs lead to are not raised."""
+        try:
+            self.iterate()
+        except Exception:
+            if self.is_finite:
+                raise
+        return self.is_finite
+
+    # ---- checkpoints
+
+    def networks(self) -> dict[str, Any]:
+        """What has been learned: weights, and statistics of observations."""
+        if self.members:
+            returns = [one.curve.state_dict()["returns"] for one in self.members]
+            learned = [{**one.networks(), "config": asdict(one.config)} for one in self.members]
+            return {
+                "members": [
+                    {**one, "curve": {"returns": own}} for one, own in zip(learned, returns, strict=True)
+                ]
+            }
+        normalizer = normalizer_of(self.env)
+        statistics = {} if normalizer is None else copy.deepcopy(dict(normalizer.state_dict()))
+        return {"update": self.parts["update"].state_dict(), "normalizer": statistics}
+
+    def load_networks(self, state: dict[str, Any]) -> None:
+        """Takes over what another training has learned."""
+        self.parts["update"].load_state_dict(state["update"])
+        normalizer = normalizer_of(self.env)
+        if normalizer is not None:
+            normalizer.load_state_dict(state["normalizer"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the training depends on: tensors, numbers, texts and bytes."""
+        parts = {name: part.state_dict() for name, part in self.parts.items()}  # actors may draw until then
+        return {
+            "config": asdict(self.config),
+            "compile": self.compile,
+            "threads": torch.get_num_threads(),
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "curve": self.curve.state_dict(),
+            "generator": torch.get_rng_state(),
+            **({"members": [one.state_dict() for one in self.members]} if self.members else self.networks()),
+            **parts,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state; torch's generator goes back too."""
+        self.set(**{name: state["config"][name] for name in self.adapted})
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        for one, saved in zip(self.members, state.get("members", ()), strict=True):
+            one.load_state_dict(saved)
+        self.iteration, self.seconds = state["iteration"], state["seconds"]
+        self.curve.load_state_dict(state["curve"])
+        if self.config.learning_rate != state["config"]["learning_rate"]:  # else it may have been adapted
+            self.set(learning_rate=self.config.learning_rate)
+        torch.set_rng_state(state["generator"])
+
+    def set(self, **settings: Any) -> None:
+        """Changes settings that the algorithm looks at before each iteration, or that are its optimizer's."""
+        self.config = replace(self.config, **settings)
+        if "learning_rate" in settings and "update" in self.parts:
+            for group in self.parts["update"].optimizer.param_groups:
+                group["lr"] = settings["learning_rate"]
+
+    # ---- from its beginning to its end
+
+    def train(self, options: Any, title: str, program: str) -> bool:
+        """Trains, and leaves its results; returns whether weights stayed finite, and all could be written.
+
+        Args:
+            options: of the program, see :class:`~torchrl_pool.examples.options.RunOptions`.
+            title: of pictures.
+            program: what loads the policy.
+        """
+        self._program, self._last = program, options.resume  # the file from which this training can go on
+        total, saved = self.num_iterations * self.frames_per_batch, time.monotonic()
+        try:
+            with StopRequest() as stop, progress_bar(total, self.frames, not options.quiet) as bar:
+                bar.set_postfix_str("compiling the update" if self.compile else "first batch")
+                while not (self.is_over or stop.made or self.curve.has_reached(options.until_return)):
+                    try:
+                        is_finite = self._stays_finite()
+                    except (EnvFailure, ConnectionError) as error:
+                        warn(f"the training ends here: {first_line(error)}")
+                        self.ending = "failed"
+                        if self._saved_part or not is_same_file(self.folder / CHECKPOINT, self._last):
+                            self._save({"not_whole": first_line(error), **self.networks()})
+                        break
+                    if not is_finite:
+                        self.ending = "diverged"
+                        break
+                    bar.update(self.frames_per_batch)
+                    bar.set_postfix_str(self.curve.told)
+                    if time.monotonic() - saved > options.checkpoint_seconds:
+                        self.save()
+                        saved = time.monotonic()
+                else:
+                    self.ending = "stopped" if stop.made else ""
+                is_saved = self.ending in ("", "stopped") and self.save()
+                self.was_stopped = stop.made  # perhaps meanwhile
+            return self._finish(options, title) and is_saved
+        finally:
+            self.close()
+
+    def save(self) -> bool:
+        """Saves all that the training goes on from; where simulators cannot be saved, what it has learned."""
+        try:
+            state = self.state_dict()
+        except NotImplementedError as error:
+            state = {"not_whole": first_line(error), **self.networks()}
+        except (EnvFailure, ConnectionError) as error:  # of a batch ahead; the next iteration raises it, too
+            warn(f"{self.folder / CHECKPOINT} cannot be written: {first_line(error)}")
+            return False
+        return self._save(state)
+
+    def _save(self, state: dict[str, Any]) -> bool:
+        path = self.folder / CHECKPOINT
+        try:
+            save_checkpoint(path, {**state, "config": asdict(self.config), "program": self._program})
+        except OSError as error:
+            warn(str(error))
+            return False
+        self._last, self._saved_part = path, state.get("not_whole", "")
+        return True
+
+    def _finish(self, options: Any, title: str) -> bool:
+        """Draws, evaluates and records what has not diverged; returns whether all could be written."""
+        config, folder, curve = self.config, self.folder, self.curve
+        picture, lags = folder / "curve.png", folder / "lag.png"
+        title = f"{title} on {config.task} (seed {config.seed})"
+        went_well = [could(picture, plot_curves, [curve.rows], title, picture)]
+        if "actors" in self.parts and self.parts["actors"].lags:
+            actors = self.parts["actors"]
+            went_well.append(could(lags, plot_lags, {actors.title: actors.lags}, lags))
+        seconds = max(self.seconds, 1e-9)
+        collecting = sum(row["collecting_seconds"] for row in curve.rows)
+        print(
+            f"{config.task}, seed {config.seed}: {self.frames} frames in {self.seconds:.1f} s "
+            f"({self.frames / seconds:.0f} frames/s, {collecting / seconds:.0%} of the time in collecting), "
+            f"{curve.told}; {folder}"
+        )
+        if self.ending == "diverged":
+            left = f"{self._last} holds the last finite ones" if self._last else "none were saved"
+            warn(f"the training has diverged: weights are not finite after {self.frames} frames; {left}")
+        elif self._saved_part:
+            print(f"The checkpoint holds networks only, no training goes on from it: {self._saved_part}")
+        elif self.ending and self._last:
+            print(f"{self.ending.capitalize()}; go on with --resume {self._last}")
+        if options.evaluate and not self.ending and not self.was_stopped:
+            went_well.append(could(folder / EVALUATION, self._evaluate, options.evaluate))
+        if options.video and self.ending in ("", "stopped"):
+            went_well.append(could(folder / "video", self._record))
+        return all(went_well)
+
+    def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
+        """An env of its own, that normalizes with today's statistics and learns nothing."""
+        for one in self.members or [self]:
+            one.parts["actors"].rest()
+        if self.members:
+            return self.best.evaluation_env(num_envs, render=render)
+        normalizer = normalizer_of(self.env)
+        frozen = None if normalizer is None else normalizer.frozen_copy()
+        settings = replace(self.config, sign_rewards=False, episodic_life=False)
+        env = make_env(settings, num_envs, self.config.seed + 1_000_000, frozen, render=render)
+        if isinstance(self.actor, nn.Module):
+            memory = get_primers_from_module(self.actor, warn=False)
+            if memory is not None:
+                env = env.append_transform(InitTracker()).append_transform(memory)
+        return env
+
+    def _evaluate(self, episodes: int) -> None:
+        """Plays some episodes, and leaves their returns in the training's folder."""
+        print(f"Evaluation, {episodes} episodes: ", end="", flush=True)
+        with closing(self.evaluation_env(episodes)) as env:
+            self.returns, unended = evaluate(env, self.best.actor)
+        returns = self.returns
+        print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
+        save_json(self.folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
+
+    def _record(self) -> None:
+        """Leaves a video of an episode in the training's folder, and sends it to the logger."""
+        print("Video: ", end="", flush=True)
+        with closing(self.evaluation_env(1, render=True)) as env:
+            video = record_video(env, self.best.actor)
+        path = video.save(self.folder / "video")
+        print(path if video.is_whole else f"{path} (the beginning of an episode)")
+        if self.curve.logger is not None:
+            log_video(self.curve.logger, video, path, self.frames)
+
+    def close(self) -> None:
+        """Ends threads, simulators and the logger."""
+        for part in [*self.parts.values(), *self.members]:
+            if hasattr(part, "close"):
+                part.close()
+        if self.curve.logger is not None:
+            close_logger(self.curve.logger)
+            self.curve.logger = None
