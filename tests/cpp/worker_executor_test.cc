@@ -171,7 +171,7 @@ TEST(WorkersAreAskedAgain) {
     job.out.base = counting.Out(counting.count);
     job.out.base.push_back(at(steps));
     job.root.base = {at(counting.root), nullptr, nullptr, nullptr, nullptr, at(next)};
-    counting.pool->Submit(job, Pool::Await::kAtOnce, Never);
+    counting.pool->Submit(job, Delivery::kAwaited, Never);
     const bool ends = step % 2 == 0;  // by the chain's limit, which the workers do not know
     CHECK_EQ(counting.pool->Wait(job, Never), ends ? counting.num_envs : 0u);
     for (std::uint32_t env = 0; env < counting.num_envs; ++env) {
@@ -199,15 +199,15 @@ TEST(WhoeverWaitsWorksOnWhatLearnsBefore) {
   Chain chain({counting.pool->layout().outputs.size(), {}, 1, {}, {}});
   const auto noting = std::make_shared<Noting>();
   chain.Add(1, noting, true, false);
-  const auto submit = [&](std::uint32_t first, Pool::Await await) {
+  const auto submit = [&](std::uint32_t first, Delivery await) {
     Job& job = counting.Begin(Op::kStepAndReset);
     chain.Extend(job);
     counting.pool->Select(job, EnvRange{first, 2});
     counting.pool->Submit(job, await, Never);
     return &job;
   };
-  Job* const jobs[] = {submit(2, Pool::Await::kLater), submit(0, Pool::Await::kLater),
-                       submit(4, Pool::Await::kAtOnce)};
+  Job* const jobs[] = {submit(2, Delivery::kLater), submit(0, Delivery::kLater),
+                       submit(4, Delivery::kAwaited)};
   for (const int i : {2, 1, 0}) counting.pool->Wait(*jobs[i], Never);
   CHECK_EQ(noting->noted, (std::vector<std::uint32_t>{2, 0, 4}));
 }
