@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "check.h"
@@ -129,7 +130,8 @@ TEST(AStreamThatStandsStillIsNone) {
     CHECK(rng.IsValid());
     for (int i = 0; i < 1000; ++i) rng.StandardNormal();
   }
-  for (const double kept : {NAN, INFINITY, 1e300, -13.0}) CHECK(!Twister({0, 1}, kept).IsValid());
+  for (const double kept : std::initializer_list<double>{NAN, INFINITY, 1e300, -13.0})
+    CHECK(!Twister({0, 1}, kept).IsValid());
 }
 
 }  // namespace
