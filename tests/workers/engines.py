@@ -58,6 +58,21 @@ class Engines(Still):
         (self.folder / "closed").touch()
 
 
+class Chained(Still):
+    """Starts a program that goes on in ever new processes, each of which has lost its parent."""
+
+    PROGRAM = """
+import os, time
+while True:
+    if os.fork():
+        os._exit(0)
+    time.sleep(0.003)
+"""
+
+    def __init__(self, folder):
+        subprocess.run([sys.executable, "-IS", "-c", self.PROGRAM, folder], check=True)
+
+
 class Background(Still):
     """Starts something in the background in each step, which ends by itself."""
 
@@ -114,6 +129,16 @@ class Forking(Still):
     def think(self):
         self._fork()
         return "thought"
+
+
+def started_with(argument):
+    """Ids of processes that have this among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument in (process / "cmdline").read_text().split("\0"):
+                found.append(int(process.name))
+    return found
 
 
 def pids(folder, count):

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from engines import Background, Engines, Forking, Sharing, pids
+from engines import Background, Chained, Engines, Forking, Sharing, pids, started_with
 from launched import eventually, killed, parent_of, run
 
 from torchrl_pool import EnvFailure, PoolEnv
@@ -90,6 +90,19 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
             eventually(lambda: not any(map(parent_of, second)))
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("how", ["close", "kill"])
+def test_what_goes_on_in_ever_new_processes_ends_with_its_worker(make_pool, tmp_path, how):
+    """Though no look at the processes that there are sees all of them."""
+    pool = make_pool(partial(Chained, str(tmp_path)), 1)
+    pool.reset()
+    eventually(lambda: started_with(str(tmp_path)))
+    if how == "close":
+        pool.close()
+    else:
+        killed(pool.call("pid")[0])
+    eventually(lambda: not any(started_with(str(tmp_path)) for _ in range(5)))
 
 
 def test_what_runs_in_the_background_is_no_child_of_the_worker(make_pool):

@@ -147,13 +147,11 @@ def test_workers_may_use_the_processors_of_the_pool_process(template):
     pinned.close()
 
 
-def test_workers_load_no_torch(template):
+def test_workers_begin_with_what_each_needs_and_without_torch(template):
+    """They are forked from a process that has loaded it once."""
     worker = template.launch(ANSWER)
-    assert asked(worker, "[name in sys.modules for name in ['torch', 'numpy', 'gymnasium']]") == [
-        False,
-        True,
-        True,
-    ]
+    names = ["torch", "numpy", "gymnasium", "torchrl_pool._workers.worker_process"]
+    assert asked(worker, f"[name in sys.modules for name in {names}]") == [False, True, True, True]
     assert asked(worker, "threading.active_count(), len(os.listdir('/proc/self/task'))") == (1, 1)
 
 

@@ -32,6 +32,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import process, resource_tracker, spawn, util
 from typing import Any, NoReturn
 
@@ -122,15 +123,15 @@ def _fork_on_request(line: Line, run: Callable[[Any, list[int]], None], seconds:
     with contextlib.suppress(EOFError):
         while True:
             message, (own, status, *others) = line.receive()
-
-            def begin() -> None:
-                line.close()
-                run(message, [own, *others])  # noqa: B023
-
-            fork_guarded(begin, status)
+            fork_guarded(partial(_begin, line, run, message, [own, *others]), status)
             for fd in (own, status, *others):
                 os.close(fd)
     end_children(seconds)
+
+
+def _begin(line: Line, run: Callable[[Any, list[int]], None], message: Any, fds: list[int]) -> None:
+    line.close()
+    run(message, fds)
 
 
 def _run_template(own: int, *outputs: int) -> None:
