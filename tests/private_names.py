@@ -119,7 +119,6 @@ PRIVATE = [
         "_clip_bounds _asymmetric_clip _has_critic _entropy_coeff_map",
         "the loss's settings, which updates follow",
     ),
-    Private("torchrl.objectives:DQNLoss", "_has_update_associated", "its reminder of target networks"),
     Private("torchrl.objectives:SACLoss", "_version", "which of its two forms it has"),
     Private(
         "torchrl.envs.transforms:MultiStepTransform", "_buffer", "the steps that wait for those behind them"

@@ -1,17 +1,17 @@
 """Which parameters an update changes, and what becomes of those that are moved, frozen or replaced later."""
 
+import copy
 from functools import partial
 
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
+from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
-from torchrl.data import Categorical
-from torchrl.modules import OneHotCategorical, ProbabilisticActor, QValueActor, TanhNormal, ValueOperator
-from torchrl.objectives import A2CLoss, ClipPPOLoss, DQNLoss, SACLoss
+from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
+from torchrl.objectives import A2CLoss, ClipPPOLoss
 
-from torchrl_pool.training import DQNUpdate, PPOUpdate, SACUpdate, VTraceUpdate
+from torchrl_pool.training import PPOUpdate, TargetUpdate, VTraceUpdate
 
 ROWS, FEATURES = 32, 4
 ADAM = partial(torch.optim.Adam, lr=0.01)
@@ -59,31 +59,22 @@ def vtrace(network):
     return loss, update, partial(update, batch.reshape(4, 8))
 
 
-def dqn(network, **options):
-    actor = QValueActor(network, in_keys=["observation"], spec=Categorical(2))
-    loss = DQNLoss(actor, loss_function="l2", delay_value=True, action_space="categorical")
-    loss.make_value_estimator(gamma=0.9)
-    update = DQNUpdate(loss, ADAM, tau=0.5, **options)
-    columns = update.columns(steps(torch.randint(2, (ROWS,))))
-    return loss, update, partial(update, columns, torch.arange(ROWS))
+class Following(nn.Module):
+    """A loss with a network, and a target that follows it."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network, self.target = network, copy.deepcopy(network).requires_grad_(False)
+
+    def forward(self, rows):
+        following = self.target(rows["next", "observation"])
+        errors = (self.network(rows["observation"]) - following - 1).square().sum(-1)
+        return errors.mean().reshape(1), errors
 
 
-class Critic(nn.Linear):
-    def forward(self, observation, action):
-        return super().forward(torch.cat([observation, action], -1))
-
-
-def sac(network, **options):
-    normal = TensorDictModule(
-        nn.Sequential(network, NormalParamExtractor()), ["observation"], ["loc", "scale"]
-    )
-    actor = ProbabilisticActor(
-        normal, in_keys=["loc", "scale"], distribution_class=TanhNormal, return_log_prob=True
-    )
-    critic = ValueOperator(Critic(FEATURES + 1, 1), in_keys=["observation", "action"])
-    loss = SACLoss(actor, critic, loss_function="l2", target_entropy=-1.0)
-    loss.make_value_estimator(gamma=0.9)
-    update = SACUpdate(loss, ADAM, tau=0.5, **options)
+def target(network, **options):
+    loss, keys = Following(network), ["observation", ("next", "observation")]
+    update = TargetUpdate(loss, ADAM, keys=keys, followed="network", tau=0.5, **options)
     columns = update.columns(steps(torch.rand(ROWS, 1)))
     return loss, update, partial(update, columns, torch.arange(ROWS))
 
@@ -91,10 +82,8 @@ def sac(network, **options):
 MAKES = {
     "ppo": ppo,
     "vtrace": vtrace,
-    "dqn": dqn,
-    "dqn, traced": partial(dqn, compile="trace"),
-    "sac": sac,
-    "sac, traced": partial(sac, compile="trace"),
+    "target": target,
+    "target, traced": partial(target, compile="trace"),
 }
 every_update = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
 
@@ -119,21 +108,17 @@ def test_frozen_parameters_stay_as_they_are(make):
 
 
 @pytest.mark.parametrize("compile", [False, "trace"])
-def test_the_rest_of_a_network_learns_as_with_the_loss(compile):
-    """What surrounds the frozen layer: targets, too, follow what they belong to."""
+def test_targets_follow_what_learns_around_a_frozen_layer(compile):
     network = layers(2)
     network[0].requires_grad_(False)
-    loss, update, step = dqn(network, compile=compile)
+    loss, update, step = target(network, compile=compile)
     step()
-    flat = loss.value_network_params.flatten_keys(".")
-    targets = loss.target_value_network_params.flatten_keys(".")
-    first = {key: value.clone() for key, value in targets.items()}
-    before = {key: value.detach().clone() for key, value in flat.items()}
+    first, frozen = weights_of(loss.target), weights_of(network[0])
     step()
-    for key, value in flat.items():
-        assert torch.equal(value, before[key]) is ("module.0.module.0" in key), key
-        torch.testing.assert_close(targets[key], torch.lerp(first[key], value.detach(), 0.5))
-    assert update.parameters.numel() == 8 * 2 + 2
+    assert not any(moved(network[0], frozen))
+    for one, was, own in zip(loss.target[2].parameters(), first[2:], network[2].parameters(), strict=True):
+        torch.testing.assert_close(one, torch.lerp(was, own.detach(), 0.5))
+    assert update.targets.numel() == 8 * 2 + 2
 
 
 @every_update
@@ -171,7 +156,7 @@ def test_parameters_that_were_moved_are_named(make):
         update()
 
 
-@pytest.mark.parametrize("make", [ppo, vtrace])
+@every_update
 def test_parameters_that_were_replaced_are_noticed(make):
     network = layers(2)
     update = make(network)[2]
@@ -189,13 +174,12 @@ def test_decay_passes_frozen_parameters_by():
     assert moved(network, before) == [False, False, True, True]
 
 
-@pytest.mark.parametrize("make", [dqn, sac])
-def test_layers_that_count_what_they_see_are_named(make):
+def test_layers_that_count_what_they_see_are_named():
     network = nn.Sequential(layers(2), nn.BatchNorm1d(2))
-    update = make(network)[2]
+    loss, _, update = target(network)
     with pytest.raises(ValueError, match=r"BatchNorm1d.*eval"):
         update()
-    network.eval()
+    loss.eval()
     before = weights_of(network)
     update()
     assert any(moved(network, before))

@@ -11,7 +11,7 @@ from test_layers import source_files
 
 # Of Python itself, Gymnasium and Stable-Baselines3.
 OTHERS = {
-    *("_args_from_interpreter_flags", "_bootstrap", "_clear", "_exit", "_extra_reducers", "_fd", "_fields"),
+    *("_args_from_interpreter_flags", "_bootstrap", "_clear", "_exit", "_extra_reducers", "_fd"),
     *("_flush_std_streams", "_identity", "_log_to_stderr", "_logger", "_lru_cache_wrapper", "_parent_pid"),
     *("_process_counter", "_registered_with_atexit", "_registry", "_resource_tracker", "_run_exitfuncs"),
     *("_run_finalizers", "_semlock", "_shutdown", "_slotnames", "_add_info", "_np_random"),

@@ -16,7 +16,6 @@ from torch import nn
 from torchrl.data import Categorical
 from torchrl.envs import EnvBase
 from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValueActor
-from torchrl.objectives import DistributionalDQNLoss, DQNLoss
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
@@ -24,10 +23,10 @@ from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.replay import Replay, Rows, stored_keys
 from torchrl_pool.examples.results import Row
 from torchrl_pool.examples.run import Run
-from torchrl_pool.training import DistributionalDQNUpdate, DQNUpdate
+from torchrl_pool.training import TargetUpdate, one_step_return, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -139,9 +138,11 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
     actor, loss = make_networks(config, env)
-    update = (DistributionalDQNUpdate if config.distributional else DQNUpdate)(
+    update = TargetUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
+        keys=stored_keys(config.n_steps),
+        followed="network",
         tau=config.tau,
         target_every=config.target_every,
         compile=run.compile or "trace",
@@ -179,7 +180,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
 
     columns: list[torch.Tensor] = []
-    losses = dict.fromkeys(update.names, torch.tensor(math.nan))
+    losses = torch.tensor([math.nan])
     for iteration in run.iterations():
         done = iteration / run.num_iterations
         beta = config.priority_beta + (1 - config.priority_beta) * done
@@ -192,43 +193,101 @@ def train(config: Config, run: Run) -> Iterator[Row]:
             columns = columns or update.columns(replay.rows)  # the storage stays where it is
             for _ in range(config.updates_per_batch):
                 indices, weights = replay.sample(config.batch_size, beta)
-                losses = update(columns, indices, weights)
+                losses, errors = update(columns, indices, *([] if weights is None else [weights]))
                 if replay.priorities is not None:
-                    errors = losses["td_error"]  # of DQNLoss squares, of distributions cross-entropies
-                    replay.priorities.update(indices, errors if config.distributional else errors.sqrt())
-        yield {"buffer": len(replay), **{name: losses[name].item() for name in update.names}}
+                    replay.priorities.update(indices, errors)
+        yield {"buffer": len(replay), "loss": losses.item()}
 
 
-def make_networks(
-    config: Config, env: EnvBase
-) -> tuple[QValueActor | DistributionalQValueActor, DQNLoss | DistributionalDQNLoss]:
+class ValueLoss(nn.Module):
+    """How far the values of actions are from what followed them (Mnih et al. 2015)."""
+
+    def __init__(self, network: nn.Module, config: Config) -> None:
+        super().__init__()
+        self.network, self.target, self.config = network, copy.deepcopy(network).requires_grad_(False), config
+
+    def forward(self, rows: Rows, weights: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        following = self.target(rows["next", "observation"])
+        if self.config.double:  # van Hasselt et al. 2016
+            best = self.network(rows["next", "observation"]).detach().argmax(-1, keepdim=True)
+            following = following.gather(-1, best).squeeze(-1)
+        else:
+            following = following.amax(-1)
+        target = one_step_return(rows, self.config.gamma, following)
+        action = rows["action"].reshape(-1, 1)
+        value = self.network(rows["observation"]).gather(-1, action).squeeze(-1)
+        distance = {"l2": nn.functional.mse_loss, "smooth_l1": nn.functional.smooth_l1_loss}[self.config.loss]
+        errors = distance(value, target, reduction="none")
+        return weighted_mean(errors, weights).reshape(1), (value - target).abs()
+
+
+class DistributionLoss(nn.Module):
+    """The cross-entropy of distributions of returns to those that followed them (Bellemare et al. 2017).
+
+    The network chooses the next action by the mean of its distribution, the target says how the return is
+    distributed from there; each of its atoms is moved by reward and discount, and its probability is split
+    between the two atoms around where it comes to be.
+    """
+
+    support: torch.Tensor
+
+    def __init__(self, network: nn.Module, config: Config) -> None:
+        super().__init__()
+        self.network, self.target, self.config = network, copy.deepcopy(network).requires_grad_(False), config
+        support = torch.linspace(config.value_min, config.value_max, config.atoms)
+        self.register_buffer("support", support)
+
+    def forward(self, rows: Rows, weights: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        now = self.network(rows["next", "observation"]).detach()  # log-probabilities [n, atoms, actions]
+        best = (now.exp() * self.support.unsqueeze(-1)).sum(-2).argmax(-1)
+        following = of_action(self.target(rows["next", "observation"]), best).exp()
+        moved = one_step_return(rows, self.config.gamma, self.support.unsqueeze(-1)).T
+        target = projected(following, moved, self.support)
+        log_probs = of_action(self.network(rows["observation"]), rows["action"])
+        errors = -(target * log_probs).sum(-1)
+        return weighted_mean(errors, weights).reshape(1), errors
+
+
+def of_action(distributions: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """The distributions ``[n, atoms]`` of some actions ``[n]``, from those of all ``[n, atoms, actions]``."""
+    index = action.reshape(-1, 1, 1).expand(-1, distributions.shape[-2], 1)
+    return distributions.gather(-1, index).squeeze(-1)
+
+
+def projected(probabilities: torch.Tensor, moved: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
+    """A distribution over other values, as one over the support with (nearly) the same mean.
+
+    Args:
+        probabilities: ``[n, atoms]``.
+        moved: what the atoms have become ``[n, atoms]``; those beyond the ends count as the ends.
+        support: the atoms, evenly spaced ``[atoms]``.
+    """
+    low, high, last = support[0], support[-1], support.numel() - 1
+    place = (moved.clamp(low, high) - low) * (last / (high - low))
+    below = place.floor().clamp_max(last - 1)
+    above_share = place - below
+    found = torch.zeros_like(probabilities)
+    found = found.scatter_add(-1, below.long(), probabilities * (1 - above_share))
+    return found.scatter_add(-1, below.long() + 1, probabilities * above_share)
+
+
+def make_networks(config: Config, env: EnvBase) -> tuple[QValueActor, nn.Module]:
     """The values of all actions, or their distributions, with what is to be made least."""
     pool = pool_of(env)
     actions = pool.action_spec_unbatched
     if not isinstance(actions, Categorical):
         raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
     observed = pool.observation_spec_unbatched["observation"]
-    if config.distributional:
-        atoms = config.atoms, actions.n
-        network = value_network(observed, math.prod(atoms), config.hidden)
-        distributions = DistributionalQValueActor(
-            nn.Sequential(network, nn.Unflatten(-1, atoms), nn.LogSoftmax(-2)),
-            torch.linspace(config.value_min, config.value_max, config.atoms),
-            spec=actions,
-            make_log_softmax=False,
-        )
-        return distributions, DistributionalDQNLoss(distributions, gamma=config.gamma, delay_value=True)
-    network = value_network(observed, actions.n, config.hidden)
-    values = QValueActor(network, in_keys=["observation"], spec=actions)
-    loss = DQNLoss(
-        values,
-        loss_function=config.loss,
-        delay_value=True,
-        double_dqn=config.double,
-        action_space="categorical",
+    if not config.distributional:
+        network = value_network(observed, actions.n, config.hidden)
+        return QValueActor(network, in_keys=["observation"], spec=actions), ValueLoss(network, config)
+    atoms = config.atoms, actions.n
+    network = nn.Sequential(
+        value_network(observed, math.prod(atoms), config.hidden), nn.Unflatten(-1, atoms), nn.LogSoftmax(-2)
     )
-    loss.make_value_estimator(gamma=config.gamma)
-    return values, loss
+    loss = DistributionLoss(network, config)
+    actor = DistributionalQValueActor(network, loss.support, spec=actions, make_log_softmax=False)
+    return actor, loss
 
 
 def value_network(observed: Any, num_values: int, hidden: str) -> nn.Module:

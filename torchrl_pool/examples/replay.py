@@ -16,6 +16,13 @@ STORED: list[Key] = [
     ("next", "reward"),
     ("next", "terminated"),
 ]
+Rows = dict[Key, torch.Tensor]
+"""A minibatch of transitions, as a loss gets it."""
+
+
+def stored_keys(n_steps: int) -> list[Key]:
+    """What is kept of each step."""
+    return [*STORED, *(["steps_to_next_obs"] if n_steps > 1 else [])]
 
 
 class Replay:
@@ -47,7 +54,7 @@ class Replay:
         # What is no done key comes from the last step of a transition: its flag of termination must, too.
         self.multi_step = MultiStepTransform(n_steps, gamma, done_keys=["done"]) if n_steps > 1 else None
         self.priorities = Priorities(capacity, alpha) if alpha else None
-        self.stored: list[Key] = [*STORED, *(["steps_to_next_obs"] if self.multi_step else [])]
+        self.stored = stored_keys(n_steps)
         self.columns: dict[Key, torch.Tensor] = {}
         self._written = 0  # rows, of which the last ones are there
 

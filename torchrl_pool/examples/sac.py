@@ -8,23 +8,23 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.envs import EnvBase
-from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
-from torchrl.objectives import SACLoss
+from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
 from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.replay import Replay
+from torchrl_pool.examples.replay import Replay, Rows, stored_keys
 from torchrl_pool.examples.results import Row
 from torchrl_pool.examples.run import Run
-from torchrl_pool.training import SACUpdate
+from torchrl_pool.training import TargetUpdate, one_step_return, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,13 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
     actor, loss = make_networks(config, env)
-    update = SACUpdate(
+    update = TargetUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, fused=True),
+        keys=stored_keys(config.n_steps),
+        followed="critics",
         tau=config.tau,
         target_every=config.target_every,
-        generator=generator,
         compile=run.compile or "trace",
     )
     replay = Replay(
@@ -144,7 +145,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
 
     columns: list[torch.Tensor] = []
-    losses = dict.fromkeys(update.names, torch.tensor(math.nan))
+    losses = torch.full((3,), math.nan)
     for iteration in run.iterations():
         done = iteration / run.num_iterations
         beta = config.priority_beta + (1 - config.priority_beta) * done
@@ -157,10 +158,89 @@ def train(config: Config, run: Run) -> Iterator[Row]:
             columns = columns or update.columns(replay.rows)  # the storage stays where it is
             for _ in range(config.updates_per_batch):
                 indices, weights = replay.sample(config.batch_size, beta)
-                losses = update(columns, indices, weights)
+                # For the next actions, and for today's.
+                noise = torch.randn(2, config.batch_size, batch["action"].shape[-1], generator=generator)
+                losses, errors = update(columns, indices, noise, *([] if weights is None else [weights]))
                 if replay.priorities is not None:
-                    replay.priorities.update(indices, losses["td_error"])
-        yield {"buffer": len(replay), **{name: losses[name].item() for name in update.names}}
+                    replay.priorities.update(indices, errors)
+        critics, policy, alpha = losses.tolist()
+        yield {"buffer": len(replay), "loss_qvalue": critics, "loss_actor": policy, "loss_alpha": alpha}
+
+
+class SACLoss(nn.Module):
+    """What critics, actor and temperature make least (Haarnoja et al. 2018).
+
+    Args:
+        critics: of observations and actions, to values ``[n, 1]``.
+        network: of observations, to the actor's location and scale.
+        low: the actions' bounds.
+        high: the same.
+        config: the settings.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(
+        self,
+        critics: nn.ModuleList,
+        network: nn.Module,
+        low: torch.Tensor,
+        high: torch.Tensor,
+        config: Config,
+    ) -> None:
+        super().__init__()
+        self.critics, self.target = critics, copy.deepcopy(critics).requires_grad_(False)
+        self.network, self.config = network, config
+        self.log_alpha = nn.Parameter(torch.tensor(config.alpha_init).log(), not config.fixed_alpha)
+        self.register_buffer("low", low)
+        self.register_buffer("high", high)
+
+    def forward(
+        self, rows: Rows, noise: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        observed, following = rows["observation"], rows["next", "observation"]
+        alpha = self.log_alpha.detach().exp()
+        next_action, next_log_prob = self.drawn(following, noise[0], learns=False)
+        next_value = torch.stack(values_of(self.target, following, next_action)).amin(0)
+        target = one_step_return(rows, self.config.gamma, next_value - alpha * next_log_prob)
+        values = values_of(self.critics, observed, rows["action"])
+        distances = [nn.functional.mse_loss(value, target, reduction="none") for value in values]
+        errors = torch.stack([(value - target).abs() for value in values]).amax(0)
+
+        action, log_prob = self.drawn(observed, noise[1])
+        value = torch.stack(values_of(self.critics, observed, action, learn=False)).amin(0)
+        entropy = log_prob.detach() - action.shape[-1]  # kept at minus the size of an action
+        terms = [torch.stack(distances).sum(0), alpha * log_prob - value, -self.log_alpha * entropy]
+        return torch.stack([weighted_mean(term, weights) for term in terms]), errors
+
+    def drawn(
+        self, observed: torch.Tensor, noise: torch.Tensor, *, learns: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Actions ``[n, …]`` made of standard normal numbers, and their log-probabilities ``[n]``."""
+        loc, scale = called(self.network, observed, learn=learns)
+        before = loc + scale * noise
+        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
+        limit = 1 - torch.finfo(before.dtype).resolution
+        standard = (before - loc) / scale
+        log_prob = -(0.5 * standard * standard + scale.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+        slope = 2 * (math.log(2) - before - nn.functional.softplus(-2 * before)) + half.log()
+        return middle + half * before.tanh().clamp(-limit, limit), log_prob - slope.sum(-1)
+
+
+def called(network: nn.Module, *inputs: torch.Tensor, learn: bool) -> Any:
+    """What a network returns, whose weights are constants where they are not to learn from it."""
+    if learn:
+        return network(*inputs)
+    constants = {name: one.detach() for name, one in network.named_parameters()}
+    return torch.func.functional_call(network, constants, inputs)
+
+
+def values_of(
+    critics: nn.ModuleList, observed: torch.Tensor, action: torch.Tensor, *, learn: bool = True
+) -> list[torch.Tensor]:
+    """The values ``[n]`` of actions by each critic."""
+    return [called(one, observed, action, learn=learn).squeeze(-1) for one in critics]
 
 
 class LocAndScale(nn.Module):
@@ -193,16 +273,8 @@ def make_networks(config: Config, env: EnvBase) -> tuple[ProbabilisticActor, SAC
         distribution_kwargs={"low": actions.space.low.float(), "high": actions.space.high.float()},
         return_log_prob=True,
     )
-    critic = ValueOperator(MLP(observed + size, 1, **layers), in_keys=["observation", "action"])
-    loss = SACLoss(
-        actor,
-        critic,
-        loss_function="l2",
-        alpha_init=config.alpha_init,
-        fixed_alpha=config.fixed_alpha,
-        target_entropy=-float(size),
-    )
-    loss.make_value_estimator(gamma=config.gamma)
+    critics = nn.ModuleList(MLP(observed + size, 1, **layers) for _ in range(2))
+    loss = SACLoss(critics, network, actions.space.low.float(), actions.space.high.float(), config)
     return actor, loss
 
 

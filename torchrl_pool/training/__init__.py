@@ -2,22 +2,18 @@
 
 from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool.training._advantages import estimate_advantages
-from torchrl_pool.training._distributional_dqn_update import DistributionalDQNUpdate
-from torchrl_pool.training._dqn_update import DQNUpdate
 from torchrl_pool.training._flat_parameters import flatten_parameters
 from torchrl_pool.training._ppo_update import PPOUpdate
 from torchrl_pool.training._return_scaling import ReturnScaling
-from torchrl_pool.training._sac_update import SACUpdate
 from torchrl_pool.training._sequences import minibatches
+from torchrl_pool.training._target_update import TargetUpdate, one_step_return, weighted_mean
 from torchrl_pool.training._vtrace import estimate_vtrace, vtrace_targets
 from torchrl_pool.training._vtrace_update import VTraceUpdate
 
 __all__ = [
-    "DQNUpdate",
-    "DistributionalDQNUpdate",
     "PPOUpdate",
     "ReturnScaling",
-    "SACUpdate",
+    "TargetUpdate",
     "VTraceUpdate",
     "collector_state",
     "estimate_advantages",
@@ -25,5 +21,7 @@ __all__ = [
     "flatten_parameters",
     "load_collector_state",
     "minibatches",
+    "one_step_return",
     "vtrace_targets",
+    "weighted_mean",
 ]

@@ -68,14 +68,6 @@ class TanhNormalDensity(NormalDensity):
         before = ((action - middle) / half).clamp(-limit, limit).atanh()
         return before, self._log_slope(before, half)
 
-    def drawn(self, tensors: Tensors, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Actions ``[n, …]`` made of standard normal numbers of their shape, and log-probs ``[n]``."""
-        before = tensors[self.keys["loc"]] + tensors[self.keys["scale"]] * noise
-        middle, half = self._middle_and_half(before)
-        limit = 1 - torch.finfo(before.dtype).resolution
-        log_prob = self.log_prob(tensors, before) - self._log_slope(before, half)
-        return middle + half * before.tanh().clamp(-limit, limit), log_prob
-
     def _middle_and_half(self, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         low, high = (
             torch.as_tensor(self.kwargs.get(name, default)).to(like)
