@@ -1,7 +1,11 @@
 // Values that NumPy 2.4 gives; the Python tests compare whole streams with the NumPy that is installed.
 #include "torchrl_pool/rng.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "check.h"
@@ -105,6 +109,29 @@ TEST(IntegersThatRejectHalfOfAllDraws) {
                                       786329497436903519, 2706332364185237243, 3574565213031837689}) {
     CHECK_EQ(rng.Integers(0, (std::int64_t{3} << 61) + 1), expected);
   }
+}
+
+// A LegacyRng with these words, of which the rest are zeros.
+LegacyRng Twister(const Words& words, double kept = 0) {
+  struct {
+    std::uint32_t words[624], next, has_normal;
+    double normal;
+  } bytes{{}, 624, 1, kept};
+  std::copy(words.begin(), words.end(), bytes.words);
+  return std::bit_cast<LegacyRng>(bytes);
+}
+
+TEST(AStreamThatStandsStillIsNone) {
+  CHECK(LegacyRng().IsValid());
+  CHECK(!Twister({}).IsValid());
+  CHECK(!Twister({0x7fffffff}).IsValid());  // bits that are never read
+  for (const Words& words : {Words{0x80000000u}, Words{0, 1}}) {
+    LegacyRng rng = Twister(words);
+    CHECK(rng.IsValid());
+    for (int i = 0; i < 1000; ++i) rng.StandardNormal();
+  }
+  for (const double kept : std::initializer_list<double>{NAN, INFINITY, 1e300, -13.0})
+    CHECK(!Twister({0, 1}, kept).IsValid());
 }
 
 }  // namespace

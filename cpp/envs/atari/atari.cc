@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numbers>
+#include <random>
 
 #include "numpy_math.h"
 
@@ -51,6 +52,16 @@ Spec MakeAction(const Options& options) {
 // The joystick's position as ALE's action, by [left, centre, right], [down, centre, up], [released, pressed].
 constexpr int kJoystick[3][3][2] = {
     {{9, 17}, {4, 12}, {7, 15}}, {{5, 13}, {0, 1}, {2, 10}}, {{8, 16}, {3, 11}, {6, 14}}};
+
+// std::mt19937, whose words NumPy's legacy stream has.
+struct Mt19937 {
+  using result_type = std::mt19937::result_type;
+  static constexpr result_type min() { return std::mt19937::min(); }
+  static constexpr result_type max() { return std::mt19937::max(); }
+  result_type operator()() { return stream.NextUint32(); }
+
+  LegacyRng& stream;
+};
 
 template <class To, class From>
 void WriteInfo(const Row& row, Output output, From value) {
@@ -140,13 +151,14 @@ void Atari::PressFire() {
 }
 
 void Atari::BeginLikeAleVector() {
-  if (is_seeded_) vector_rng_.seed(seed_);
+  if (is_seeded_) vector_rng_ = LegacyRng(Entropy{&seed_, 1});
   StartGame(is_seeded_);
   const bool fire = options_.fire_reset && options_.has_fire;
   if (fire) emulator_.Act(kFire, 1.0f);
   std::uniform_int_distribution<> distribution(
       0, static_cast<int>(std::max<std::int64_t>(options_.noop_max, 1) - 1));
-  for (int noops = distribution(vector_rng_) - fire; noops > 0; --noops) {
+  Mt19937 words{vector_rng_};
+  for (int noops = distribution(words) - fire; noops > 0; --noops) {
     emulator_.Act(kNoop, 1.0f);
     if (emulator_.game_over()) emulator_.Reset();
   }

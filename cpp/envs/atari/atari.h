@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <random>
 
 #include "emulator.h"
 #include "options.h"
@@ -68,7 +67,7 @@ class Atari {
   Emulator emulator_;
   std::optional<Preprocessor> preprocessor_;  // unset: observations are the screen or the RAM as they are
   Rng rng_;                                   // of Gymnasium's wrapper
-  std::mt19937 vector_rng_;                   // of ale_vector
+  LegacyRng vector_rng_;                      // of ale_vector
   std::uint32_t seed_ = 0;
   bool is_seeded_ = false;  // since the last reset
   std::int64_t elapsed_frames_ = 0;

@@ -278,11 +278,17 @@ class LegacyRng {
   // RandomState.randint(count), for less than 2^32: what exceeds the range is drawn again.
   std::uint32_t Integer(std::uint32_t count) { return internal::Masked(*this, count - 1); }
 
-  bool IsValid() const { return next_ <= kSize && has_normal_ <= 1; }
+  // Whether seeding and drawing can lead here. From zeros alone the twister draws zeros for ever, which some
+  // draws reject for ever; of the first word it reads one bit. No normal of the polar method is beyond 13.
+  bool IsValid() const {
+    std::uint32_t bits = words_[0] & kTopBit;
+    for (std::size_t i = 1; i < kSize; ++i) bits |= words_[i];
+    return bits != 0 && next_ <= kSize && has_normal_ <= 1 && std::abs(normal_) < 13;
+  }
 
  private:
   static constexpr std::size_t kSize = 624;
-  static constexpr std::uint32_t kZero = 0;
+  static constexpr std::uint32_t kZero = 0, kTopBit = 0x80000000u;
 
   void Start(std::uint32_t seed) {
     for (std::uint32_t i = 0; i < kSize; ++i) {
@@ -310,11 +316,11 @@ class LegacyRng {
       words_[i] = (words_[i] ^ earlier() * 1566083941u) - static_cast<std::uint32_t>(i);
       advance();
     }
-    words_[0] = 0x80000000u;
+    words_[0] = kTopBit;
   }
   void Twist() {
     for (std::size_t i = 0; i < kSize; ++i) {
-      const std::uint32_t bits = (words_[i] & 0x80000000u) | (words_[(i + 1) % kSize] & 0x7fffffffu);
+      const std::uint32_t bits = (words_[i] & kTopBit) | (words_[(i + 1) % kSize] & ~kTopBit);
       words_[i] = words_[(i + 397) % kSize] ^ bits >> 1 ^ (bits & 1 ? 0x9908b0dfu : 0);
     }
     next_ = 0;
