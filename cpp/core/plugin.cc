@@ -350,6 +350,11 @@ std::pair<std::int64_t, std::int64_t> Config::RenderSize() const {
   std::int64_t height = 0, width = 0;
   trp_error error{};
   CheckStatus(task_.render_size(handle(), &height, &width, &error), task_.id, error);
+  if (height < 0 || width < 0 || (height > 0 && width > kMostElements / 3 / height)) {
+    throw StatusError(TRP_RUNTIME_ERROR, std::string("task '") + task_.id + "': its pictures have " +
+                                             std::to_string(height) + " by " + std::to_string(width) +
+                                             " pixels");
+  }
   return {height, width};
 }
 

@@ -21,6 +21,13 @@ void Destroy(trp_env*) {}
 int Seed(trp_env*, const uint32_t*, size_t, trp_error*) { return TRP_OK; }
 int Reset(trp_env*, void* const*, trp_error*) { return TRP_OK; }
 int Step(trp_env*, const void* const*, void* const*, trp_step_result*, trp_error*) { return TRP_OK; }
+int64_t picture[2];
+int RenderSize(const trp_config*, int64_t* height, int64_t* width, trp_error*) {
+  *height = picture[0];
+  *width = picture[1];
+  return TRP_OK;
+}
+int Render(trp_env*, uint8_t*, trp_error*) { return TRP_OK; }
 int OpenReset(const trp_config*, const trp_value* const*, trp_reset**, trp_error*) { return TRP_OK; }
 void CloseReset(trp_reset*) {}
 int ResetWith(trp_env*, const trp_reset*, void* const*, trp_error*) { return TRP_OK; }
@@ -120,6 +127,10 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     plugin.packages = &package;
     plugin.locate = [](int64_t, const char*) {};
   }
+  task.render_size = RenderSize;
+  task.render = Render;
+  picture[0] = is("a height below 0") ? -1 : int64_t{1} << 20;
+  picture[1] = is("a width below 0") ? -1 : is("a picture as large as none") ? int64_t{1} << 62 : 0;
   spec = {};
   spec.name = "observation";
   spec.role = TRP_OBSERVATION;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -88,6 +89,17 @@ TEST(RefusesEntriesThatPointToNothing) {
   CHECK_THROWS(StatusError, "point to nothing", open("no shape"));
   CHECK_THROWS(StatusError, "point to nothing", open("no categories"));
   CHECK_THROWS(StatusError, "too many dimensions", open("many dimensions"));
+}
+
+TEST(RefusesPicturesOfImpossibleSizes) {
+  const auto render_size = [](const char* kind) {
+    const auto plugin = LoadBad(kind);
+    return Config(plugin, plugin->task("Bad-v0"), {}).RenderSize();
+  };
+  CHECK(render_size("no pixels") == std::pair(std::int64_t{1} << 20, std::int64_t{0}));
+  for (const char* kind : {"a height below 0", "a width below 0", "a picture as large as none"}) {
+    CHECK_THROWS(StatusError, "'Bad-v0': its pictures have", render_size(kind));
+  }
 }
 
 TEST(PassesOnWhyAPluginDidNotStart) {
