@@ -106,8 +106,9 @@ std::vector<std::span<const std::uint8_t>> ReadStages(Reader& reader, const Layo
   return states;
 }
 
-// A plugin may only be asked to load into an env that is within an episode. Where the env is not, another
-// simulator is, which is invisible until it has the state and then replaces the env's own.
+// A plugin may only be asked to load into an env that is within an episode, and that it can bring back to
+// where it was. Where the env is not, another simulator is, which is invisible until it has the state and
+// then replaces the env's own.
 class Substitute {
  public:
   Substitute(const Layout& layout, const EnvSlot& slot, std::uint32_t env_index)
@@ -194,9 +195,17 @@ void LoadState(const Layout& layout, EnvSlot& slot, std::uint32_t env_index, boo
   const auto states = ReadStages(reader, layout);
   std::optional<Substitute> substitute;
   if (!is_ready && task.create) substitute.emplace(layout, slot, env_index);
-  trp_env* const env = substitute ? substitute->env() : slot.env;
   trp_error error{};
-  ThrowUnlessOk(task.load(env, reader.rest.data(), reader.rest.size(), &error), slot, env_index, error);
+  const auto load = [&] {
+    trp_env* const env = substitute ? substitute->env() : slot.env;
+    return task.load(env, reader.rest.data(), reader.rest.size(), &error);
+  };
+  int status = load();
+  if (status == TRP_UNSUPPORTED && !substitute && task.create) {
+    substitute.emplace(layout, slot, env_index);
+    status = load();
+  }
+  ThrowUnlessOk(status, slot, env_index, error);
   if (substitute) substitute->TakeThePlaceOf(slot);
   slot.elapsed_steps = elapsed_steps;
   const auto stages = StagesWithState(layout);

@@ -1,9 +1,11 @@
+import struct
+
 import pytest
 import torch
 from building import build_plugin
 from own_tasks import OWN_TASKS
 
-from torchrl_pool import EnvFailure, PoolEnv, list_tasks, load_plugin
+from torchrl_pool import EnvFailure, PoolEnv, list_tasks, load_plugin, task_info
 
 # Of the Atari games, which are one program with many cartridges, one.
 TASKS = [*(task for task in OWN_TASKS if not task.startswith("ALE/")), "ALE/Pong-v5"]
@@ -107,3 +109,34 @@ def test_a_refused_state_does_not_move_an_env_that_has_failed():
             return env.reset()["observation"].tolist()
 
     assert next_episode(True) == next_episode(False) == [[2, 0, 0]]
+
+
+@pytest.mark.parametrize("task", [task for task in OWN_TASKS if task_info(task).family == "box2d"])
+def test_the_history_of_an_episode_is_bounded(task):
+    """Of a Box2D task a state is the episode's actions: beyond 100,000 there is none until the next reset."""
+    most = 100_000 if task == "LunarLander-v3" else 1000
+    with PoolEnv(task, 1, seed=0, max_episode_steps=None) as env:
+        root = env.step(env.rand_action(env.reset()))
+        (state,) = env.get_state()
+        size = {"LunarLander": 8, "BipedalWalker": 16, "CarRacing": 12}
+        size = next(bytes for name, bytes in size.items() if task.startswith(name))
+
+        def of_length(count):
+            return state[: -size - 8] + struct.pack("=Q", count) + state[-size:] * count
+
+        env.set_state(of_length(most))
+        assert env.get_state() == [of_length(most)]
+        if most < 100_000:
+            return
+        with pytest.raises(ValueError, match="too many steps"):
+            env.set_state(of_length(most + 1))
+        env.step(root)
+        with pytest.raises(NotImplementedError, match="more than 100,000 steps has no saved state"):
+            env.get_state()
+        env.render()
+        env.set_state(state)  # in its place is an env that has one
+        assert env.get_state() == [state]
+        env.set_state(of_length(most))
+        env.step(root)
+        env.reset()
+        env.get_state()

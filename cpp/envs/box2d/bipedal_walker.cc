@@ -78,7 +78,7 @@ class BipedalWalker : private b2ContactListener {
   Outcome Step(Row& row) {
     Command action;
     std::copy_n(row.Action<float>(), 4, action.begin());
-    episode_.actions.push_back(action);
+    episode_.Add(action);
     return Advance(action, row.Out<float>());
   }
 

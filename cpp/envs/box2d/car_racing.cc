@@ -81,7 +81,7 @@ class CarRacing : private b2ContactListener {
       const std::int64_t choice = row.Action<std::int64_t>()[0];
       action[0] = static_cast<float>(choice);
     }
-    episode_.actions.push_back(action);
+    episode_.Add(action);
     const double score = Advance(action);
     const Outcome outcome = Judge();
     Observe(row, score, outcome.terminated && !IsOut());

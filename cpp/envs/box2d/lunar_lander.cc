@@ -75,17 +75,18 @@ class LunarLander : private b2ContactListener {
     } else {
       action[0] = static_cast<float>(row.Action<std::int64_t>()[0]);
     }
-    episode_.actions.push_back(action);
+    episode_.Add(action);
     return Advance(action, row.Out<float>());
   }
 
   static ImageSize RenderSize(const Options&) { return kLunarPicture; }
 
-  // Particles are decoration that nothing else feels: they exist from an episode's first picture on.
+  // Particles are decoration that nothing else feels: they exist from an episode's first picture on. They
+  // live for a few steps, so one that cannot be played again soon has all of them, too.
   void Render(std::uint8_t* rgb) {
     if (!has_particles_) {
       has_particles_ = true;
-      Replay();
+      if (!episode_.is_too_long) Replay();
     }
     DrawLunar(rgb, scene_);
   }

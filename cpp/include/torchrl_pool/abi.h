@@ -168,7 +168,7 @@ typedef struct trp_task {
   int (*render)(trp_env* env, uint8_t* rgb, trp_error* error); /* [height, width, 3], after a reset */
   /* save: *size is the capacity of `bytes` before and the size needed after the call; nothing is
    * written when the capacity is too small. load refuses bytes that save did not write, and then
-   * leaves the env as it was. */
+   * leaves the env as it was; TRP_UNSUPPORTED: it could not, so the bytes were not looked at. */
   int (*save)(trp_env* env, uint8_t* bytes, size_t* size, trp_error* error);
   int (*load)(trp_env* env, const uint8_t* bytes, size_t size, trp_error* error);
 
