@@ -101,6 +101,10 @@ void ThreadExecutor::GiveUpHung() {
   {
     Perturb();
     std::lock_guard lock(mutex_);
+    // Who has given a visit up alone can report it: no memory may be missing from there on.
+    const auto num_homes = static_cast<std::size_t>(num_threads());
+    given_up.reserve(num_homes);
+    hung_.reserve(hung_.size() + num_homes);
     const auto too_early = Clock::now() - *options_.step_timeout;
     for (int home = 0; home < num_threads(); ++home) {
       std::unique_ptr<Thread>& thread = home_thread(home).thread;
@@ -117,9 +121,16 @@ void ThreadExecutor::GiveUpHung() {
   }
   for (const VisitWatch::Visit& visit : given_up) {
     const Result failed[] = {Result::kFailed};
-    std::vector<EnvFault> faults = {
-        {visit.env, "it has not come back within " + Seconds(*options_.step_timeout), visit.step, true}};
-    Deliver(*visit.job, std::span(&visit.env, 1), failed, faults);
+    const std::span envs(&visit.env, 1);
+    std::vector<EnvFault> faults;
+    try {
+      faults.push_back(
+          {visit.env, "it has not come back within " + Seconds(*options_.step_timeout), visit.step, true});
+    } catch (const std::bad_alloc&) {
+      Lose(*visit.job, envs, std::current_exception());
+      continue;
+    }
+    Deliver(*visit.job, envs, failed, faults);
   }
 }
 

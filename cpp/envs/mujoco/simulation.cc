@@ -32,7 +32,13 @@ void CheckHistory(const mjModel& model, const std::vector<double>& state) {
 Simulation::Simulation(Model model, SharedData* shared)
     : model_(std::move(model)),
       shared_(shared),
-      data_(shared ? Data(nullptr, mj_deleteData) : MakeData(*model_)) {}
+      data_(shared ? Data(nullptr, mj_deleteData) : MakeData(*model_)) {
+  if (!shared) return;
+  // Now, not at the end of a Use, where nobody could be told that there is no memory.
+  const auto size = static_cast<std::size_t>(mj_stateSize(model_.get(), mjSTATE_INTEGRATION));
+  state_.reserve(size);
+  mark_.reserve(size);
+}
 
 void Simulation::Begin() {
   if (!shared_) return;
