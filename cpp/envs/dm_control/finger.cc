@@ -27,11 +27,14 @@ class Finger {
   }
 
   void Prepare(Physics& physics) const {
-    physics.Own(&mjModel::site_pos, 3 * physics.model().nsite);
-    physics.Own(&mjModel::site_size, 3 * physics.model().nsite);
-    physics.Own(&mjModel::dof_damping, physics.model().nv);
-    if (!spins_) return;
-    physics.Own(&mjModel::site_rgba, 4 * physics.model().nsite);
+    const mjModel& model = physics.model();
+    if (!spins_) {
+      physics.Own(&mjModel::site_pos, 3 * model.nsite, {{3 * target_, 1}, {3 * target_ + 2, 1}});
+      physics.Own(&mjModel::site_size, 3 * model.nsite, {{3 * target_, 1}});
+      return;
+    }
+    physics.Own(&mjModel::dof_damping, model.nv, {{model.jnt_dofadr[hinge_], 1}});
+    physics.Own(&mjModel::site_rgba, 4 * model.nsite, {});
     for (const int site : {target_, tip_}) physics.own().site_rgba[4 * site + 3] = 0;
   }
 

@@ -21,9 +21,8 @@ class Fish {
   }
 
   void Prepare(Physics& physics) const {
-    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom);
-    if (swims_) return;
-    physics.Own(&mjModel::geom_rgba, 4 * physics.model().ngeom);
+    if (swims_) return physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom, {{3 * target_, 3}});
+    physics.Own(&mjModel::geom_rgba, 4 * physics.model().ngeom, {});
     physics.own().geom_rgba[4 * target_ + 3] = 0;
   }
 

@@ -8,7 +8,10 @@ class Lqr {
  public:
   Lqr(const mjModel&, const std::string&) {}
 
-  void Prepare(Physics& physics) const { physics.Own(&mjModel::jnt_stiffness, physics.model().njnt); }
+  void Prepare(Physics& physics) const {
+    const std::int64_t count = physics.model().njnt;
+    physics.Own(&mjModel::jnt_stiffness, count, {{0, count}});
+  }
   // As suite.load(…, {"random": seed}) draws it.
   void Load(Physics& physics, LegacyRng random) const {
     for (int joint = 0; joint < physics.model().njnt; ++joint) {

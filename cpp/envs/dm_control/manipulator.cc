@@ -37,8 +37,16 @@ class Manipulator {
   }
 
   void Prepare(Physics& physics) const {
-    physics.Own(&mjModel::body_pos, 3 * physics.model().nbody);
-    physics.Own(&mjModel::body_quat, 4 * physics.model().nbody);
+    std::vector<Part> places, rotations;  // as SetPose changes them
+    for (const int body : {target_, receptacle_}) {
+      if (body < 0) continue;
+      for (const int i : {0, 2}) {
+        places.push_back({3 * body + i, 1});
+        rotations.push_back({4 * body + i, 1});
+      }
+    }
+    physics.Own(&mjModel::body_pos, 3 * physics.model().nbody, places);
+    physics.Own(&mjModel::body_quat, 4 * physics.model().nbody, rotations);
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "library.h"
@@ -33,6 +34,11 @@ int SensorAddress(const mjModel& model, const char* name);
 int PositionAddress(const mjModel& model, const char* joint);
 int VelocityAddress(const mjModel& model, const char* joint);
 
+// Elements of an array, one after the other.
+struct Part {
+  std::int64_t first, count;
+};
+
 // Functions that simulate throw std::runtime_error, with MuJoCo's message, where MuJoCo reports an error. Its
 // warnings are counted: see CheckWarnings.
 class Physics {
@@ -45,9 +51,14 @@ class Physics {
   mjData& data() { return *data_; }
   const Model& shared() const { return shared_; }
 
-  // Gives this env an array of the model for itself.
-  void Own(mjtNum* mjModel::* array, std::int64_t count) { Own(array, count, &owned_); }
-  void Own(float* mjModel::* array, std::int64_t count) { Own(array, count, &owned_floats_); }
+  // Gives this env an array of the model for itself. Of its `size` elements a saved state holds those that
+  // resets or steps change, and no others: what they would not put right again would outlast its episode.
+  void Own(mjtNum* mjModel::* array, std::int64_t size, std::vector<Part> changing) {
+    Own(array, size, std::move(changing), &owned_);
+  }
+  void Own(float* mjModel::* array, std::int64_t size, std::vector<Part> changing) {
+    Own(array, size, std::move(changing), &owned_floats_);
+  }
   // The model, for changes to such arrays.
   mjModel& own() { return model_; }
 
@@ -88,16 +99,34 @@ class Physics {
     std::vector<mjtNum> state(static_cast<std::size_t>(mj_stateSize(&model_, mjSTATE_INTEGRATION)));
     if constexpr (!Visitor::kReading) mj_getState(&model_, data_.get(), state.data(), mjSTATE_INTEGRATION);
     VisitNumbers(visit, &state);
-    for (auto& numbers : owned_) VisitNumbers(visit, &numbers);
-    for (auto& numbers : owned_floats_) VisitNumbers(visit, &numbers);
+    for (auto& owned : owned_) VisitChanging(visit, &owned);
+    for (auto& owned : owned_floats_) VisitChanging(visit, &owned);
     if constexpr (Visitor::kReading) Restore(state);
   }
 
  private:
   template <class T>
-  void Own(T* mjModel::* array, std::int64_t count, std::vector<std::vector<T>>* owned) {
-    auto& copy = owned->emplace_back(model_.*array, model_.*array + count);
-    model_.*array = copy.data();
+  struct Owned {
+    std::vector<T> numbers;  // the model points there
+    std::vector<Part> changing;
+  };
+
+  template <class T>
+  void Own(T* mjModel::* array, std::int64_t size, std::vector<Part> changing, std::vector<Owned<T>>* owned) {
+    auto& own = owned->emplace_back();
+    own.numbers.assign(model_.*array, model_.*array + size);
+    own.changing = std::move(changing);
+    model_.*array = own.numbers.data();
+  }
+
+  template <class Visitor, class T>
+  static void VisitChanging(Visitor& visit, Owned<T>* owned) {
+    for (const Part& part : owned->changing) {
+      const auto begin = owned->numbers.begin() + part.first;
+      std::vector<T> numbers(begin, begin + part.count);
+      VisitNumbers(visit, &numbers);
+      std::copy(numbers.begin(), numbers.end(), begin);
+    }
   }
 
   template <class Visitor, class T>
@@ -109,7 +138,7 @@ class Physics {
       if (!std::all_of(read.begin(), read.end(), [](T x) { return std::isfinite(x); })) {
         throw InvalidArgument("corrupt saved state: a value is out of its range");
       }
-      std::copy(read.begin(), read.end(), numbers->begin());  // in place: the model points there
+      *numbers = std::move(read);
     } else {
       visit(*numbers);
     }
@@ -122,8 +151,8 @@ class Physics {
 
   Model shared_;
   mjModel model_;  // shallow: the shared one's arrays, but for those of its own
-  std::vector<std::vector<mjtNum>> owned_;
-  std::vector<std::vector<float>> owned_floats_;
+  std::vector<Owned<mjtNum>> owned_;
+  std::vector<Owned<float>> owned_floats_;
   std::unique_ptr<mjData, void (*)(mjData*)> data_;
   bool broken_ = false;  // an error has left the data half-written
 };

@@ -12,7 +12,9 @@ class PointMass {
         radius_(model.geom_size[3 * target_]),
         randomizes_gains_(task == "hard") {}
 
-  void Prepare(Physics& physics) const { physics.Own(&mjModel::wrap_prm, physics.model().nwrap); }
+  void Prepare(Physics& physics) const {
+    if (randomizes_gains_) physics.Own(&mjModel::wrap_prm, physics.model().nwrap, {{0, 4}});
+  }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
     RandomizeJoints(physics, random);

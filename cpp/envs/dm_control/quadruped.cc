@@ -35,7 +35,8 @@ class Quadruped {
   }
 
   void Prepare(Physics& physics) const {
-    if (escapes_) physics.Own(&mjModel::hfield_data, physics.model().nhfielddata);
+    const std::int64_t size = physics.model().nhfielddata;
+    if (escapes_) physics.Own(&mjModel::hfield_data, size, {{0, size}});
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {

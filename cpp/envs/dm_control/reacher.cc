@@ -12,8 +12,8 @@ class Reacher {
         target_radius_(task == "easy" ? 0.05 : 0.015) {}
 
   void Prepare(Physics& physics) const {
-    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom);
-    physics.Own(&mjModel::geom_size, 3 * physics.model().ngeom);
+    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom, {{3 * target_, 2}});
+    physics.Own(&mjModel::geom_size, 3 * physics.model().ngeom, {{3 * target_, 1}});
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {

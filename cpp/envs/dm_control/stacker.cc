@@ -29,7 +29,9 @@ class Stacker {
     }
   }
 
-  void Prepare(Physics& physics) const { physics.Own(&mjModel::body_pos, 3 * physics.model().nbody); }
+  void Prepare(Physics& physics) const {
+    physics.Own(&mjModel::body_pos, 3 * physics.model().nbody, {{3 * target_, 1}, {3 * target_ + 2, 1}});
+  }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
     double* qpos = physics.data().qpos;

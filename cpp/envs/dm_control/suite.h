@@ -110,7 +110,8 @@ class SuiteEnv {
 
   explicit SuiteEnv(const Options& options)
       : options_(options), domain_(*options.domain), physics_(options.model) {
-    if (options_.reward_colors) physics_.Own(&mjModel::mat_rgba, 4 * physics_.model().nmat);
+    const std::int64_t num_colors = 4 * physics_.model().nmat;
+    if (options_.reward_colors) physics_.Own(&mjModel::mat_rgba, num_colors, {{0, num_colors}});
     if constexpr (requires { domain_.Prepare(physics_); }) domain_.Prepare(physics_);
   }
 

@@ -16,8 +16,8 @@ class Swimmer {
         radius_(model.geom_size[3 * target_]) {}
 
   void Prepare(Physics& physics) const {
-    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom);
-    physics.Own(&mjModel::light_pos, 3 * physics.model().nlight);
+    physics.Own(&mjModel::geom_pos, 3 * physics.model().ngeom, {{3 * target_, 2}});
+    physics.Own(&mjModel::light_pos, 3 * physics.model().nlight, {{3 * target_light_, 2}});
   }
 
   void Initialize(Physics& physics, LegacyRng& random) const {
