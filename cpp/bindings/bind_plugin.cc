@@ -7,6 +7,8 @@
 #include <cmath>
 #include <future>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -164,6 +166,9 @@ std::shared_ptr<Config> OpenConfig(const std::shared_ptr<Plugin>& plugin, const 
   ++num_opening;
   try {
     std::thread(open, std::move(promise)).detach();
+  } catch (const std::system_error& error) {
+    --num_opening;
+    throw core::PoolError(std::string("cannot start a thread that opens the task: ") + error.what());
   } catch (...) {
     --num_opening;
     throw;

@@ -43,7 +43,9 @@ class YieldBan {
   Clock::duration length_{};
   Clock::time_point last_lost_{}, end_{};
 };
-thread_local YieldBan yield_ban;
+// Where a library is loaded late, a thread's first look at such a variable allocates, and the C library ends
+// the process where it cannot; not with this model, which is for small ones.
+[[gnu::tls_model("initial-exec")]] thread_local YieldBan yield_ban;
 
 void PauseInstruction() {
 #if defined(__x86_64__) || defined(__i386__)

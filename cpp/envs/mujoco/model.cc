@@ -46,17 +46,15 @@ class MemoryFile {
   mjVFS vfs_;
 };
 
-// As mj_loadXML, with numbers that the XML does not have.
+// As mj_loadXML, with numbers that the XML does not have; in this thread alone, because MuJoCo ends the
+// process where it cannot start others.
 mjModel* Compile(const char* path, const mjVFS* vfs, const FloatListMap& numerics, char* error, int size) {
   mjModel* model = nullptr;
-  if (numerics.empty()) {
-    Protect([&] { model = mj_loadXML(path, vfs, error, size); });
-    return model;
-  }
   mjSpec* spec = nullptr;
   Protect([&] { spec = mj_parseXML(path, vfs, error, size); });
   if (!spec) return nullptr;
   Protect([&] {
+    spec->compiler.usethread = 0;
     for (const auto& [name, values] : numerics) {
       mjsElement* const own = mjs_findElement(spec, mjOBJ_NUMERIC, name.c_str());
       mjsNumeric* const numeric = own ? mjs_asNumeric(own) : mjs_addNumeric(spec);

@@ -1,0 +1,153 @@
+"""What a process may have of memory, threads, descriptors and files, used up at each moment in turn.
+
+A pool is made, used and closed under limits that rise until it works. Below that there is an exception that
+says what was missing: never a hang, an abort, or something left behind. After it all works again.
+"""
+
+import json
+
+import pytest
+from processes import FOLDER, printed
+
+PROGRAM = """
+import contextlib, faulthandler, json, os, resource, sys, time
+import torch
+from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
+from torchrl_pool import EnvFailure, PoolEnv, fuse
+from python_envs import Sampled
+
+
+def entries(folder):
+    return len(os.listdir(f"/proc/self/{folder}"))
+
+
+def children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return len(file.read().split())
+
+
+def size():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def threads_of_user():
+    count = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            count += os.stat(f"/proc/{pid}").st_uid == os.getuid() and len(os.listdir(f"/proc/{pid}/task"))
+    return count
+
+
+class Limited:
+    "A resource of which no more may be used than now, and so much more."
+
+    def __init__(self, kind, now, more):
+        self.kind, self.limit = kind, now + more
+
+    def __enter__(self):
+        self.before = resource.getrlimit(self.kind)
+        resource.setrlimit(self.kind, (self.limit, self.before[1]))
+
+    def __exit__(self, *error):
+        resource.setrlimit(self.kind, self.before)
+
+
+def descriptors():
+    for more in [*range(12), 16, 24, 200]:
+        yield Limited(resource.RLIMIT_NOFILE, entries("fd") - 1, more)
+
+
+def memory():
+    for more in (0, *(1 << n for n in range(14, 34))):
+        yield Limited(resource.RLIMIT_AS, size(), more)
+
+
+def processes():
+    if os.getuid() == 0:
+        os.setresuid(54321, 54321, 54321)  # whom nobody else is, for root has no limit
+    if sys.argv[1] == "workers" and not os.access(os.path.realpath(sys.executable), os.X_OK):
+        return  # nobody but root can start Python
+    for more in (0, 1, 2, 3, 4, 6, 8, 200):
+        yield Limited(resource.RLIMIT_NPROC, threads_of_user(), more)
+
+
+def file_size():
+    for size in (0, 1, 4096, 1 << 16, 1 << 20, 1 << 30):
+        yield Limited(resource.RLIMIT_FSIZE, 0, size)
+
+
+def use():
+    env = MAKES[sys.argv[1]]()
+    try:
+        root = env.reset()
+        for _ in range(3):
+            root = env.step_and_maybe_reset(env.rand_action(root))[1]
+        if isinstance(env, PoolEnv):
+            env.async_step_and_maybe_reset_send(env.rand_action(root))
+            env.async_step_and_maybe_reset_recv(4)
+            env.set_state(env.get_state())
+    finally:
+        env.close()
+
+
+def fused():
+    pool = PoolEnv("Pendulum-v1", 4, num_threads=3)
+    return fuse(TransformedEnv(pool, Compose(StepCounter(), RewardSum())))
+
+
+MAKES = {
+    "threads": lambda: PoolEnv("CartPole-v1", 4, num_threads=3),
+    "timed": lambda: PoolEnv("CartPole-v1", 4, num_threads=3, step_timeout=30.0),
+    "pictures": lambda: PoolEnv("CartPole-v1", 4, num_threads=3, from_pixels=True),
+    "games": lambda: PoolEnv("ALE/Pong-v5", 4, num_threads=3),
+    "simulations": lambda: PoolEnv("Humanoid-v5", 4, num_threads=3),
+    "fused": fused,
+    "workers": lambda: PoolEnv(Sampled, 4, num_workers=2),
+    "here": lambda: PoolEnv(Sampled, 4, num_workers=0),
+}
+threads = entries("task") + 1  # that of faulthandler
+outcomes = []
+for limited in globals()[sys.argv[2]]():
+    if not outcomes:
+        use()  # what is made once and kept
+    faulthandler.dump_traceback_later(60, exit=True)
+    files, processes_before = entries("fd"), children()
+    outcome = ""
+    try:
+        with limited:
+            use()
+    except (OSError, MemoryError, RuntimeError, EnvFailure) as error:
+        outcome = f"{type(error).__name__}: {error}"
+    end = time.monotonic() + 20
+    while max(left := (entries("task") - threads, entries("fd") - files, children() - processes_before)) > 0:
+        assert time.monotonic() < end, (limited.limit, outcome, left)
+        time.sleep(0.01)
+    use()
+    outcomes.append(outcome)
+faulthandler.cancel_dump_traceback_later()
+print(json.dumps(outcomes))
+"""
+LIMITS = ["descriptors", "memory", "processes", "file_size"]
+
+
+def outcomes(subject, limit):
+    """What was said at each level of a limit; nothing where all went well."""
+    return json.loads(printed(PROGRAM, subject, limit, timeout=600, cwd=FOLDER / "workers"))
+
+
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("subject", ["threads", "timed", "pictures", "games", "simulations", "fused", "here"])
+def test_limits_of_a_pool_of_threads(subject, limit):
+    assert outcomes(subject, limit)[-1] == ""
+
+
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("limit", LIMITS)
+def test_limits_of_a_pool_of_workers(limit):
+    said = outcomes("workers", limit)
+    if not said:
+        pytest.skip("the user that has the limit cannot run Python")
+    assert said[-1] == ""
+    assert said[0] != ""
