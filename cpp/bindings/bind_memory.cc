@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "constructor.h"
 #include "module.h"
 #include "plain_tensor.h"
 #include "tensor_memory.h"
@@ -61,16 +62,17 @@ class RowEraser {
 
 void InitMemory(py::module_& m) {
   py::class_<RowEraser>(m, "RowEraser", "Copies tensors without what some of their rows hold.")
-      .def(py::init<const py::object&>(), py::arg("tensor_type"))
+      .def("__init__", Constructor<RowEraser, const py::object&>(), kConstructs, py::arg("tensor_type"))
       .def("erased", &RowEraser::Erased, py::arg("value"), py::arg("rows"),
            "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain "
            "tensor.");
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
-      .def(py::init<const py::object&, py::object, const py::list&,
-                    const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
-                    const std::vector<std::size_t>&, std::vector<std::size_t>, bool>(),
-           py::kw_only(), py::arg("tensor_type"), py::arg("from_dlpack"), py::arg("keys"), py::arg("tensors"),
-           py::arg("positions"), py::arg("addresses"), py::arg("keeps"))
+      .def("__init__",
+           Constructor<TensorMemory, const py::object&, py::object, const py::list&,
+                       const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
+                       const std::vector<std::size_t>&, std::vector<std::size_t>, bool>(),
+           kConstructs, py::kw_only(), py::arg("tensor_type"), py::arg("from_dlpack"), py::arg("keys"),
+           py::arg("tensors"), py::arg("positions"), py::arg("addresses"), py::arg("keeps"))
       .def("make", &TensorMemory::Make, "Tensors that are not written yet, by key; the addresses.");
 }
 

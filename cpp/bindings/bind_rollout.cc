@@ -9,6 +9,7 @@
 
 #include "chain.h"
 #include "columns.h"
+#include "constructor.h"
 #include "errors.h"
 #include "gil.h"
 #include "module.h"
@@ -43,13 +44,14 @@ struct RolloutRows {
   }
 };
 
-RolloutRows MakeRolloutRows(std::uint32_t first, std::uint32_t count,
-                            std::vector<RolloutRows::Column> outputs,
-                            std::vector<RolloutRows::Column> recorded,
-                            std::vector<std::size_t> recorded_bytes) {
+std::unique_ptr<RolloutRows> MakeRolloutRows(std::uint32_t first, std::uint32_t count,
+                                             std::vector<RolloutRows::Column> outputs,
+                                             std::vector<RolloutRows::Column> recorded,
+                                             std::vector<std::size_t> recorded_bytes) {
   if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
-  RolloutRows rows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes)};
-  for (const auto& column : rows.outputs) rows.output_strides.push_back(std::get<1>(column));
+  auto rows = std::make_unique<RolloutRows>(
+      RolloutRows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes)});
+  for (const auto& column : rows->outputs) rows->output_strides.push_back(std::get<1>(column));
   return rows;
 }
 
@@ -177,17 +179,19 @@ std::uint32_t Wait(PoolHandle& pool, Flight& flight) {
 
 void InitRollout(py::module_& m) {
   py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
-      .def(py::init(&MakeRolloutRows), py::kw_only(), py::arg("first"), py::arg("count"), py::arg("outputs"),
-           py::arg("recorded"), py::arg("recorded_bytes"));
+      .def("__init__", Constructor(&MakeRolloutRows), kConstructs, py::kw_only(), py::arg("first"),
+           py::arg("count"), py::arg("outputs"), py::arg("recorded"), py::arg("recorded_bytes"));
   py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
-      .def(py::init<>())
+      .def("__init__", Constructor<Flight>(), kConstructs)
       .def_property_readonly("in_flight", [](const Flight& flight) { return flight.job != nullptr; });
   py::class_<RolloutSteps>(m, "RolloutSteps", "Steps of all envs from tensors to tensors.")
-      .def(py::init<PoolHandle&, const RolloutRows&, const PlainTensors&, const PlainTensors&, TensorMemory&,
-                    const Chain*>(),
-           py::kw_only(), py::arg("pool"), py::arg("rows"), py::arg("inputs"), py::arg("recorded"),
-           py::arg("roots"), py::arg("chain"), py::keep_alive<1, 2>(), py::keep_alive<1, 3>(),
-           py::keep_alive<1, 4>(), py::keep_alive<1, 5>(), py::keep_alive<1, 6>(), py::keep_alive<1, 7>())
+      .def("__init__",
+           Constructor<RolloutSteps, PoolHandle&, const RolloutRows&, const PlainTensors&,
+                       const PlainTensors&, TensorMemory&, const Chain*>(),
+           kConstructs, py::kw_only(), py::arg("pool"), py::arg("rows"), py::arg("inputs"),
+           py::arg("recorded"), py::arg("roots"), py::arg("chain"), py::keep_alive<1, 2>(),
+           py::keep_alive<1, 3>(), py::keep_alive<1, 4>(), py::keep_alive<1, 5>(), py::keep_alive<1, 6>(),
+           py::keep_alive<1, 7>())
       .def("make", &RolloutSteps::Make, py::arg("step"), py::arg("entries"), py::arg("owner"),
            "The next root by key, or None where an entry is not just as the executor reads it.");
   auto pool = py::reinterpret_borrow<py::class_<PoolHandle>>(m.attr("Pool"));
