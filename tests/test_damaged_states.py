@@ -1,0 +1,107 @@
+"""Saved states with fields of zeros, ones and NaN, of every family.
+
+Each is refused, and then the env is as it was, or it is taken, and then the env can be stepped, drawn and
+reset within a time limit, whatever comes of it.
+"""
+
+import json
+
+import pytest
+from long_form import LONG, few_of, kind_of
+from own_tasks import OWN_TASKS
+from processes import printed
+
+from torchrl_pool import task_info
+
+PROGRAM = """
+import faulthandler, json, random, struct, sys
+import torch
+from torchrl_pool import EnvFailure, PoolEnv, task_info
+
+torch.set_num_threads(1)
+task, options, most = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+draws = task_info(task).family in ("atari", "box2d", "classic", "minigrid", "toy_text")  # without OpenGL
+rng = random.Random(0)
+WORDS = [bytes(8), bytes([255] * 8), struct.pack("=q", 1), struct.pack("=2i", 1, 1), struct.pack("=d", 1.0),
+         struct.pack("=2f", 1, 1), struct.pack("=d", float("nan")), struct.pack("=d", 1e300)]
+
+
+def damaged(state):
+    "States with fields of 4 and 8 bytes, and longer ones, that are each of the words over and over."
+    begin, end = 20 + 8 + len(task), len(state)  # from the number of steps on
+    near = [*range(begin, min(begin + 256, end), 4), *range(max(begin, end - 256), end, 4)]
+    places = near + [rng.randrange(begin, end, 4) for _ in near]
+    spans = [(at, at + size) for at in places for size in (4, 8, 32, 624 * 4)]
+    always = [(begin, begin + 8), (begin, end), (begin + 8, end), (begin + 16, end)]
+    for first, last in always + rng.sample(spans, min(most, len(spans))):
+        last = min(last, end)
+        for word in WORDS:
+            field = (word * ((last - first) // 8 + 1))[: last - first]
+            yield state[:first] + field + state[last:], f"{first} to {last} of {end}: {word}"
+
+
+def step(count):
+    global root
+    for _ in range(count):
+        root = env.step_and_maybe_reset(env.rand_action(root))[1]
+
+
+env = PoolEnv(task, 1, seed=0, num_threads=1, info_keys=("step_count", "episode_reward"), **options)
+torch.manual_seed(0)
+root = env.reset()
+step(3)
+(good,) = env.get_state()
+taken = refused = 0
+for state, what in damaged(good):
+    print(what, file=sys.stderr, flush=True)
+    faulthandler.dump_traceback_later(60, exit=True)
+    try:
+        env.set_state(state)
+    except (ValueError, RuntimeError):
+        assert env.get_state() == [good]
+        refused += 1
+        continue
+    taken += 1
+    try:
+        step(10)
+        if draws:
+            env.render()
+    except EnvFailure:
+        pass
+    try:
+        root = env.reset()
+    except EnvFailure:
+        root = env.reset()  # of another simulator
+    try:
+        step(10)
+    except EnvFailure:
+        pass
+    env.set_state(good)
+    assert env.get_state() == [good]
+faulthandler.cancel_dump_traceback_later()
+env.reset()
+env.rollout(3)
+env.close()
+print(json.dumps([taken, refused]))
+"""
+
+MJCF = {
+    "randomize": ["body_mass:pole *= uniform(0.9, 1.1)"],
+    "push_body": "pole",
+    "action_delay": [0, 3],
+    "kp": [1.0],
+}
+TASKS = {task: (task, {}) for task in {kind_of(task): task for task in OWN_TASKS}.values()}
+TASKS["MJCF-v0, all that it draws"] = ("MJCF-v0", MJCF)
+TASKS["ALE/Pong-v5, as ale_vector"] = ("ALE/Pong-v5", {"dialect": "ale_vector"})
+ONE_OF_EACH = {task_info(task).family: name for name, (task, _) in TASKS.items()}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", few_of(TASKS, ONE_OF_EACH.values()))
+def test_damaged_states(name):
+    task, options = TASKS[name]
+    said = printed(PROGRAM, task, json.dumps(options), 300 if LONG else 12, timeout=1700)
+    taken, refused = json.loads(said)
+    assert taken
+    assert refused
