@@ -43,8 +43,8 @@ class YieldBan {
   Clock::duration length_{};
   Clock::time_point last_lost_{}, end_{};
 };
-// Where a library is loaded late, a thread's first look at such a variable allocates, and the C library ends
-// the process where it cannot; not with this model, which is for small ones.
+// The model of thread-local memory: no thread's first look at it allocates, for where that fails the C
+// library ends the process.
 [[gnu::tls_model("initial-exec")]] thread_local YieldBan yield_ban;
 
 void PauseInstruction() {

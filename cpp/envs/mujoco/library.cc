@@ -20,7 +20,9 @@ struct Trap {
   std::jmp_buf frame;
   char message[2000];
 };
-thread_local Trap* armed = nullptr;
+// The model of thread-local memory: no thread's first look at it allocates, for where that fails the C
+// library ends the process.
+[[gnu::tls_model("initial-exec")]] thread_local Trap* armed = nullptr;
 
 // Of another plugin that uses the same library, or MuJoCo's own.
 mjfLogHandler previous = nullptr;
