@@ -90,9 +90,10 @@ void EnvTable::Land(const Job& job, bool is_known) {
   }
 }
 
-// Throws StatusError for a task that has no such function.
+// Throws PoolError for an env in flight, and StatusError for a task that has no such function.
 void EnvTable::CheckCan(Op op, std::span<const std::uint32_t> envs) const {
   for (const std::uint32_t env : envs) {
+    if (states_[env] == EnvState::kInFlight) Refuse(op, env);
     const trp_task& task = *slots_[env].task;
     const bool can = op == Op::kSave   ? task.save != nullptr
                      : op == Op::kLoad ? task.load != nullptr
