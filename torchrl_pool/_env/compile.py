@@ -215,8 +215,8 @@ def step_and_reset(order: torch.Tensor, number: int, actions: Tensors, out: Tens
     checked, addresses = _checked(env, actions)
     with _writing(env, env.step_keys, out) as written, _writing(env, env.root_keys, root) as begun:
         owner = (checked, written, begun)
-        out, root_at = _addresses(written), _root_addresses(env, begun)
-        if env._running().run(_core.Op.step_and_reset, addresses, out, root_at, owner) == 0:
+        to = _addresses(written), _root_addresses(env, begun)
+        if env._running().run(_core.Op.step_and_reset, addresses, *to, owner) == 0:
             # The executor leaves the root to its caller then.
             by_key = dict(zip(env.step_keys, written, strict=True))
             torch._foreach_copy_(list(begun), [by_key[key] for key in env.root_keys])
