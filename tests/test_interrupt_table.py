@@ -272,6 +272,82 @@ print("all")
     assert run(body % caller).endswith("all\n")
 
 
+def test_rollouts_whose_groups_are_in_flight_together():
+    """One group hangs as the other is stepped; a second signal comes before the first has had its effect."""
+    body = """
+from tensordict.nn import TensorDictModule
+from torchrl_pool import PoolCollector
+for hangs in ("step", "reset"):
+    env = PoolEnv(partial(Hanging, hangs), 4, num_workers=2)
+    policy = TensorDictModule(lambda seen: torch.tensor([1, 0]).expand(len(seen), 2),
+                              in_keys=["observation"], out_keys=["action"])
+    collector = PoolCollector(env, policy, frames_per_batch=40, total_frames=-1, double_buffered=True,
+                              max_frames_per_traj=5 if hangs == "reset" else None)
+    collector.rollout()
+    env.call("arm", env_index=0)
+    again = threading.Timer(1.2, os.kill, (os.getpid(), signal.SIGINT))
+    again.start()
+    interrupted(f"rollout, {hangs}", collector.rollout)
+    again.join()
+    kill_worker(env)
+    env.reset()
+    env.step(env.rand_action(env.reset()))
+    ends(env)
+print("all")
+"""
+    assert run(body).endswith("all\n")
+
+
+def test_interrupts_of_asynchronous_calls_lose_and_mix_nothing():
+    """Signals at any moment of a send or a receive: each result comes once, with what was sent with it."""
+    body = """
+import random
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+random.seed(0)
+env = PoolEnv("CartPole-v1", 3000, seed=0, num_threads=2, categorical_action_encoding=True)
+root = env.reset()
+counts = {"sends": 0, "receives": 0}
+
+def disturbed(kind, act):
+    "Whether the call has returned; its results are in `got` then."
+    done, errors = [], []
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 4e-3))
+        try:
+            done.append(act())
+        except RuntimeError as error:
+            errors.append(error)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        counts[kind] += not done
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for error in errors:
+        raise error
+    return done
+
+for number in range(300):
+    rows = root.clone().set("mark", torch.full((3000,), number))
+    rows["action"] = torch.full((3000,), number % 2)
+    disturbed("sends", lambda: env.async_step_and_maybe_reset_send(rows))
+    try:
+        got = disturbed("receives", lambda: env.async_step_and_maybe_reset_recv(3000, timeout=20))
+        if not got:
+            got = [env.async_step_and_maybe_reset_recv(3000, timeout=20)]
+    except RuntimeError as error:
+        assert "only 0 are outstanding" in str(error), error  # it was not sent
+        continue
+    data, root = got[0]
+    assert data["mark"].unique().tolist() == [number], number
+    assert data["action"].unique().tolist() == [number % 2], number
+    assert torch.equal(data["env_index"], torch.arange(3000))
+    root = root.exclude("env_index", "mark")
+assert min(counts.values()) >= 10, counts
+env.close()
+print("all")
+"""
+    assert run(body).endswith("all\n")
+
+
 def test_locks_of_statistics_that_nobody_gives_back():
     """A process that was killed holds the lock of a VecNorm, of either kind, or of a TrajCounter."""
     body = """

@@ -20,6 +20,7 @@ from collecting import (
 )
 from foreign_transforms import SaysWords
 from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer
@@ -492,3 +493,26 @@ def test_env_is_made_by_a_callable(listed):
 def test_several_callables_are_refused():
     with pytest.raises(ValueError, match="create_env_fn: expected one env or callable, got 2"):
         PoolCollector([lambda: PoolEnv("CartPole-v1", N)] * 2, None, frames_per_batch=FRAMES)
+
+
+def test_a_policy_may_return_the_same_buffer_at_each_call():
+    """A group that is in flight has copied what it was given."""
+
+    class Buffered:
+        def __init__(self):
+            self.out, self.torque = torch.zeros(N, 1), 0.5
+
+        def __call__(self, observation):
+            out = self.out[: len(observation)].fill_(self.torque)
+            self.torque = -self.torque
+            return out
+
+    policy = Buffered()
+    module = TensorDictModule(policy, in_keys=["observation"], out_keys=["action"])
+    env = PoolEnv("Pendulum-v1", N, num_threads=2, seed=0, step_timeout=60)
+    collector = PoolCollector(env, module, frames_per_batch=50 * N, total_frames=-1, double_buffered=True)
+    for _ in range(4):
+        policy.torque = 0.5  # the first group gets 0.5 at each step, the second one the opposite
+        action = collector.rollout()["action"]
+        assert (action[: N // 2] == 0.5).all()
+        assert (action[N // 2 :] == -0.5).all()
