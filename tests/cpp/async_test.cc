@@ -225,6 +225,34 @@ TEST(AStepAfterAFaultKeepsItsOwnResult) {
   CHECK_EQ(int{received->resets[0]}, 1);
 }
 
+TEST(WhatIsSentComesBackWithTheResults) {
+  AsyncClient client(4, {});
+  const auto cargo = std::make_shared<int>(7), other = std::make_shared<int>(8);
+  const std::int64_t chosen[] = {1, 2};
+  const auto* bytes = reinterpret_cast<const std::byte*>(chosen);
+  const auto send = [&](const Envs& envs, std::shared_ptr<void> sent) {
+    test::Send(client.pool(), Op::kStepAndReset, envs, &bytes, false, NeverInterrupted, std::move(sent));
+  };
+  send({3, 0}, cargo);
+  send({1}, other);
+  auto received = client.Receive(3);
+  client.pool().PutBack(*received);
+  received = client.Receive(3);
+  client.pool().Accept(*received);
+  CHECK(client.pool().PutBack(*received));  // as after an interrupt that came with the last call
+  received = client.Receive(3);
+  CHECK_EQ(received->envs, (Envs{0, 1, 3}));
+  const auto is = [&](std::size_t k, const std::shared_ptr<int>& whole, std::uint32_t row) {
+    return received->cargo[k].whole == whole && received->cargo[k].row == row;
+  };
+  CHECK(is(0, cargo, 1) && is(1, other, 0) && is(2, cargo, 0));
+  client.pool().Accept(*received);
+  send({0}, nullptr);
+  CHECK(!client.pool().PutBack(*received));  // one of them has been sent since
+  received.reset();
+  CHECK_EQ(cargo.use_count(), 1);  // nothing is kept
+}
+
 TEST(WhatIsPutBackIsReceivedAgain) {
   AsyncClient client(3, {});
   client.Send({2}, {1}, true);

@@ -123,7 +123,7 @@ TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
         rewards += expected.Reward();
       }
       const bool ends = times == 2;
-      CHECK_EQ(small.Finish(small.Begin(Op::kStepAndReset, true, &chain)), ends ? 3u : 0u);
+      CHECK_EQ(small.Finish(small.Begin(Op::kStepAndReset, Delivery::kAwaited, &chain)), ends ? 3u : 0u);
       for (std::uint32_t env = 0; env < 3; ++env) {
         CHECK_EQ(small.out.Get<std::int64_t>("count", env, 2), ends ? 5 : 3);
         CHECK_EQ(small.out.Get<float>("reward", env), rewards);

@@ -38,7 +38,7 @@ class JobClient : public Client {
     Job& job = pool().Begin(Op::kStepAndReset);
     if (chain) chain->Extend(job);
     // Rows of its own: others' may be in use.
-    const auto rows = std::make_shared<Tensors>(pool().layout().actions, size());
+    const auto rows = submitted = std::make_shared<Tensors>(pool().layout().actions, size());
     for (std::uint32_t env = 0; env < size(); ++env) rows->Set("action", env, 0, chosen[env]);
     rows->BindTo(job.actions);
     out->BindTo(job.out);
@@ -75,6 +75,7 @@ class JobClient : public Client {
   }
 
   Tensors recorded;
+  std::shared_ptr<Tensors> submitted;  // the actions of the last job
 };
 
 TEST(JobsInTurnGiveWhatOneCallGives) {
@@ -236,6 +237,37 @@ TEST(AnEnvInFlightIsNotLoadedWhileACallIsAbandoned) {
   client.Wait(*job);
   test::Load(client.pool(), 3, state);
   client.CheckedReset();
+}
+
+TEST(AnAbandonedJobIsSettledByTheNextCall) {
+  for (const int num_threads : {1, 2, 4}) {
+    JobClient client(6, {.options = {{"gate", true}}, .num_threads = num_threads});
+    {
+      const ClosedGate gate;
+      Job& job = client.Submit({0, 3}, SomeActions(6, 0));
+      CHECK(test::Eventually(ClosedGate::HoldsAThread));
+      client.pool().Abandon(job);
+      client.interrupted = AlwaysInterrupted;
+      CHECK(IsInterrupted([&] { client.Reset(); }));  // which waits for it
+      client.interrupted = NeverInterrupted;
+    }
+    CHECK_THROWS(PoolError, "its state is unknown", client.Submit({0, 3}, SomeActions(6, 1)));
+    client.CheckedReset();
+    client.Wait(client.Submit({0, 6}, SomeActions(6, 2)));
+  }
+}
+
+// What a job for later reads may be written again as soon as it is submitted.
+TEST(AJobForLaterHasCopiedWhatItReads) {
+  JobClient client(4, {.options = {{"gate", true}}});
+  const auto chosen = SomeActions(4, 0);
+  Job* job = nullptr;
+  {
+    const ClosedGate gate;
+    job = &client.Submit({0, 4}, chosen);
+    for (std::uint32_t env = 0; env < 4; ++env) client.submitted->Set("action", env, 0, std::int64_t{9});
+  }
+  client.CheckGroup({0, 4}, chosen, 0, client.Wait(*job));
 }
 
 TEST(AFailureIsReportedByTheWait) {

@@ -1,6 +1,10 @@
 // States and pictures are intervals of their own: who wants the env waits, and nobody else does.
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "check.h"
@@ -81,6 +85,57 @@ TEST(AnEnvInFlightIsNotLookedAt) {
   CHECK_THROWS(PoolError, "while it is in a call", client.Step(SomeActions(3, 0)));
   CHECK_THROWS(PoolError, "while it is in a call", test::Save(client.pool(), 1));
   client.CheckedStep(Op::kStep, SomeActions(3, 1), &kLast);
+}
+
+TEST(APictureIsInterruptedAndTheEnvIsAsItWas) {
+  Client client(3, {.options = kSlowPictures, .num_threads = 2});
+  client.CheckedReset();
+  const auto rgb = std::make_shared<std::array<std::uint8_t, 6>>();
+  const std::uint32_t env = 0;
+  CHECK(IsInterrupted(
+      [&] { client.pool().Render(std::span(&env, 1), {rgb->data()}, rgb, test::AlwaysInterrupted); }));
+  CHECK(TheProbe().rendering.load());
+  client.CheckedStep(Op::kStep, SomeActions(3, 0));  // when the picture is drawn
+  CHECK(!TheProbe().rendering.load());
+}
+
+TEST(APictureThatTakesTooLongFailsItsEnv) {
+  Client client(3,
+                {.options = kSlowPictures, .num_threads = 2, .step_timeout = std::chrono::milliseconds(60)});
+  client.CheckedReset();
+  const auto rgb = std::make_shared<std::array<std::uint8_t, 6>>();
+  const std::uint32_t env = 1;
+  CHECK_THROWS(EnvFailure, "failed when its state was saved, loaded or drawn",
+               client.pool().Render(std::span(&env, 1), {rgb->data()}, rgb, test::NeverInterrupted));
+  CHECK_THROWS(PoolError, "env 1 hangs", client.Reset());
+  CHECK(test::Eventually([] { return !TheProbe().rendering.load(); }));
+  CHECK(test::Eventually([&] {  // its thread has ended
+    try {
+      client.CheckedReset();
+      return true;
+    } catch (const PoolError&) {
+      return false;
+    }
+  }));
+}
+
+TEST(StatesOfManyEnvsAreOneCall) {
+  Client client(5, {.num_threads = 2});
+  client.CheckedReset();
+  const std::vector<std::uint32_t> some = {0, 2, 4};
+  const auto states = client.pool().Save(some);
+  const auto saved = client.models;
+  for (int step = 0; step < 3; ++step) client.CheckedStep(Op::kStep, SomeActions(5, step));
+  client.pool().Load(some, states);
+  for (const std::uint32_t env : some) client.models[env] = saved[env];
+  client.CheckedStep(Op::kStep, SomeActions(5, 3));
+  auto damaged = client.pool().Save(some);
+  const auto before = client.models;
+  client.CheckedStep(Op::kStep, SomeActions(5, 4));
+  damaged[1].pop_back();
+  CHECK_THROWS(StatusError, "", client.pool().Load(some, damaged));  // the others' states are taken
+  for (const std::uint32_t env : {0u, 4u}) client.models[env] = before[env];
+  client.CheckedStep(Op::kStep, SomeActions(5, 5));
 }
 
 // Threads that step, look and load as they like: each env is in one pair of hands.
