@@ -10,16 +10,17 @@
 #include <span>
 #include <vector>
 
+#include "batch.h"
 #include "cache_line.h"
 #include "errors.h"
 #include "event_count.h"
-#include "layout.h"
 #include "plan.h"
 
 namespace torchrl_pool::core {
 
 class Chain;
 class Outbox;
+class ResetOptions;
 struct StateOps;
 
 // How a job's results reach whoever has submitted it.

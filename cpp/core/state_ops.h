@@ -25,6 +25,7 @@ struct StateOps {
 };
 
 struct EnvSlot;
+struct Layout;
 
 // One env's part, the i-th of the job's. Throws Interrupted alone.
 void VisitStateOp(const Layout& layout, const Job& job, std::size_t i, EnvSlot& slot);

@@ -11,7 +11,7 @@ from processes import printed
 
 import torchrl_pool
 
-MODELS = Path(torchrl_pool.__file__).parent / "_plugins" / "dm_control"
+MODELS = Path(torchrl_pool._core.__file__).parent / "_plugins" / "dm_control"
 QUICK = "quadruped-escape"
 PROGRAM = """
 import contextlib, faulthandler, re, sys

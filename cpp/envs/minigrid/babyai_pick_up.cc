@@ -143,7 +143,7 @@ const bool registered =
                             {"BabyAI-FindObjS7-v0", New<FindObject>(7)}}}) &&
     RegisterKind({.description = "find the key to a room and pick up the ball in it",
                   .missions = kPickUpMissions,
-                  .tasks = {{"BabyAI-PickUpInKeyCorridor-v0", New<PickUpInKeyCorridor>(6, 3)},
+                  .tasks = {{"BabyAI-KeyCorridor-v0", New<PickUpInKeyCorridor>(6, 3)},
                             {"BabyAI-KeyCorridorS3R1-v0", New<PickUpInKeyCorridor>(3, 1)},
                             {"BabyAI-KeyCorridorS3R2-v0", New<PickUpInKeyCorridor>(3, 2)},
                             {"BabyAI-KeyCorridorS3R3-v0", New<PickUpInKeyCorridor>(3, 3)},

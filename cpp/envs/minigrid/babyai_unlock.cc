@@ -134,7 +134,7 @@ const bool registered =
                   .tasks = {{"BabyAI-KeyInBox-v0", New<KeyInBox>()}}}) &&
     RegisterKind({.description = "pick up a box behind a locked door",
                   .missions = kPickingUp,
-                  .tasks = {{"BabyAI-UnlockToPickUp-v0", New<UnlockToPickUp>(0)},
+                  .tasks = {{"BabyAI-UnlockPickup-v0", New<UnlockToPickUp>(0)},
                             {"BabyAI-UnlockPickupDist-v0", New<UnlockToPickUp>(4)}}}) &&
     RegisterKind({.description = "pick up a box behind a locked door that is blocked",
                   .missions = kPickingUp,

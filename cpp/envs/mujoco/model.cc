@@ -1,7 +1,10 @@
 #include "model.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <system_error>
 
 #include "library.h"
 #include "torchrl_pool/error.h"
@@ -86,6 +89,9 @@ Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height
     model = Compile(MemoryFile::kName, file.vfs(), numerics, error, sizeof error);
   } else {
     if (!std::filesystem::exists(path)) throw FileNotFound("File " + path + " does not exist");
+    if (!std::ifstream(path)) {  // which MuJoCo would call empty
+      throw std::system_error(errno, std::generic_category(), "cannot open " + path);
+    }
     model = Compile(path.c_str(), nullptr, numerics, error, sizeof error);
   }
   if (!model) {
