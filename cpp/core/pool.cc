@@ -185,7 +185,7 @@ void CopyInputs(Job& job) {
     uses_.reserve(uses_.size() + 1);  // or fails now
     envs_.Launch(job);
     if (delivery == Delivery::kOneByOne) {
-      outbox_.Expect(job.op, job.order, job.is_single, job.cargo);
+      outbox_.Expect(job.op, job.order, job.is_single, std::exchange(job.cargo, nullptr));
     } else {
       const bool is_awaited = delivery == Delivery::kAwaited;
       uses_.push_back(
@@ -193,6 +193,7 @@ void CopyInputs(Job& job) {
     }
     executor_->Begin(job);
   } catch (...) {
+    job.cargo.reset();
     jobs_.Drop(job);
     throw;
   }

@@ -236,7 +236,8 @@ class Storm : test::Dice {
     if (op == Op::kReset) {
       for (std::uint32_t env = 0; env < n_; ++env) job.entropy.push_back({test::kFirstSeed + env});
     }
-    if (OneIn(2)) learning_.Extend(job);
+    // A job that learns waits for all that were submitted before, also for one that the gate holds up.
+    if (!gated_ && OneIn(2)) learning_.Extend(job);
     rows->actions.BindTo(job.actions);
     rows->out.BindTo(job.out);
     rows->root.BindTo(job.root);
