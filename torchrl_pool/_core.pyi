@@ -199,9 +199,9 @@ class Pool:
         root: list[int],
         owner: object,
         chain: Chain | None = None,
+        overlap: Callable[[], None] | None = None,
         mask: int = 0,
         given: ResetArguments | None = None,
-        overlap: Callable[[], None] | None = None,
         num_steps: int = 1,
     ) -> int: ...
     def prepare_async(self, out: list[int], root: list[int], owner: object) -> None: ...

@@ -65,8 +65,8 @@ Call ToCall(Op op, const py::list& inputs, const py::object& out, const py::list
 }
 
 std::uint32_t RunCall(PoolHandle& pool, Op op, const py::list& inputs, const py::object& out,
-                      const py::list& root, const py::object& owner, const Chain* chain, std::uintptr_t mask,
-                      std::optional<ResetArguments> given, const py::object& overlap,
+                      const py::list& root, const py::object& owner, const Chain* chain,
+                      const py::object& overlap, std::uintptr_t mask, std::optional<ResetArguments> given,
                       std::uint32_t num_steps) {
   if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
     throw py::value_error("num_steps: a call makes from 1 to " +
@@ -319,8 +319,8 @@ void InitPool(py::module_& m) {
                                return specs;
                              })
       .def("run", &RunCall, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),
-           py::arg("owner"), py::arg("chain") = nullptr, py::arg("mask") = 0, py::arg("given") = py::none(),
-           py::arg("overlap") = py::none(), py::arg("num_steps") = 1)
+           py::arg("owner"), py::arg("chain") = nullptr, py::arg("overlap") = py::none(), py::arg("mask") = 0,
+           py::arg("given") = py::none(), py::arg("num_steps") = 1)
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("inputs"), py::arg("is_single"),
            py::arg("cargo"), py::arg("given") = py::none())

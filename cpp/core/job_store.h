@@ -69,12 +69,8 @@ class JobStore {
     job.entropy.clear();
     job.reset_options.clear();
     job.outbox = nullptr;
-    job.delivery = Delivery::kAwaited;
     job.reset_note = 0;
     job.order.clear();
-    job.is_single = false;
-    job.cargo.reset();
-    job.state_ops = nullptr;
     job.phase = Job::Phase::kVisits;
     job.resets.store(0, std::memory_order_relaxed);
     job.cancelled.store(false, std::memory_order_relaxed);

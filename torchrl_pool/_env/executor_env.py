@@ -306,7 +306,7 @@ class ExecutorEnv(EnvBase):
         envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self._begin_reset(pool, envs, given)
         address = 0 if mask is None else mask.data_ptr()
-        pool.run(_RESET, [], out, [], (owner, mask), chain, address, arguments)
+        pool.run(_RESET, [], out, [], (owner, mask), chain, mask=address, given=arguments)
 
     def _begin_reset(
         self, pool: _core.Pool, envs: Sequence[int], given: ResetArguments
@@ -363,7 +363,7 @@ class ExecutorEnv(EnvBase):
         mask[seeded] = True
         given = self._begin_reset(pool, seeded, ResetArguments([words or [] for words in entropy]))
         try:
-            pool.run(_RESET, [], self._allocator.nowhere, [], mask, None, mask.data_ptr(), given)
+            pool.run(_RESET, [], self._allocator.nowhere, [], mask, mask=mask.data_ptr(), given=given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
 

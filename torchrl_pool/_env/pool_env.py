@@ -376,7 +376,7 @@ class PoolEnv(AsyncEnv):
             self._allocator.keep_from(tensors, tensordict)
             mask_address = mask.data_ptr()
         try:
-            pool.run(_STEP, addresses, out, [], (actions, tensors, mask), None, mask_address)
+            pool.run(_STEP, addresses, out, [], (actions, tensors, mask), mask=mask_address)
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
         self._allocator.latest = tensors
@@ -427,7 +427,7 @@ class PoolEnv(AsyncEnv):
         ready: list[TensorDict] = []
         overlap = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
         try:
-            resets = pool.run(_STEP_AND_RESET, addresses, out, spare[1], owner, overlap=overlap)
+            resets = pool.run(_STEP_AND_RESET, addresses, out, spare[1], owner, None, overlap)
         except _core.EnvFailure as error:
             raise env_failure(error, self._tensordict(tensors)) from None
 

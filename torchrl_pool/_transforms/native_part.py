@@ -214,7 +214,7 @@ class NativePart:
         ready: list[TensorDict] = []
         overlap = partial(self._assemble, ready, entries, tensors, names) if env._overlaps else None
         try:
-            resets = pool.run(_STEP_AND_RESET, inputs[1], out, spare[1], owner, chain.core, overlap=overlap)
+            resets = pool.run(_STEP_AND_RESET, inputs[1], out, spare[1], owner, chain.core, overlap)
         except _core.EnvFailure as error:
             raise env_failure(error, None if chain.has_phases else self.tensordict(tensors)) from None
 
