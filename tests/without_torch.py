@@ -51,19 +51,21 @@ class Pool:
 
     def reset(self, seed: int) -> np.ndarray:
         out = self._arrays()
-        roots = [o.ctypes.data for o, s in zip(out.values(), self.outputs, strict=True) if s.role != "reward"]
-        self.pool.reset(roots, 0, [[seed + i] for i in range(NUM_ENVS)], out)
+        given = [[seed + i] for i in range(NUM_ENVS)], [], 0
+        self.pool.run(_core.Op.reset, [], self._roots(out), [], out, given=given)
         return out["observation"]
 
     def step(self, actions: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """What an env gives, and the observations that follow."""
         out, root = self._arrays(), self._arrays()
         to = [o.ctypes.data for o in out.values()]
-        roots = [
-            o.ctypes.data for o, s in zip(root.values(), self.outputs, strict=True) if s.role != "reward"
-        ]
-        resets = self.pool.step_and_reset([actions.ctypes.data], to, roots, (actions, out, root))
+        owner = (actions, out, root)
+        resets = self.pool.run(_core.Op.step_and_reset, [actions.ctypes.data], to, self._roots(root), owner)
         return out, root if resets else out
+
+    def _roots(self, arrays: dict[str, np.ndarray]) -> list[int]:
+        """Addresses of all columns; rewards are not wanted."""
+        return [0 if s.role == "reward" else arrays[s.name].ctypes.data for s in self.outputs]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {s.name: np.zeros((NUM_ENVS, *s.shape), s.dtype) for s in self.outputs}

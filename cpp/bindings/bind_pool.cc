@@ -146,7 +146,10 @@ class ExclusiveAccess {
     const GilReleased released;
     access_.emplace(*pool_.operator->(), envs_, Interrupted);
   }
-  void Exit(const py::args&) { access_.reset(); }
+  void Exit(const py::args&) {
+    const GilReleased released;
+    access_.reset();
+  }
 
  private:
   PoolHandle& pool_;

@@ -167,7 +167,10 @@ void CopyInputs(Job& job) {
 
 [[gnu::flatten]] void Pool::Submit(Job& job, Delivery delivery, InterruptCheck interrupted) {
   try {
-    if (delivery == Delivery::kOneByOne && job.envs.empty()) return (void)jobs_.Drop(job);
+    if (delivery == Delivery::kOneByOne && job.envs.empty()) {
+      job.cargo.reset();
+      return (void)jobs_.Drop(job);
+    }
     job.delivery = delivery;
     if (delivery != Delivery::kAwaited && !job.envs.empty()) CopyInputs(job);
     executor_->FreeHung();
@@ -312,6 +315,7 @@ void Pool::SettleAbandoned(std::unique_lock<std::mutex> lock, Job& job, Interrup
     const auto use = FindUse(Use::Kind::kAbandonedJob, job);
     if (!error && use != uses_.end()) {  // else another thread has settled it
       envs_.Land(job, false);
+      if (IsStateOp(job.op)) envs_.MarkFailed(job.faults);  // a thread hangs in it
       EndUse(use);
       owners[0] = jobs_.Drop(job);
     }
@@ -449,8 +453,10 @@ bool Pool::FreeAll() {
     if (!executor_->FindHung(std::span(&env, 1))) envs_.Destroy(env);
   }
   if (executor_->FindHung(envs_.all())) return false;
+  std::vector<std::shared_ptr<void>> owners;  // let go of without the lock
+  const std::lock_guard lock(mutex_);
   for (const Use& use : uses_) {
-    if (use.job) use.job->owner.reset();
+    if (use.job) owners.push_back(std::move(use.job->owner));
   }
   return true;
 }

@@ -138,14 +138,11 @@ void CheckNumbers(const ActionColumn& column, const Spec& spec, std::size_t size
   }
 }
 
-// Where their bits together make a 1, all elements are 0 or 1; one is 1 where their sum is.
+// All elements are 0 or 1, and one is 1: then, and only then, their bits together make a 1.
 bool IsOneHot(const std::int64_t* vector, std::int64_t count) {
-  std::uint64_t bits = 0, sum = 0;
-  for (std::int64_t k = 0; k < count; ++k) {
-    bits |= static_cast<std::uint64_t>(vector[k]);
-    sum += static_cast<std::uint64_t>(vector[k]);
-  }
-  return bits == 1 && sum == 1;
+  std::int64_t bits = 0;
+  for (std::int64_t k = 0; k < count; ++k) bits |= vector[k];
+  return bits == 1;
 }
 
 [[noreturn]] void RefuseOneHot(const Spec& spec, std::uint32_t env, std::size_t element,
@@ -161,13 +158,12 @@ void CheckOneHot(const Spec& spec, const RowBlock& rows) {
   const std::int64_t count = spec.categories[0];
   if (spec.categories.size() == 1 &&
       count == 2) {  // a case of its own for two choices, so common and so cheap
-    std::int64_t any = 1, differ = 1;
+    std::int64_t wrong = 0;
     for (std::uint32_t row = 0; row < rows.count; ++row) {
       const std::int64_t* vector = rows.Row<std::int64_t>(row);
-      any |= vector[0] | vector[1];
-      differ &= vector[0] ^ vector[1];
+      wrong |= (vector[0] | vector[1]) ^ 1;
     }
-    if (any == 1 && differ == 1) return;  // all are 0 or 1, and in each row one is
+    if (wrong == 0) return;
   }
   for (std::uint32_t row = 0; row < rows.count; ++row) {
     const auto* vector = rows.Row<std::int64_t>(row);

@@ -10,7 +10,7 @@
 namespace torchrl_pool::core {
 
 // Checks the actions of these envs, which share `config`; an env's rows begin at its index times `num_steps`.
-// Categories exist, one-hot vectors hold zeros and one 1, numbers are finite, and within their
+// Categories exist, one-hot vectors hold zeros and at least one 1, numbers are finite, and within their
 // bounds where the column says so. Throws StatusError naming env and element.
 void CheckActions(const Layout& layout, const Config& config, const Batch& actions,
                   std::span<const std::uint32_t> envs, std::uint32_t num_steps = 1);

@@ -271,7 +271,8 @@ class Rollout:
         place = group.rows.core, step, source_addresses
         chain = env._chain_for_step()
         owner = (actions, sources, group.next_root, self._batch, chain)
-        call = _STEP_AND_RESET, action_addresses, place, root_addresses, owner, chain
+        core = None if chain is None else chain.core
+        call = _STEP_AND_RESET, action_addresses, place, root_addresses, owner, core
         if self._alone:
             self._advance(group, step, self._pool.run(*call))
         else:

@@ -126,8 +126,9 @@ class PoolEnv(AsyncEnv):
         refuse_nan: whether an env that writes NaN to an observation or a reward fails with
             :class:`EnvFailure`. Default: NaN is passed on.
         check_actions: what is checked of actions before any env moves. ``"finite"``: that choices exist and
-            numbers are finite; continuous actions outside of their bounds reach the env, as in Gymnasium.
-            ``"strict"``: that they are within their bounds, too.
+            numbers are finite; continuous actions outside of their bounds reach the env, as in Gymnasium, and
+            of several ones in a one-hot vector the first counts, as in GymEnv. ``"strict"``: that they are
+            within their bounds, too.
         run_type_checks: see :class:`~torchrl.envs.EnvBase`.
         allow_done_after_reset: see :class:`~torchrl.envs.EnvBase`.
         **task_options: the task's own options, under the names of its reference implementation (see

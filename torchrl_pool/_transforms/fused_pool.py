@@ -12,6 +12,7 @@ from torchrl.envs import TransformedEnv
 
 from torchrl_pool import _core
 from torchrl_pool._env.specs import Key
+from torchrl_pool._transforms.chain import Chain
 from torchrl_pool._transforms.native_part import NativePart, StepIntoBatch
 
 
@@ -63,12 +64,15 @@ class FusedPool:
     def _running(self) -> _core.Pool:
         return self.part.env._running()
 
-    def _chain_for_step(self) -> _core.Chain:
-        """The chain, before a step of all envs. Raises as :meth:`Chain.check_in_place`."""
+    def _chain_for_step(self) -> Chain:
+        """The chain, which owns what its stages write to, before a step of all envs.
+
+        Raises as :meth:`Chain.check_in_place`.
+        """
         chain = self.part.chain
         chain.check_in_place()
         chain.hidden.latest = chain.hidden.root
-        return chain.core
+        return chain
 
     def _check_actions(
         self, root: TensorDictBase, num_rows: int | None = None

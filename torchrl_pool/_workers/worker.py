@@ -278,13 +278,18 @@ class Worker:
             adapter.seed(seed)
             self._port.was_made(env)
         else:
-            options = self._options(env, adapter) if self._given else None
+            options = self._options(env, adapter)
             self._port.was_reset(env, adapter.reset(seed, options))
 
     def _options(self, env: int, adapter: Adapter) -> Any:
         """What this reset of the env is given, and no other one."""
-        given, number = self._given.get(env, {}), self._port.note_of(env)
-        options, state, set_state = given.pop(number, (None, None, None))
+        number = self._port.note_of(env)
+        if number == 0:
+            return None
+        given = self._given.get(env, {})
+        if number not in given:
+            raise RuntimeError("what this reset was given was lost with its worker process: reset it again")
+        options, state, set_state = given.pop(number)
         for refused in [other for other in given if other < number]:
             del given[refused]
         if state is not None:

@@ -79,6 +79,7 @@ class WorkerSet:
         self._counter = itertools.count(1)
         self._numbers = [0] * count  # of the last question to each worker
         self._locks = [ForkAwareLock() for _ in range(count)]
+        self._replacing = ForkAwareLock()
         self._template: Template | None = None
         self._launching = ForkAwareLock()
         self._local: Worker | None = None
@@ -260,7 +261,9 @@ class WorkerSet:
 
     def replace(self, pool: _core.Pool, index: int) -> None:
         """Another process in the place of one that has ended, between two calls."""
-        pool.replace_worker(index, self.respawn(index))
+        with self._replacing:
+            if index in pool.ended_workers():  # else another thread has replaced it
+                pool.replace_worker(index, self.respawn(index))
 
     def save(self, env: int) -> bytes:
         state: bytes = self.ask(self.worker_of(env), "save", env)

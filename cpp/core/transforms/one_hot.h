@@ -48,8 +48,8 @@ class EncodeOneHotStage : public RowStage<EncodeOneHotStage> {
   const std::int64_t width_;
 };
 
-// Rows have been checked before: each vector has one hot entry. Which one it is no processor foresees: so
-// there is no branch on it.
+// Of several hot entries the first one counts, as torch's argmax has it. Rows have been checked before: each
+// vector has a hot one. Which one it is no processor foresees: so there is no branch on it.
 inline void DecodeOneHot(const std::vector<std::int64_t>& categories, const std::int64_t* hot,
                          std::int64_t* numbers) {
   for (const std::int64_t count : categories) {
