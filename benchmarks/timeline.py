@@ -53,7 +53,7 @@ class RecordedRollout(Rollout):
 
     def _finish_step(self, group: Any, step: int) -> None:
         with record_function(f"{_WAIT}{self._groups.index(group)}"):
-            resets = self._pool.wait(group.flight)
+            resets = group.flight.wait()
         self._advance(group, step, resets)
 
 
