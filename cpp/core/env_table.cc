@@ -86,7 +86,7 @@ void EnvTable::Land(const Job& job, bool is_known) {
   if (!IsStateOp(job.op)) return SetState(job.envs, state);
   for (std::size_t i = 0; i < job.envs.size(); ++i) {
     const bool is_loaded = job.op == Op::kLoad && job.state_ops->is_done[i];
-    states_[job.envs[i]] = is_loaded ? state : job.state_ops->before[i];
+    states_[job.envs[i]] = is_loaded ? EnvState::kReady : job.state_ops->before[i];
   }
 }
 

@@ -136,7 +136,7 @@ class Pool {
   std::vector<std::vector<std::uint8_t>> Save(std::span<const std::uint32_t> envs,
                                               InterruptCheck interrupted = NeverAsks);
   // Where a state is refused, that env has not changed; the first such StatusError is thrown after all others
-  // are loaded. After Interrupted the envs that were at work must be reset.
+  // are loaded. After Interrupted each env has its state from before, or this one.
   void Load(std::span<const std::uint32_t> envs, std::vector<std::vector<std::uint8_t>> states,
             InterruptCheck interrupted = NeverAsks);
   // uint8 [height, width, 3] each; `owner` keeps that memory alive.

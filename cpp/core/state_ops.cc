@@ -20,9 +20,8 @@ void VisitStateOp(const Layout& layout, const Job& job, std::size_t i, EnvSlot& 
       ThrowUnlessOk(slot.task->render(slot.env, ops.pictures[i], &error), slot, env, error);
     }
     ops.is_done[i] = 1;
-  } catch (const Interrupted&) {  // of the call, and not of the env
-    ops.is_done[i] = 1;           // or in part: a state that is loaded is unknown
-    throw;
+  } catch (const Interrupted&) {
+    throw;  // of the call, and not of the env
   } catch (...) {
     ops.refusals[i] = std::current_exception();
   }

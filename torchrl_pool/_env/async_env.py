@@ -240,8 +240,8 @@ class AsyncEnv(ExecutorEnv):
     def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
         """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
 
-        The envs load in parallel, and like a step this can be interrupted; an env that was at work then has
-        to be reset.
+        The envs load in parallel, and like a step this can be interrupted: each env then has its state from
+        before, or the new one.
 
         Args:
             state: one state for each env of ``env_index``, or one for all of them.
