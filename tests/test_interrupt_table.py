@@ -306,13 +306,13 @@ signal.signal(signal.SIGALRM, signal.default_int_handler)
 random.seed(0)
 env = PoolEnv("CartPole-v1", 3000, seed=0, num_threads=2, categorical_action_encoding=True)
 root = env.reset()
-counts = {"sends": 0, "receives": 0}
+counts, within = {"sends": 0, "receives": 0}, {"sends": 5e-4, "receives": 4e-3}
 
 def disturbed(kind, act):
     "Whether the call has returned; its results are in `got` then."
     done, errors = [], []
     try:
-        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 4e-3))
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, within[kind]))
         try:
             done.append(act())
         except RuntimeError as error:
@@ -341,9 +341,9 @@ for number in range(300):
     assert data["action"].unique().tolist() == [number % 2], number
     assert torch.equal(data["env_index"], torch.arange(3000))
     root = root.exclude("env_index", "mark")
-assert min(counts.values()) >= 10, counts
+assert min(counts.values()) >= 3, counts
 env.close()
-print("all")
+print(counts, "all")
 """
     assert run(body).endswith("all\n")
 
