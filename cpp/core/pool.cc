@@ -1,14 +1,12 @@
 #include "pool.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "cpu.h"
 #include "errors.h"
 #include "fork.h"
 #include "perturb.h"
-#include "saved_state.h"
 
 namespace torchrl_pool::core {
 namespace {
