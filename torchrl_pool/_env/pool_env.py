@@ -415,10 +415,26 @@ class PoolEnv(AsyncEnv):
             return self._step_then_reset(tensordict)
         if tensordict.batch_size != self._batch_size:
             self._assert_tensordict_shape(tensordict)
-        if self._run_type_checks:
-            check_dtypes(self, self._allocator.step_prototypes)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
+        next_td, next_root = self._advance(tensordict, entries)
+        preset = entries.get("next")
+        if preset is not None:
+            next_td.update(preset.exclude(*next_td.keys(True, True)))
+        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+        if self._post_step_mdp_hooks is not None:
+            tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
+        return tensordict, next_root
+
+    def _advance(self, tensordict: TensorDict, entries: Mapping[Key, Any]) -> tuple[TensorDict, TensorDict]:
+        """A step of all envs: its ``"next"`` entry, and the root that follows it, after auto-reset.
+
+        Args:
+            tensordict: the root that it begins with, and the actions.
+            entries: the same as a dict.
+        """
+        if self._run_type_checks:
+            check_dtypes(self, self._allocator.step_prototypes)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         tensors, out = self._allocator.for_step()
@@ -438,20 +454,12 @@ class PoolEnv(AsyncEnv):
             self._allocator.latest = spare[0]
             done = next_values["done"] if resets < self.num_envs else None
             root = self._next_root.following(entries, self._on_device(spare[0]), done)
-            next_root = self._unsafe(root, names)
-        else:
-            self._allocator.latest = tensors
-            self._allocator.give_back_root(spare)
-            next_root = (
-                ready[1] if ready else self._unsafe(self._next_root.following(entries, next_values), names)
-            )
-        preset = entries.get("next")
-        if preset is not None:
-            next_td.update(preset.exclude(*next_values))
-        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-        if self._post_step_mdp_hooks is not None:
-            tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
-        return tensordict, next_root
+            return next_td, self._unsafe(root, names)
+        self._allocator.latest = tensors
+        self._allocator.give_back_root(spare)
+        if ready:
+            return next_td, ready[1]
+        return next_td, self._unsafe(self._next_root.following(entries, next_values), names)
 
     def _assemble(
         self,
