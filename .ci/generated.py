@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,3 +37,26 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
     ruler = ["---:" if name.endswith(":") else "---" for name in header]
     lines = [[name.rstrip(":") for name in header], ruler, *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def write(description: str | None, texts: Callable[[], dict[str, str]]) -> int:
+    """A program that writes documents, or with ``--check`` says which of them differ; its exit status.
+
+    Args:
+        description: of the program.
+        texts: gives what each file shall hold, by its path in the checkout.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 where a file differs"
+    )
+    check = parser.parse_args().check
+    different = 0
+    for name, text in texts().items():
+        path = CHECKOUT / name
+        if not path.exists() or path.read_text() != text:
+            different += 1
+            print(name)
+            if not check:
+                path.write_text(text)
+    return int(check and different > 0)

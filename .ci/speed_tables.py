@@ -1,12 +1,7 @@
-"""All figures about speed in README and in the docs, and their chart, from ``benchmarks/results``.
-
-.ci/speed_tables.py           writes them
-.ci/speed_tables.py --check   exits with 1 where a document or a chart differs; writes nothing
-"""
+"""All figures about speed in README and in the docs, and their chart, from ``benchmarks/results``."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -15,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from chart import SCHEMES, bars
-from generated import CHECKOUT, fill, table
+from generated import CHECKOUT, fill, table, write
 
 DOCUMENTS = ["README.md", "docs/index.md", "docs/benchmarks.md", "docs/recipes/torchrl_programs.md"]
 CHART = "docs/images/throughput"
@@ -253,23 +248,10 @@ def charts() -> dict[str, str]:
     return {f"{CHART}-{name}.svg": bars(groups, legend, caption, scheme) for name, scheme in SCHEMES.items()}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where one differs")
-    check = parser.parse_args().check
-    written = {name: fill((CHECKOUT / name).read_text(), BLOCKS) for name in DOCUMENTS} | charts()
-    different = []
-    for name, text in written.items():
-        path = CHECKOUT / name
-        if not path.exists() or path.read_text() != text:
-            different.append(name)
-            if not check:
-                path.write_text(text)
-    print(*different, sep="\n", end="\n" if different else "")
-    return int(check and bool(different))
+def texts() -> dict[str, str]:
+    """The documents and the charts, by path."""
+    return {name: fill((CHECKOUT / name).read_text(), BLOCKS) for name in DOCUMENTS} | charts()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write(__doc__, texts))

@@ -1,15 +1,10 @@
 """The tables of tasks in ``docs/families``, from the registry, the models and the games themselves.
 
-    .venv/bin/python .ci/task_tables.py           writes them
-    .venv/bin/python .ci/task_tables.py --check   exits with 1 where a page differs; writes nothing
-    .venv/bin/python .ci/task_tables.py mujoco    one page alone
-
 What no model tells, such as the sines of InvertedDoublePendulum, stands in ``elements.toml``.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import io
@@ -22,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from generated import CHECKOUT, fill, table
+from generated import CHECKOUT, fill, table, write
 
 from torchrl_pool import PoolEnv, TaskInfo, list_tasks, task_info
 from torchrl_pool.__main__ import main as command_line
@@ -306,27 +301,11 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("page", nargs="*", choices=[*PAGES, []], help="default: all")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 where a page differs"
-    )
-    parsed = parser.parse_args()
-    different = []
-    for name in parsed.page or PAGES:
-        page = CHECKOUT / "docs" / "families" / f"{name}.md"
-        text = page.read_text()
-        filled = fill(text, PAGES[name])
-        if filled != text:
-            different.append(str(page.relative_to(CHECKOUT)))
-            if not parsed.check:
-                page.write_text(filled)
-    print(*different, sep="\n", end="\n" if different else "")
-    return int(parsed.check and bool(different))
+def texts() -> dict[str, str]:
+    """The pages, by path."""
+    paths = {f"docs/families/{name}.md": blocks for name, blocks in PAGES.items()}
+    return {path: fill((CHECKOUT / path).read_text(), blocks) for path, blocks in paths.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write(__doc__, texts))

@@ -1,4 +1,4 @@
-"""PoolCollector against Collector on the same PoolEnv, the env alone, and the bare simulator.
+"""PoolCollector against Collector on the same PoolEnv, the env alone, and its bare C++ envs.
 
 The policy costs nothing: its actions were drawn beforehand. With ``--inference SHARE`` it sleeps, as one on a
 GPU would let the processors sleep, for that share of the time of an env step; for a group of the envs
@@ -15,14 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from tensordict import TensorDictBase
+from throughput import CONTENDERS, Case, Stepper, machine_line, one_torch_thread, save, summary
 from torchrl.collectors import Collector
 
 from torchrl_pool import PoolCollector, PoolEnv, _core
-from torchrl_pool._bench.alternate import summary
-from torchrl_pool._bench.contenders import Setup
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.measure import make_all
-from torchrl_pool._bench.steppers import Stepper, one_torch_thread
 from torchrl_pool._tables import print_table
 
 
@@ -82,10 +78,8 @@ def main() -> None:
         start = time.perf_counter()
         stepper(steps)
         inference = parsed.inference * (time.perf_counter() - start) / steps
-        bare, _ = make_all(["simulator", "raw"], Setup(task, n, parsed.num_threads))
-        contenders: dict[str, Callable[[], None]] = {
-            name: partial(contender.run, steps) for name, contender in bare.items()
-        }
+        raw = CONTENDERS["raw"][0](Case(task, n, parsed.num_threads))
+        contenders: dict[str, Callable[[], None]] = {"raw": partial(raw.run, steps)}
         if inference == 0:
             contenders["PoolEnv alone"] = partial(stepper, steps)
         contenders["Collector"] = batches(Collector, make(), steps, inference)
@@ -102,15 +96,14 @@ def main() -> None:
                 if i > 0:  # the first one warms up
                     samples[name].append((time.perf_counter() - start) / steps)
         times = {name: summary(values) for name, values in samples.items()}
-        limit = next(times[name].median for name in ("simulator", "raw") if name in times)
+        limit = times["raw"].median
         for name, seconds in times.items():
             median = statistics.median(samples[name])
             rows.append([task, name, f"{n / median:,.0f}", f"±{seconds.spread:.0%}", f"{limit / median:.2f}"])
         results.append({"task": task, "num_envs": n, "inference": inference, "seconds_per_step": times})
-        for contender in bare.values():
-            contender.close()
+        raw.close()
     print(f"{machine_line()}\n\n{n} envs, batches of {steps} steps, {parsed.num_threads} threads")
-    print_table(["task", "", "steps/s", "spread", "of the simulator"], rows, numbers=3)
+    print_table(["task", "", "steps/s", "spread", "of raw"], rows, numbers=3)
     save(parsed.json, results)
 
 

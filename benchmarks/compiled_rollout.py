@@ -13,14 +13,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
+from throughput import alternate, machine_line, one_torch_thread, save
 from torch._dynamo.utils import counters
 from torchrl.envs import EnvBase
 from torchrl.modules import MLP
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 Rollout = Callable[[EnvBase, TensorDictBase, int], tuple[TensorDictBase, TensorDictBase]]

@@ -12,10 +12,9 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from throughput import alternate, machine_line, save
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
 from torchrl_pool._tables import print_table
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from throughput import AsyncStepper, Stepper, alternate, machine_line, one_torch_thread, save
+
 from torchrl_pool import PoolEnv, build_plugin
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.steppers import AsyncStepper, Stepper, one_torch_thread
 from torchrl_pool._tables import print_table
 
 TASK = "HeavyTail-v0"

@@ -6,11 +6,9 @@ import argparse
 import statistics
 from pathlib import Path
 
+from throughput import ENVPOOL_PYTHON, POOL, Case, machine_line, make_all, one_torch_thread, save
+
 from torchrl_pool import _core
-from torchrl_pool._bench.contenders import ENVPOOL_PYTHON, POOL, Setup
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.measure import make_all
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 
@@ -28,7 +26,7 @@ def main() -> None:
     rows, results = [], []
     for task in parsed.task:
         for n in parsed.num_envs:
-            setup = Setup(task, n, parsed.num_threads, parsed.envpool_python)
+            setup = Case(task, n, parsed.num_threads, parsed.envpool_python)
             contenders, missing = make_all([POOL, *parsed.against], setup)
             seconds: dict[str, list[float]] = {name: [] for name in contenders}
             for contender in contenders.values():

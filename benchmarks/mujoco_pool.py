@@ -20,13 +20,11 @@ import numpy as np
 import torch
 from mujoco.rollout import Rollout
 from tensordict import TensorDictBase
+from throughput import alternate, machine_line, one_torch_thread, save
 from torchrl.envs import EnvBase
 from torchrl.envs.custom.mujoco import AntEnv
 
 from torchrl_pool import MujocoPool, MujocoTask, PoolEnv
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 from torchrl_pool.examples.mujoco_ant import make_ant
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from hosts.ray_nodes import RayHosts
+from throughput import save
 
-from torchrl_pool._bench.document import save
 from torchrl_pool._tables import print_table
 
 ENVS = 16  # of an actor

@@ -89,7 +89,7 @@ def serve(side: str, algorithm: str) -> None:
 
 def measure(algorithm: str, sb3_python: str | None, num_turns: int) -> dict[str, list[float]]:
     """Seconds of each turn, by side."""
-    from torchrl_pool._bench.peer_process import PeerProcess
+    from throughput import PeerProcess
 
     pythons = dict.fromkeys(POOL, sys.executable)
     if sb3_python is not None:
@@ -121,7 +121,8 @@ def main() -> None:
         serve(*parsed.serve)
         return
 
-    from torchrl_pool._bench.document import machine_line, save
+    from throughput import machine_line, save
+
     from torchrl_pool._tables import print_table
 
     if parsed.sb3_python is None:

@@ -1,7 +1,7 @@
 """Where the time of a PPO iteration goes: env step, inference, training, other.
 
 EnvPool's figure 4 (Weng et al. 2022), for TorchRL's Collector with a ParallelEnv of GymEnvs, the same with a
-PoolEnv, and PoolCollector. Their iterations take turns. ``--plot`` draws the shares.
+PoolEnv, and PoolCollector. Their iterations take turns.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictModuleBase
+from throughput import machine_line, save, torchrl_env
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.envs import EnvBase, ParallelEnv
@@ -25,9 +26,6 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, PoolEnv, _core
-from torchrl_pool._bench.contenders import torchrl_env
-from torchrl_pool._bench.document import document, machine_line, save
-from torchrl_pool._bench.plot import check_can_plot, plot_shares
 from torchrl_pool._tables import print_table
 
 PARTS = ("env step", "inference", "training", "other")
@@ -142,10 +140,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=2048, help="per iteration")
     parser.add_argument("--iterations", type=int, default=15)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, metavar="FILE.png")
     parsed = parser.parse_args()
-    if parsed.plot:
-        check_can_plot()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     task, n = parsed.task, parsed.num_envs
@@ -179,8 +174,6 @@ def main() -> None:
     print("PoolCollector's env step includes storing: the pool writes into the batch.")
     results = {"task": task, "num_envs": n, "frames": parsed.frames, "seconds": medians}
     save(parsed.json, results)
-    if parsed.plot:
-        plot_shares(document(results), parsed.plot)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,8 @@ def main() -> None:
         serve(parsed.serve, config, parsed.goal, parsed.minutes)
         return
 
-    from torchrl_pool._bench.document import machine_line, save
+    from throughput import machine_line, save
+
     from torchrl_pool._tables import print_table
 
     command = [sys.executable, "-Wignore", __file__, *sys.argv[1:]]

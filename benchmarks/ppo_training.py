@@ -272,8 +272,8 @@ def main() -> None:
         serve(parsed.serve, parsed.task, parsed.threads[0])
         return
 
-    from torchrl_pool._bench.document import machine_line, save
-    from torchrl_pool._bench.peer_process import PeerProcess
+    from throughput import PeerProcess, machine_line, save
+
     from torchrl_pool._tables import print_table
 
     pythons = {"Stable-Baselines3": parsed.sb3_python, "PufferLib": parsed.pufferlib_python}

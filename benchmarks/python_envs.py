@@ -17,13 +17,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from throughput import PeerProcess, alternate, machine_line, one_torch_thread, save
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.peer_process import PeerProcess
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 TASK = "CartPole-v1"

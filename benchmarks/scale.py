@@ -14,12 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
+from throughput import Stepper, alternate, machine_line, one_torch_thread, save
 
 from torchrl_pool import PoolEnv, load_plugin
-from torchrl_pool._bench.alternate import alternate
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._plugins.building import compile_plugin
 from torchrl_pool._tables import print_table
 
@@ -54,25 +51,13 @@ class Model(NamedTuple):
         return num_envs * cost / threads / self.seconds(threads, num_envs, cost)
 
 
-class Steps:
-    """The executor's steps of a pool, without Python's part of them."""
-
-    def __init__(self, num_envs: int, threads: int, **options: Any) -> None:
-        self.env = PoolEnv(
-            "Timed-v0", num_envs, num_threads=threads, categorical_action_encoding=True, **options
-        )
-        self.env.reset()
-        self.pool, self.out = self.env._start(), self.env._allocator.for_step()
-        self.root = self.env._allocator.for_root()
-        self.action = torch.zeros(num_envs, dtype=torch.int64)
-
-    def __call__(self, calls: int) -> None:
-        actions = [self.action.data_ptr()]
-        for _ in range(calls):
-            self.pool.step_and_reset(actions, self.out[1], self.root[1], None)
+def steps(num_envs: int, threads: int, **options: Any) -> Stepper:
+    """Steps of a pool of envs that take a known time."""
+    options |= {"categorical_action_encoding": True}
+    return Stepper(PoolEnv("Timed-v0", num_envs, num_threads=threads, **options))
 
 
-def seconds_of(rounds: int, **sides: Steps) -> dict[str, float]:
+def seconds_of(rounds: int, **sides: Stepper) -> dict[str, float]:
     """Each side's seconds a call, in turn."""
     times = alternate(sides, rounds=rounds)
     for side in sides.values():
@@ -92,7 +77,7 @@ def main() -> None:
     load_plugin(compile_plugin(Path(__file__).with_suffix(".cc")))
     n, cpus = parsed.num_envs, len(os.sched_getaffinity(0))
     found = seconds_of(
-        parsed.rounds, call=Steps(2, 1), one=Steps(1, 1, compute_ns=1e5), two=Steps(2, 2, compute_ns=1e5)
+        parsed.rounds, call=steps(2, 1), one=steps(1, 1, compute_ns=1e5), two=steps(2, 2, compute_ns=1e5)
     )
     model = Model(found["call"], max(found["two"] - found["one"], 0.0), NOTIFY[0])
     print(machine_line())
@@ -101,7 +86,7 @@ def main() -> None:
     for name, compute in (("0", 0), ("1 us", 1e3), ("20 us", 2e4)):
         few = n if compute < 1e4 else n // 10
         times = seconds_of(
-            parsed.rounds, one=Steps(few, 1, compute_ns=compute), all=Steps(few, cpus, compute_ns=compute)
+            parsed.rounds, one=steps(few, 1, compute_ns=compute), all=steps(few, cpus, compute_ns=compute)
         )
         cost = (times["one"] - model.call) / few
         measured = times["one"] / cpus / times["all"]
@@ -117,10 +102,10 @@ def main() -> None:
 
 def print_sleepers(model: Model, cpus: int, rounds: int) -> list[dict[str, float]]:
     """Envs that sleep. Woken up all at once, they queue for the processors; after that they are apart."""
-    busy = processor_seconds(Steps(64, 16, sleep_us=5e3)) / 64
+    busy = processor_seconds(steps(64, 16, sleep_us=5e3)) / 64
     results = []
     for k in (16, 64, 256):
-        times = seconds_of(rounds, one=Steps(1, 1, sleep_us=5e3), all=Steps(4 * k, k, sleep_us=5e3))
+        times = seconds_of(rounds, one=steps(1, 1, sleep_us=5e3), all=steps(4 * k, k, sleep_us=5e3))
         whole = model.seconds(k, 4 * k, times["one"]) + k * busy / cpus
         predicted, measured = 4 * times["one"] / whole, 4 * times["one"] / times["all"]
         results.append({"seconds": times["one"], "threads": k, "predicted": predicted, "measured": measured})
@@ -130,7 +115,7 @@ def print_sleepers(model: Model, cpus: int, rounds: int) -> list[dict[str, float
     return results
 
 
-def processor_seconds(side: Steps, calls: int = 20) -> float:
+def processor_seconds(side: Stepper, calls: int = 20) -> float:
     """Of a call, of all threads together."""
     side(2)
     begin = time.process_time()

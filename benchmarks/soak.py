@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from throughput import one_torch_thread, save
+
 from torchrl_pool import PoolEnv
-from torchrl_pool._bench.document import save
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 

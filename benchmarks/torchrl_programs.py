@@ -28,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from torchrl_pool._bench.document import document
+from throughput import document
 
 Replacement = tuple[str, str]  # a regular expression, and what stands there instead
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from throughput import machine_line, one_torch_thread, save, summary
 from torchrl.collectors import Collector
 from torchrl.envs import (
     ClipTransform,
@@ -27,9 +28,6 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import PoolCollector, PoolEnv, _core, fuse
-from torchrl_pool._bench.alternate import summary
-from torchrl_pool._bench.document import machine_line, save
-from torchrl_pool._bench.steppers import one_torch_thread
 from torchrl_pool._tables import print_table
 
 

@@ -39,7 +39,7 @@ def test_list_begins_with_small_families(capsys):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["info", "Ant-v5"], ["info", "gymnasium:CartPole-v1"], ["bench", "--help"]],
+    [["list"], ["info", "Ant-v5"], ["info", "gymnasium:CartPole-v1"]],
 )
 def test_torch_is_not_waited_for(arguments):
     program = (
@@ -74,7 +74,6 @@ def test_info_shows_specs_options_and_limit(task, capsys):
         (["info", "CartPole"], "did you mean 'CartPole-v1' or 'CartPole-v0'?"),
         (["list", "--family", "robots"], "unknown family 'robots'; expected one of: "),
         (["info", "gymnasium:CartPol-v1"], "doesn't exist. Did you mean: `CartPole`?"),
-        (["bench", "gymnasium:CartPole-v1"], "this package has 'CartPole-v1' itself"),
     ],
 )
 def test_unknown_names(arguments, message, capsys):
@@ -128,7 +127,7 @@ def test_help_shows_commands_that_work(capsys):
     for command in commands:
         if command[:1] in (["list"], ["info"]):
             assert main(command) == 0
-    assert {command[0] for command in commands if command} == {"list", "info", "bench", "new"}
+    assert {command[0] for command in commands if command} == {"list", "info", "new"}
 
 
 def elements(task, name, capsys):

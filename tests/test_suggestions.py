@@ -1,6 +1,5 @@
 """What the answer to an unknown task, or to an unknown argument, suggests."""
 
-import ast
 import importlib.metadata
 import inspect
 import pickle
@@ -11,7 +10,6 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from small_envs import Slider
 from torchrl.collectors import Collector
 
 from torchrl_pool import MujocoPool, MultiThreadedEnv, PoolCollector, PoolEnv
@@ -47,49 +45,20 @@ def test_what_a_build_left_out_is_named(monkeypatch, family, task, name):
     ("task", "suggested"),
     [
         ("Taxi-v3", "'Taxi-v4'"),
-        ("Acrobot-v2", "'Acrobot-v1'"),
         ("LunarLander-v2", "'LunarLander-v3'"),
-        ("HalfCheetah-v3", "'HalfCheetah-v5' or 'HalfCheetah-v4'"),
-        ("Blackjack-v0", "'Blackjack-v1' or 'ALE/Blackjack-v5'"),
-        ("gym/CartPole-v1", "'CartPole-v1' or 'CartPole-v0'"),
+        ("CartPol-v1", "'CartPole-v1' or 'CartPole-v0'"),
         ("Pong-v5", "'ALE/Pong-v5'"),  # EnvPool's
-        ("space_invaders", "'ALE/SpaceInvaders-v5'"),  # ale-py's
-        ("PongNoFrameskip-v0", "'ALE/Pong-v5'"),  # Gym's
-        ("PongNoFrameskip-v4", "'ALE/Pong-v5', with repeat_action_probability=0.0"),
-        ("Pong-ramDeterministic-v4", "'ALE/Pong-v5', with repeat_action_probability=0.0 and obs_type='ram'"),
     ],
 )
-def test_ids_of_other_versions_and_libraries(task, suggested):
-    assert answer(task) == f"did you mean {suggested}?"
+def test_similar_ids_are_suggested(task, suggested):
+    assert answer(task).startswith(f"did you mean {suggested}")
 
 
-@pytest.mark.parametrize(
-    ("task", "suggested"),
-    [
-        ("CartPol-v1", "CartPole-v1"),
-        ("cheetah", "HalfCheetah-v5"),
-        ("Cliff-v1", "CliffWalking-v1"),
-        ("CheetahRun-v1", "dm_control/cheetah-run-v0"),
-    ],
-)
-def test_misspelt_and_shortened_names(task, suggested):
-    assert answer(task).startswith(f"did you mean '{suggested}'")
-
-
-@pytest.mark.parametrize("task", ["", "/", "-v5", "a\nb", "zzzz", "AcmeTask-v1"])
+@pytest.mark.parametrize("task", ["", "/", "a\nb", "zzzz", "AcmeTask-v1"])
 def test_where_nothing_is_similar_nothing_is_suggested(task):
     assert answer(task) == (
-        "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env that Gymnasium has "
-        "registered"
+        "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env of Gymnasium's"
     )
-
-
-@pytest.mark.parametrize("suffix", ["NoFrameskip-v4", "-ram-v4"])
-def test_a_suggestion_with_options_is_one_that_works(suffix):
-    _, task, _, options = re.split(r"'(ALE/Pong-v5)'(, with )?", answer(f"Pong{suffix}"))
-    given = dict(option.split("=") for option in options.rstrip("?").split(" and "))
-    env = PoolEnv(task, 1, **{name: ast.literal_eval(value) for name, value in given.items()})
-    assert env.rollout(2)["observation"].shape[2:] == ((128,) if suffix.startswith("-ram") else (4, 84, 84))
 
 
 def cartpole():
@@ -99,29 +68,14 @@ def cartpole():
 @pytest.mark.parametrize(
     ("make", "slip", "suggested"),
     [
-        (partial(PoolEnv, "CartPole-v1", 2), "num_thread", "num_threads"),
-        (partial(PoolEnv, "CartPole-v1"), "num_env", "num_envs"),
         (partial(PoolEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
-        (partial(PoolEnv, cartpole, 2), "num_worker", "num_workers"),
-        (partial(PoolEnv, [cartpole, cartpole], 2), "info_key", "info_keys"),
-        (partial(PoolEnv, "gymnasium:CartPole-v1", 2), "num_worker", "num_workers"),
-        (partial(MultiThreadedEnv, 2, "CartPole-v1"), "frame_skp", "frame_skip"),
-        (partial(MultiThreadedEnv, 2, "CartPole-v1"), "num_thread", "num_threads"),
-        (partial(PoolVectorEnv, "CartPole-v1", 2), "autoreset_mod", "autoreset_mode"),
-        (partial(PoolVectorEnv, "CartPole-v1", 2), "num_thread", "num_threads"),
-        (partial(PoolVectorEnv, cartpole, 2), "num_worker", "num_workers"),
-        (partial(gymnasium.make_vec, "torchrl_pool/CartPole-v1", 2), "autoreset", "autoreset_mode"),
-        (partial(PoolVecEnv, "Pendulum-v1", 2), "render_mod", "render_mode"),
-        (partial(PoolVecEnv, cartpole, 2), "infos_keys", "info_keys"),
-        (partial(MujocoPool, "ant.xml", 2), "terminate", "terminated"),
-        (partial(MujocoPool, "ant.xml", 2), "target_scales", "target_scale"),
-        (Slider, "frame_skips", "frame_skip"),
-        (Slider, "check_action", "check_actions"),
+        (partial(MultiThreadedEnv, 2, "Acrobot-v1"), "book_or_nip", "book_or_nips"),
+        (partial(PoolVectorEnv, "Acrobot-v1", 2), "book_or_nip", "book_or_nips"),
         (partial(PoolCollector, cartpole, frames_per_batch=8), "total_frame", "total_frames"),
         (partial(PoolCollector, cartpole, frames_per_batch=8), "storing_devices", "storing_device"),
     ],
 )
-def test_mistyped_arguments(make, slip, suggested):
+def test_mistyped_options(make, slip, suggested):
     with pytest.raises(TypeError, match=rf"{slip}\b.* \(did you mean '{suggested}'\?\);"):
         make(**{slip: 1})
 

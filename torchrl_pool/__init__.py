@@ -15,53 +15,20 @@ except ImportError as error:  # most often: run from a checkout that is not inst
     ) from error
 
 if TYPE_CHECKING:
-    from torchrl_pool._collecting import PoolCollector
-    from torchrl_pool._env import EnvFailure, MultiThreadedEnv, PoolEnv, SingleEnv, single_envs
-    from torchrl_pool._explain import explain
-    from torchrl_pool._goals import GoalReward, goal_reward
-    from torchrl_pool._mujoco import MujocoPool, MujocoTask
-    from torchrl_pool._plugins import (
-        OptionInfo,
-        TaskInfo,
-        build_plugin,
-        get_include,
-        list_tasks,
-        load_plugin,
-        task_info,
-        versions,
-    )
-    from torchrl_pool._texts import MISSION_WORDS, decode_text
-    from torchrl_pool._transforms import FusedEnv, fuse
+    from torchrl_pool._collecting import *  # noqa: F403
+    from torchrl_pool._env import *  # noqa: F403
+    from torchrl_pool._explain import explain as explain
+    from torchrl_pool._goals import GoalReward as GoalReward
+    from torchrl_pool._goals import goal_reward as goal_reward
+    from torchrl_pool._mujoco import *  # noqa: F403
+    from torchrl_pool._plugins import *  # noqa: F403
+    from torchrl_pool._texts import MISSION_WORDS as MISSION_WORDS
+    from torchrl_pool._texts import decode_text as decode_text
+    from torchrl_pool._transforms import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "MISSION_WORDS",
-    "EnvFailure",
-    "FusedEnv",
-    "GoalReward",
-    "MujocoPool",
-    "MujocoTask",
-    "MultiThreadedEnv",
-    "OptionInfo",
-    "PoolCollector",
-    "PoolEnv",
-    "SingleEnv",
-    "TaskInfo",
-    "build_plugin",
-    "decode_text",
-    "explain",
-    "fuse",
-    "get_include",
-    "goal_reward",
-    "list_tasks",
-    "load_plugin",
-    "single_envs",
-    "task_info",
-    "versions",
-]
-
-_PLACES = {
+_MODULES = {
     "_collecting": ["PoolCollector"],
     "_env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
     "_explain": ["explain"],
@@ -80,7 +47,8 @@ _PLACES = {
     "_texts": ["MISSION_WORDS", "decode_text"],
     "_transforms": ["FusedEnv", "fuse"],
 }
-_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

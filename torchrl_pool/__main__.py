@@ -1,6 +1,6 @@
 """The command line, ``torchrl-pool`` or ``python -m torchrl_pool``.
 
-Its commands: list, info TASK, bench TASK, build FILE…, new NAME.
+Its commands: list, info TASK, build FILE…, new NAME.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchrl_pool import __version__
-from torchrl_pool._bench import command as bench
 from torchrl_pool._info import show_task, show_tasks
 from torchrl_pool._plugins.building import BuildError, build_plugin, compile_plugin, note_build
 from torchrl_pool._plugins.loading import load_plugin
@@ -26,7 +25,6 @@ examples:
   %(prog)s list --family mujoco
   %(prog)s info HalfCheetah-v5
   %(prog)s info gymnasium:CartPole-v1
-  %(prog)s bench HalfCheetah-v5 --num-envs 64
   %(prog)s new my_envs
 
 To train: python -m torchrl_pool.examples.ppo --task CartPole-v1
@@ -41,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="torchrl-pool" if Path(sys.argv[0]).name == "torchrl-pool" else "python -m torchrl_pool",
-        description="Lists, shows and measures environments, and starts packages of your own.",
+        description="Lists and shows environments, and starts packages of your own.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,13 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("info", help="show a task's observations, actions, options and time limit")
     command.add_argument("task", help="the task's id, such as CartPole-v1, or gymnasium:ID")
     command.add_argument("--json", action="store_true", help="print JSON")
-    _add_plugin(command)
+    command.add_argument(
+        "--plugin", nargs="+", metavar="FILE", help="to load first: a library, or the C++ files of a plugin"
+    )
     command.set_defaults(run=_info)
-
-    command = commands.add_parser("bench", **bench.PARSER)
-    bench.add_arguments(command)
-    _add_plugin(command)
-    command.set_defaults(run=bench.run)
 
     command = commands.add_parser("build", help="compile C++ files into a plugin and show its tasks")
     command.add_argument("files", nargs="+", metavar="FILE", help="C++ sources, which become one library")
@@ -100,12 +95,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
     return status
-
-
-def _add_plugin(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--plugin", nargs="+", metavar="FILE", help="to load first: a library, or the C++ files of a plugin"
-    )
 
 
 def _load(plugin: list[str] | None) -> None:

@@ -22,7 +22,6 @@ from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
 from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
-from torchrl_pool._plugins.options import suggesting
 from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -70,7 +69,6 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         array([1., 1., 1.])
     """
 
-    @suggesting
     def __init__(
         self,
         task: Any,

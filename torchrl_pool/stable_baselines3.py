@@ -20,7 +20,6 @@ from torchrl_pool._arrays.array_pool import Columns, Infos
 from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, row_of
 from torchrl_pool._env.python_source import is_python
-from torchrl_pool._plugins.options import suggesting
 
 __all__ = ["PoolVecEnv"]
 
@@ -61,7 +60,6 @@ class PoolVecEnv(VecEnv):
         (8, 4)
     """
 
-    @suggesting
     def __init__(
         self,
         task: Any,

@@ -14,5 +14,4 @@ PYBIND11_MODULE(_core, m) {
   InitPool(m);
   InitRollout(m);
   InitRng(m);
-  InitBareLoop(m);
 }

@@ -22,7 +22,6 @@ std::shared_ptr<void> Share(const pybind11::object& object);
 // What a torchrl_pool._workers.WorkerSet has to say to a executor.
 core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
-void InitBareLoop(pybind11::module_& m);
 void InitChain(pybind11::module_& m);
 void InitErrors(pybind11::module_& m);
 void InitGil(pybind11::module_& m);

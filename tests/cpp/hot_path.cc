@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "bare_loop.h"
 #include "calls.h"
 #include "chain.h"
 #include "fixture.h"
@@ -68,15 +67,40 @@ std::int64_t* FirstAction(test::Tensors& actions) {
 
 class Env : public Subject {
  public:
-  explicit Env(const std::shared_ptr<const core::Config>& config) : loop_(config, 1, 1, kMaxEpisodeSteps) {}
+  explicit Env(const std::shared_ptr<const core::Config>& config)
+      : config_(config), outputs_(config->specs().size()) {
+    const std::uint32_t seed = 0;
+    outputs_[0] = observation_;  // no infos
+    Check(task_.create(config->handle(), &env_, &error_));
+    Check(task_.seed(env_, &seed, 1, &error_));
+    Check(task_.reset(env_, outputs_.data(), &error_));
+  }
+  ~Env() override { task_.destroy(env_); }
 
   void Step(std::int64_t steps) override {
-    loop_.Run(steps, {.rows = {reinterpret_cast<const std::byte*>(kActions)}, .num_rows = 2});
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const std::int64_t chosen = i % 2;
+      const void* action = &chosen;
+      trp_step_result result{};
+      Check(task_.step(env_, &action, outputs_.data(), &result, &error_));
+      if (++elapsed_steps_ < kMaxEpisodeSteps && !result.terminated && !result.truncated) continue;
+      elapsed_steps_ = 0;
+      Check(task_.reset(env_, outputs_.data(), &error_));
+    }
   }
 
  private:
-  static constexpr std::int64_t kActions[] = {0, 1};
-  core::BareLoop loop_;
+  static void Check(int status) {
+    if (status != TRP_OK) std::abort();
+  }
+
+  const std::shared_ptr<const core::Config> config_;
+  const trp_task& task_ = config_->task();
+  float observation_[4];
+  std::vector<void*> outputs_;
+  trp_env* env_ = nullptr;
+  std::int64_t elapsed_steps_ = 0;
+  trp_error error_{};
 };
 
 class Visited : public Subject {

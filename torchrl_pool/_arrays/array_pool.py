@@ -20,7 +20,6 @@ from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import actions_of
 from torchrl_pool._plugins import registry
-from torchrl_pool._plugins.options import suggesting
 from torchrl_pool._workers.info_channel import Told
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -63,7 +62,6 @@ class ArrayPool:
             give one reward each.
     """
 
-    @suggesting
     def __init__(
         self,
         task: Any,

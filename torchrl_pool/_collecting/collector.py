@@ -51,7 +51,6 @@ from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
-from torchrl_pool._plugins.options import suggesting
 from torchrl_pool._transforms.fused_env import FusedEnv
 from torchrl_pool._transforms.fused_pool import FusedPool
 
@@ -136,7 +135,6 @@ class PoolCollector(StoringCollector):
     _final_rollout: TensorDictBase
     _wrapped_policy_maybe_compiled: Any
 
-    @suggesting
     def __init__(
         self,
         create_env_fn: EnvBase | Callable[[], EnvBase] | Sequence[Callable[[], EnvBase]],

@@ -14,7 +14,7 @@ from torchrl.data import ReplayBuffer
 from torchrl.envs import ExplorationType
 from torchrl.weight_update import WeightSyncScheme
 
-from torchrl_pool._plugins.options import UnknownOption
+from torchrl_pool._plugins.options import unknown_option
 
 
 class CollectorOptions(TypedDict, total=False):
@@ -73,12 +73,12 @@ def the_only_one(create_env_fn: Any) -> Any:
 
 
 def check_names(of: type, names: Iterable[str]) -> None:
-    """Raises UnknownOption: an argument that neither the class nor ``Collector`` has."""
+    """Raises TypeError: an argument that neither the class nor ``Collector`` has."""
     known = [*inspect.signature(Collector.__init__).parameters, "traj_pool"]
     for name in names:
         if name not in known:
             what = f"{of.__name__} has no argument {name!r}"
-            raise UnknownOption(name, what, "it has its own and those of TorchRL's Collector", known)
+            raise unknown_option(name, what, "it has its own and those of TorchRL's Collector", known)
 
 
 @contextlib.contextmanager

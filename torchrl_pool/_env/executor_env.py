@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, Protocol, Self
 
 import torch
@@ -37,7 +37,6 @@ from torchrl_pool._env.tensors import PlainEntries, as_choices, as_it_lies, chec
 from torchrl_pool._env.transfers import down, up
 from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.loading import register
-from torchrl_pool._progress import shown_if_slow
 
 _RESET = _core.Op.reset
 
@@ -300,9 +299,7 @@ class ExecutorEnv(EnvBase):
         chain: _core.Chain | None = None,
     ) -> None:
         """Has the executor reset all envs, or those of the mask, and write to these addresses."""
-        is_first = self._pool is None  # emulators load their games in it
-        with shown_if_slow(f"creating {len(self._source.configs):,} envs") if is_first else nullcontext():
-            pool = self._start()
+        pool = self._start()
         envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self._begin_reset(pool, envs, given)
         address = 0 if mask is None else mask.data_ptr()

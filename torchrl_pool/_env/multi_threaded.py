@@ -10,7 +10,6 @@ from torchrl_pool import _core
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.names import id_of_envpools
-from torchrl_pool._plugins.options import suggesting
 
 
 class MultiThreadedEnv(PoolEnv):
@@ -43,7 +42,6 @@ class MultiThreadedEnv(PoolEnv):
         torch.Size([4, 3])
     """
 
-    @suggesting
     def __init__(
         self,
         num_workers: int,

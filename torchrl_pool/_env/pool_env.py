@@ -38,7 +38,6 @@ from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.names import task_ids
-from torchrl_pool._plugins.options import suggesting
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
@@ -149,7 +148,6 @@ class PoolEnv(AsyncEnv):
     _wishes: Mapping[str, Any] = {}
     """What a subclass without tensordicts wants of envs of Python besides."""
 
-    @suggesting
     def __init__(
         self,
         task: Task | Sequence[Task],

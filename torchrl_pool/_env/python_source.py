@@ -19,7 +19,7 @@ from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.reset_arguments import Options, ResetArguments, reset_arguments
 from torchrl_pool._env.source import TASK_DEFAULT
 from torchrl_pool._env.specs import NestedSizes
-from torchrl_pool._plugins.options import UnknownOption
+from torchrl_pool._plugins.options import unknown_option
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
 from torchrl_pool._workers.wishes import Wishes
@@ -212,7 +212,7 @@ def _options_known(options: Mapping[str, Any]) -> Iterator[None]:
     except EnvFailure as failure:
         for name in options:
             if f"unexpected keyword argument {name!r}" in str(failure):
-                raise UnknownOption(name, f"{name}: not an argument of the env", str(failure)) from None
+                raise unknown_option(name, f"{name}: not an argument of the env", str(failure)) from None
         raise
 
 
@@ -235,7 +235,7 @@ def _factory(task: Any, options: Mapping[str, Any], limit: Mapping[str, int]) ->
     if options:
         name = next(iter(options))
         instead = f"for an argument of the env pass functools.partial(make_env, {name}=...) as task"
-        raise UnknownOption(name, f"{name}: not an argument of PoolEnv", instead)
+        raise unknown_option(name, f"{name}: not an argument of PoolEnv", instead)
     make: Callable[[], Any] = task
     return make
 

@@ -44,7 +44,6 @@ from torchrl_pool._mujoco.model_source import models_per_env, python_model, with
 from torchrl_pool._mujoco.open_loop import OpenLoopRollouts
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
 from torchrl_pool._mujoco.single_simulations import action_of, write_rows
-from torchrl_pool._plugins.options import suggesting
 
 
 class MujocoPool(TaskHooks, OpenLoopRollouts):
@@ -130,7 +129,6 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
     _supports_set_state = True
     _has_frame_skip = True  # or TorchRL would add a transform for it
 
-    @suggesting
     def __init__(
         self,
         xml: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],

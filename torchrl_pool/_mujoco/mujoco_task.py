@@ -19,7 +19,6 @@ from torchrl.data import Composite, Unbounded
 from torchrl_pool._env.arguments import check_names
 from torchrl_pool._mujoco.model_source import is_text, text_of
 from torchrl_pool._mujoco.mujoco_pool import MujocoPool
-from torchrl_pool._plugins.options import suggesting
 
 # Arguments of TorchRL's class that mean nothing here: their defaults, and why.
 _NOT_HERE: Mapping[str, tuple[Any, str]] = {
@@ -83,7 +82,6 @@ class MujocoTask(MujocoPool):
     FIELDS: ClassVar[tuple[str, ...]] = ("qpos", "qvel", "time")
     _HOOKS: ClassVar[Mapping[str, str]] = {**MujocoPool._HOOKS, "reset": "_sample_initial_state"}
 
-    @suggesting
     def __init__(
         self,
         *,

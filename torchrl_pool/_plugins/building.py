@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from torchrl_pool._plugins.loading import get_include, register
-from torchrl_pool._progress import shown_if_slow
 
 Sources: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
@@ -97,10 +96,7 @@ def compile_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool
     if not library.exists():
         folder.mkdir(parents=True, exist_ok=True)
         # Under a name of its own until it is complete: another process may be building the same.
-        with (
-            tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary,
-            shown_if_slow(f"compiling {files[0].name}"),
-        ):
+        with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
             unfinished = Path(temporary) / library.name
             if checked:
                 files = _compile_alone([*compiler, *options, *flags], files, Path(temporary))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 _TYPE_NAMES = {
     "int_list": "list of int",
     "str_list": "list of str",
@@ -100,8 +96,8 @@ class OptionInfo:
         return converted
 
 
-class UnknownOption(TypeError):
-    """A keyword that does not exist, with a suggestion of the nearest one that does.
+def unknown_option(name: str, what: str, instead: str, known: Sequence[str] = ()) -> TypeError:
+    """The error for a keyword that does not exist, with the nearest one that does.
 
     Args:
         name: the keyword.
@@ -109,40 +105,8 @@ class UnknownOption(TypeError):
         instead: the message after it.
         known: the keywords that exist.
     """
-
-    def __init__(self, name: str, what: str, instead: str, known: Sequence[str] = ()) -> None:
-        super().__init__(name, what, instead, known)
-        self.known = [*known]
-
-    def __str__(self) -> str:
-        name, what, instead, _ = self.args
-        near = difflib.get_close_matches(name, self.known, n=1)
-        return f"{what}{f' (did you mean {near[0]!r}?)' if near else ''}; {instead}"
-
-
-def suggesting(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Decorates a function that passes options on: a misspelt one may be an argument of its own."""
-
-    @functools.wraps(function)
-    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        try:
-            _check_required(inspect.signature(function), args, kwargs)
-            return function(*args, **kwargs)
-        except UnknownOption as error:
-            own = inspect.signature(function).parameters.values()
-            error.known += [p.name for p in own if p.kind is not p.VAR_KEYWORD]
-            raise
-
-    return call
-
-
-def _check_required(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Where an argument is missing that one of the keywords nearly names, raises :class:`UnknownOption`."""
-    own = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    required = [p.name for p in own[len(args) :] if p.default is p.empty]
-    for name in [name for name in required if name not in kwargs]:
-        for wrong in difflib.get_close_matches(name, kwargs.keys() - {p.name for p in own}, n=1):
-            raise UnknownOption(wrong, f"no argument {wrong!r}", f"{name!r} is required", [name])
+    near = difflib.get_close_matches(name, known, n=1)
+    return TypeError(f"{what}{f' (did you mean {near[0]!r}?)' if near else ''}; {instead}")
 
 
 def check_options(
@@ -166,7 +130,7 @@ def check_options(
             has = f"it has: {', '.join(options) or 'none'}"
             if name == "render_mode":
                 has = "none is needed: render() and from_pixels=True give pictures"
-            raise UnknownOption(str(name), f"task {task!r} has no {kind} {name!r}", has, [*options])
+            raise unknown_option(str(name), f"task {task!r} has no {kind} {name!r}", has, [*options])
     return {name: options[name].check(value) for name, value in given.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.metadata
 from collections.abc import Mapping
@@ -12,7 +13,6 @@ from torchrl_pool import _core
 from torchrl_pool._plugins.building import built_from
 from torchrl_pool._plugins.loading import broken_plugins, locate_packages, plugins
 from torchrl_pool._plugins.options import OptionInfo, check_options
-from torchrl_pool._plugins.suggestions import suggestion
 
 # What a build may leave out: how the ids of its tasks begin, what it is called, and how it is left out.
 _ONLY_ON_3_17 = "or another release of MuJoCo than 3.17.0"
@@ -136,7 +136,10 @@ def find_task(task: str) -> tuple[_core.Plugin, dict[str, Any]]:
         for family, (beginnings, left_out) in _LEFT_OUT.items():
             if task.startswith(beginnings) and not any(plugin.family == family for plugin in plugins()):
                 raise ValueError(f"task {task!r}: this torchrl_pool was built without {left_out}")
-        hint = suggestion(task, tasks)
+        near = difflib.get_close_matches(task, tasks, n=3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
+        if not near:
+            hint = "list_tasks() and `torchrl-pool list` name all; 'gymnasium:ID' makes an env of Gymnasium's"
         if task.startswith("gymnasium:"):
             id = task.rsplit(":", 1)[1]
             native = f"; this package has {id!r} itself" if id in tasks else ""

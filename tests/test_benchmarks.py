@@ -1,0 +1,147 @@
+"""The programs of ``benchmarks/``."""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(BENCHMARKS))  # as where they are run
+
+import throughput  # noqa: E402
+from throughput import CONTENDERS, POOL, Case, Seconds, Unavailable, alternate  # noqa: E402
+
+# EnvPool as far as the peer knows it, for machines that do not have it.
+ENVPOOL = """
+import numpy as np
+__version__ = "1.0"
+list_all_envs = lambda: ["CartPole-v1", "Pong-v5"]
+class action_space:
+    sample = staticmethod(lambda: 0)
+class make:
+    action_space = action_space
+    def __init__(self, task, env_type, num_envs, batch_size, num_threads, seed):
+        self.size = batch_size
+    def reset(self): pass
+    def async_reset(self): pass
+    def step(self, action): assert action.shape == (self.size,)
+    def recv(self): return None, {"env_id": np.arange(self.size)}
+    def send(self, action, env_id): assert action.shape == env_id.shape
+"""
+
+
+@pytest.fixture
+def envpool(tmp_path, monkeypatch):
+    (tmp_path / "envpool.py").write_text(ENVPOOL)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return sys.executable
+
+
+def make(name, task="CartPole-v1", num_envs=2, num_threads=1, **more):
+    return CONTENDERS[name][0](Case(task, num_envs, num_threads, **more))
+
+
+def test_throughput_prints_and_saves(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "throughput.json"
+    asked = ["--task", "CartPole-v1", "Pendulum-v1", "--num-envs", "1", "2", "--num-threads", "1"]
+    quick = ["--rounds", "2", "--round-seconds", "0.001", "--against", "raw", "gymnasium", "ale"]
+    monkeypatch.setattr(sys, "argv", ["throughput.py", *asked, *quick, "--json", str(file)])
+    throughput.main()
+    shown = capsys.readouterr().out
+    for word in ("CartPole-v1", "Pendulum-v1", "raw", "gymnasium", "steps/s", "spread"):
+        assert word in shown
+    assert "ale: ale-py plays Atari games, not CartPole-v1" in shown
+    document = json.loads(file.read_text())
+    assert document["machine"]["cpus"] == os.cpu_count()
+    assert document["machine"]["memory_gib"] > 0
+    assert {"python", "torch", "torchrl", "torchrl_pool", "gymnasium"} <= set(document["versions"])
+    cells = document["results"]
+    assert [(cell["task"], cell["num_envs"]) for cell in cells] == [
+        (task, n) for task in ("CartPole-v1", "Pendulum-v1") for n in (1, 2)
+    ]
+    for cell in cells:
+        assert set(cell["steps_per_second"]) == {POOL, "raw", "gymnasium"}
+        assert all(rate > 0 for rate in cell["steps_per_second"].values())
+        assert cell["pool_is_faster_by"][POOL] == 1
+
+
+@pytest.mark.every_combination  # some play certain tasks only
+@pytest.mark.parametrize("name", [name for name in CONTENDERS if not name.startswith("envpool")])
+@pytest.mark.parametrize("task", ["Ant-v5", "ALE/Pong-v5"])
+def test_every_contender_steps(task, name):
+    if (task, name) == ("Ant-v5", "ale"):
+        pytest.skip("ale-py plays Atari games only")
+    contender = make(name, task, num_envs=1 if name == "gymnasium-tensors" else 2, num_threads=2)
+    try:
+        contender.run(2)
+        assert len(contender.each(3)) == 3
+    finally:
+        contender.close()
+
+
+def test_the_bare_loop_begins_new_episodes():
+    contender = make("raw", "CliffWalking-v1", num_envs=3, num_threads=2)  # which fails after an end
+    contender.run(20_000)
+    contender.close()
+
+
+@pytest.mark.parametrize(("name", "batch"), [("envpool", 4), ("envpool-async", 2)])
+def test_envpool_in_a_process_of_its_own(envpool, name, batch):
+    contender = make(name, "ALE/Pong-v5", num_envs=4, num_threads=2, envpool_python=envpool)
+    contender.run(5)
+    assert contender.envs_per_call == batch
+    assert all(seconds > 0 for seconds in contender.each(3))
+    contender.close()
+
+
+def test_what_cannot_be_measured_says_why(envpool, monkeypatch):
+    def why(name, **case):
+        with pytest.raises(Unavailable) as info:
+            make(name, **case)
+        return str(info.value)
+
+    assert why("envpool", task="Taxi-v4", envpool_python=envpool) == "EnvPool 1.0 has no Taxi-v4"
+    assert why("envpool", envpool_python="/no/python") == "there is no interpreter /no/python"
+    assert "an even number" in why("torchrl_pool-async", num_envs=1)
+    assert "--max-processes is 3" in why("torchrl", num_envs=4, max_processes=3)
+    assert "--max-processes is 3" in why("gymnasium-async", num_envs=4, max_processes=3)
+    assert why("gymnasium-tensors") == "only with one env"
+    monkeypatch.setattr(throughput, "find_spec", lambda name: None)
+    assert "pip install envpool" in why("envpool")
+
+
+def test_a_task_that_gymnasium_lacks_is_left_out():
+    made, missing = throughput.make_all(["gymnasium"], Case("MiniGrid-Empty-5x5-v0", 1, 1))
+    assert not made
+    assert "MiniGrid-Empty-5x5" in missing["gymnasium"]
+
+
+def test_contenders_take_turns():
+    turns = []
+    runs = {name: lambda calls, name=name: turns.append(name) for name in ("a", "b")}
+    times = alternate(runs, round_seconds=1e-9, rounds=3)
+    assert turns[-6:] == ["a", "b"] * 3
+    assert set(times) == {"a", "b"}
+    assert Seconds(median=2.0, low=1.5, high=2.5).spread == 0.25
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in BENCHMARKS.glob("*.py")))
+def test_every_script_explains_itself(script, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{script}.py", "--help"])
+    spec = importlib.util.spec_from_file_location(f"benchmark_{script}", BENCHMARKS / f"{script}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(SystemExit) as exit:
+        module.main()
+    assert exit.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_the_table_of_scripts_names_them_all():
+    table = re.findall(r"^\| (`.*?) \|", (BENCHMARKS.parent / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    scripts = re.findall(r"`(\w+\.py)`", " ".join(table))
+    assert sorted(scripts) == sorted(path.name for path in BENCHMARKS.glob("*.py"))
