@@ -20,8 +20,6 @@ class Private(NamedTuple):
 
 PRIVATE = [
     # ---- torch
-    Private("torch", "_foreach_copy_", "one call for many tensors"),
-    Private("torch", "_assert_async", "a check that torch.compile keeps in its graph"),
     Private("torch", "_dynamo", "its lookup_backend: the compiler that torch.compile calls by default"),
     Private("torch._C", "_from_dlpack", "memory of the executor becomes a tensor without a detour by Python"),
     Private("torch._C", "_storage_Use_Count", "memory is used again once nobody else holds it"),
@@ -69,7 +67,7 @@ PRIVATE = [
     Private(
         "torchrl.envs:EnvBase",
         "_assert_tensordict_shape _run_type_checks _is_spec_locked _complete_done _skip_tensordict "
-        "_post_step_mdp_hooks _step_proc_data _reset_proc_data _allow_done_after_reset",
+        "_post_step_mdp_hooks _step_proc_data _step_and_maybe_reset",
         "step_and_maybe_reset in one call does what TorchRL's own does",
     ),
     Private("torchrl.envs.common", "_EnvWrapper", "what lies below a wrapper, for workers"),

@@ -1,14 +1,19 @@
-"""Functions that step envs and are compiled by torch: one graph, and the data of the eager calls."""
+"""Functions that step envs and are compiled by torch: graphs break at the env's calls, data is the same."""
 
 import pytest
 import torch
 from comparing import assert_td_equal
+from torch._dynamo.exc import Unsupported
 from torch._dynamo.utils import counters
-from torchrl.envs import StepCounter, TransformedEnv
+from torchrl.envs import ClipTransform, Compose, RewardSum, StepCounter, TransformedEnv, VecNormV2
 
-from torchrl_pool import PoolEnv
+from torchrl_pool import MujocoPool, PoolEnv, fuse
 
 N = 3
+MODEL = """
+<mujoco><worldbody><body><joint name="slide" type="slide"/><geom size="0.1"/></body></worldbody>
+<actuator><motor joint="slide"/></actuator></mujoco>
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -17,116 +22,104 @@ def fresh():
     counters.clear()
 
 
-def make(**options):
-    return PoolEnv("CartPole-v1", N, seed=0, num_threads=2, max_episode_steps=3, **options)
+def plain():
+    return PoolEnv("CartPole-v1", N, seed=0, max_episode_steps=3, categorical_action_encoding=True)
 
 
-def rollout(env, root, steps):
-    found = []
-    for i in range(steps):
-        hot = (root["observation"][:, 2] > 0).long() ^ (i % 2)
-        root["action"] = torch.nn.functional.one_hot(hot, 2)
-        step, root = env.step_and_maybe_reset(root)
-        found.append(step)
-    return torch.stack(found), root
+def chained(last):
+    norm = VecNormV2(["observation"], decay=0.99, eps=1e-2, reduce_batch_dims=True)
+    return Compose(norm, ClipTransform(["observation"], low=-10, high=10), StepCounter(), last)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_rollout(backend):
-    """Through ends of episodes of one env and of all, with what a root carries besides."""
-    compiled = torch.compile(rollout, fullgraph=True, backend=backend)
-    steps, ended = 2, False
-    roots = []
-    for env in (make(), make()):
-        torch.manual_seed(0)
-        root = env.rand_action(env.reset())
-        root["memory"] = torch.arange(N).float() + 1
-        roots.append((env, root))
-    (ours, root), (theirs, expected) = roots
-    for _ in range(4):
-        data, root = compiled(ours, root, steps)
-        wanted, expected = rollout(theirs, expected, steps)
-        assert_td_equal(data, wanted)
-        assert_td_equal(root, expected)
-        ended |= bool(data["next", "done"].any())
-    assert ended
-    assert counters["stats"]["unique_graphs"] == 1
-    assert not counters["graph_break"]
+def fused():
+    return fuse(TransformedEnv(plain(), chained(RewardSum())))
 
 
-def test_no_step_is_left_out():
-    """Equal calls whose results nobody uses are two steps."""
-    env = make(info_keys=["step_count"])
-    root = env.reset()
-    root["action"] = torch.nn.functional.one_hot(torch.zeros(N, dtype=torch.int64), 2)
-
-    @torch.compile(fullgraph=True, backend="aot_eager")
-    def thrice(root):
-        env.step_and_maybe_reset(root.clone(recurse=False))
-        env.step_and_maybe_reset(root.clone(recurse=False))
-        return env.step_and_maybe_reset(root.clone(recurse=False))[0]
-
-    assert (thrice(root)["next", "step_count"] == 3).all()
+def partly_fused():
+    """The last transform is TorchRL's."""
+    return fuse(TransformedEnv(plain(), chained(RewardSum(reward_spec=True))))
 
 
-def test_compile_of_an_env():
-    ours, theirs = make(), make()
-    ours.compile(fullgraph=True, backend="aot_eager")
-    torch.manual_seed(0)
-    found = ours.rollout(12, break_when_any_done=False)
-    torch.manual_seed(0)
-    assert_td_equal(found, theirs.rollout(12, break_when_any_done=False))
-    assert not counters["graph_break"]
+def transformed():
+    return TransformedEnv(plain(), chained(RewardSum()))
 
 
-def test_transformed():
-    options = {"compile": {"backend": "aot_eager"}}
-    found = []
-    for given in (options, {}):
-        env = TransformedEnv(make(), StepCounter(), **given)
-        torch.manual_seed(0)
-        found.append(env.rollout(9, break_when_any_done=False))
-    assert_td_equal(*found)
+def mujoco():
+    def slow(state, action, next_state):
+        return next_state["qvel"].sum(-1)
+
+    return MujocoPool(MODEL, N, reward=slow, max_episode_steps=3, seed=0)
 
 
-@pytest.mark.parametrize("mask", [[True, False, True], [False] * N, [True] * N, None])
-def test_resets(mask):
-    """Of some envs, of none and of all, with what the root has besides, all flags or some."""
+def acting(env, root):
+    return root.update(env.full_action_spec.zero())
 
-    def resets(env, root, mask):
-        root["memory"] = root["observation"].sum(-1) + 1
-        some = env.reset((root if mask is None else root.set("_reset", mask[:, None])).copy())
-        return some, env.reset(root.select("_reset", "observation", "done", strict=False)), env.reset()
 
-    found = []
-    for call in (torch.compile(resets, fullgraph=True, backend="aot_eager"), resets):
+def one_step(env, root):
+    root["memory"] = root["done"].float() + 1  # what a root carries besides
+    return env.step_and_maybe_reset(acting(env, root))
+
+
+def steps(env, root):
+    """Through ends of episodes. A loop would not be compiled, for a break within one ends the attempt."""
+    first, root = one_step(env, root)
+    second, root = one_step(env, root)
+    third, root = one_step(env, root)
+    fourth, root = one_step(env, root)
+    return [torch.stack([first, second, third, fourth]), root]
+
+
+def masked_step(env, root):
+    return [env.step(acting(env, root).set("_step", torch.tensor([True, False, True])))]
+
+
+def masked_reset(env, root):
+    return [env.reset(root.set("_reset", torch.tensor([[True], [False], [True]]))), env.reset()]
+
+
+def asynchronous(env, root):
+    env.async_step_and_maybe_reset_send(acting(env, root))
+    return list(env.async_step_and_maybe_reset_recv(min_get=N))
+
+
+@pytest.mark.parametrize("make", [plain, fused, partly_fused, transformed, mujoco])
+@pytest.mark.parametrize("call", [steps, masked_step, masked_reset])
+@pytest.mark.filterwarnings("ignore")
+def test_data_is_that_of_eager_calls(make, call):
+    sides = []
+    for made in (torch.compile(call, backend="aot_eager"), call):
         env = make()
-        _, root = rollout(env, env.reset(), 2)
-        found.append(call(env, root, None if mask is None else torch.tensor(mask)))
+        sides.append([data for _ in range(2) for data in made(env, env.reset())])
+    for ours, theirs in zip(*sides, strict=True):
+        assert_td_equal(ours, theirs)
+    assert counters["stats"]["unique_graphs"]
+
+
+def test_asynchronous_calls():
+    found = [
+        made(env, env.reset())
+        for made in (torch.compile(asynchronous, backend="aot_eager"), asynchronous)
+        for env in [plain()]
+    ]
     for ours, theirs in zip(*found, strict=True):
         assert_td_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("mask", [[True, False, True], [False] * N])
-def test_masks_of_steps(mask):
-    def masked(env, root, mask):
-        root["action"] = torch.nn.functional.one_hot(torch.zeros(N, dtype=torch.int64), 2)
-        return env.step(root.set("_step", mask))
-
+@pytest.mark.parametrize("make", [plain, fused, transformed])
+@pytest.mark.filterwarnings("ignore")
+def test_compile_of_an_env(make):
     found = []
-    # EnvBase.step looks whether any env is to be stepped: that breaks the graph.
-    for call in (torch.compile(masked, backend="aot_eager"), masked):
+    for compiles in (True, False):
         env = make()
-        _, root = rollout(env, env.reset(), 2)
-        found.append(call(env, root, torch.tensor(mask)))
+        if compiles:
+            env.compile(backend="aot_eager")
+        torch.manual_seed(0)
+        found.append(env.rollout(7, break_when_any_done=False))
     assert_td_equal(*found)
 
 
-def test_failures():
+@pytest.mark.parametrize("make", [plain, fused])
+def test_one_graph_is_refused_with_a_reason(make):
     env = make()
-    root = env.reset()
-    compiled = torch.compile(rollout, fullgraph=True, backend="aot_eager")
-    compiled(env, root.clone(), 1)
-    env.close()
-    with pytest.raises(RuntimeError, match="call reset"):
-        compiled(env, root.clone(), 1)
+    with pytest.raises(Unsupported, match="the executor steps the envs"):
+        torch.compile(steps, fullgraph=True, backend="aot_eager")(env, env.reset())

@@ -136,14 +136,6 @@ def test_under_transforms_of_the_batch(is_fused):
         assert_equal(other, one)
 
 
-def test_a_compiled_step_reads_them():
-    _, pool = envs(PendulumEnv, 2)
-    root = written(pool.reset(), "th", lambda i: 0.3 * i).set("action", torch.zeros(2, 1))
-    expected = pool.step_and_maybe_reset(root.clone())[0]["next"]
-    compiled = torch.compile(pool.step_and_maybe_reset, backend="eager")
-    assert_equal(compiled(root)[0]["next"], expected)
-
-
 @pytest.mark.parametrize("set_state", [True, False])
 def test_a_reset_begins_from_the_state_that_it_is_given(set_state):
     reference, pool = envs(PendulumEnv)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -39,6 +39,16 @@ from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.loading import register
 
 _RESET = _core.Op.reset
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+def not_traced(call: Call) -> Call:
+    """A call that breaks a graph of torch.compile, which cannot look into the executor."""
+    disable: Callable[[Call], Call] = torch.compiler.disable(  # type: ignore[no-untyped-call]
+        reason="the executor steps the envs of this pool"
+    )
+    return disable(call)
 
 
 class Holder(Protocol):

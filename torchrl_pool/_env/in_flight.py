@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
 from torchrl_pool._env.errors import env_failure
-from torchrl_pool._env.executor_env import ExecutorEnv
+from torchrl_pool._env.executor_env import ExecutorEnv, not_traced
 from torchrl_pool._env.random_actions import indices_of, rows_of
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
@@ -29,6 +29,7 @@ class AsyncRows:
         pool.prepare_async(out, root, (self.out, self.root))
 
 
+@not_traced
 def send(
     env: ExecutorEnv,
     op: _core.Op,
@@ -81,6 +82,7 @@ def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) ->
     return entries
 
 
+@not_traced
 def receive(
     env: ExecutorEnv,
     op: _core.Op,

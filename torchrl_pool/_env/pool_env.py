@@ -23,15 +23,8 @@ from torchrl_pool._env.arguments import (
     check_seconds,
 )
 from torchrl_pool._env.async_env import AsyncEnv
-from torchrl_pool._env.compile import (
-    GraphView,
-    breaks_graph,
-    graph_reset,
-    graph_reset_root,
-    graph_step,
-    graph_step_and_reset,
-)
 from torchrl_pool._env.errors import env_failure
+from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
@@ -256,7 +249,6 @@ class PoolEnv(AsyncEnv):
                     strict_actions=is_strict,
                 )
             )
-            self._graph_view = GraphView.of(self)
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
@@ -308,6 +300,7 @@ class PoolEnv(AsyncEnv):
         root: TensorDictBase = super().reset(tensordict, **kwargs)
         return root
 
+    @not_traced
     def _reset(
         self,
         tensordict: TensorDictBase | None = None,
@@ -318,11 +311,6 @@ class PoolEnv(AsyncEnv):
         set_state: bool | None = None,
         **kwargs: Any,
     ) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            kwargs.update(seed=seed, options=options, list_of_kwargs=list_of_kwargs, set_state=set_state)
-            if self._states is not None or any(value is not None for value in kwargs.values()):
-                return self._reset_with(tensordict, kwargs)
-            return graph_reset(self, self._graph_view, tensordict)
         if kwargs:
             raise TypeError(
                 f"reset() of {type(self).__name__} takes 'seed', 'options' and 'list_of_kwargs', "
@@ -347,24 +335,10 @@ class PoolEnv(AsyncEnv):
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
-    @breaks_graph("a reset with seeds or options")
-    def _reset_with(self, tensordict: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        root: TensorDictBase = self._reset(tensordict, **kwargs)
-        return root
-
-    def _reset_proc_data(
-        self, tensordict: TensorDictBase | None, tensordict_reset: TensorDictBase
-    ) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return graph_reset_root(self, tensordict, tensordict_reset)
-        root: TensorDictBase = super()._reset_proc_data(tensordict, tensordict_reset)
-        return root
-
     # ---- step ------------------------------------------------------------------------------------------
 
+    @not_traced
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return graph_step(self, self._graph_view, tensordict)
         pool = self._running()
         actions, addresses = self._check_actions(tensordict)
         mask = tensordict.get("_step", None)
@@ -381,6 +355,7 @@ class PoolEnv(AsyncEnv):
         self._allocator.latest = tensors
         return self._tensordict(tensors)
 
+    @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Steps all envs, with an auto-reset of those whose episode ends, in one visit of each env.
 
@@ -397,8 +372,6 @@ class PoolEnv(AsyncEnv):
             KeyError, TypeError, ValueError: an action that is missing, or not as ``action_spec`` has it.
             EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
-        if torch.compiler.is_compiling():
-            return graph_step_and_reset(self, self._graph_view, tensordict)
         if tensordict.device != self._device:
             tensordict = tensordict.to(self._device)  # none leaves it as it is
         entries = getattr(tensordict, "_tensordict", None)
@@ -408,7 +381,6 @@ class PoolEnv(AsyncEnv):
             or "_step" in entries
             or tensordict._device != self._device
             or not self._next_root.can_carry(entries, self._batch_size)
-            or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
         if tensordict.batch_size != self._batch_size:
@@ -472,13 +444,6 @@ class PoolEnv(AsyncEnv):
         """
         ready += self._unsafe(values, names), self._unsafe(self._next_root.following(entries, values), names)
         self._allocator.prepare_step()
-
-    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
-        if torch.compiler.is_compiling():
-            return graph_step_and_reset(self, self._graph_view, tensordict)
-        stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
-        return stepped
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""

@@ -21,6 +21,7 @@ from torchrl_pool._env.arguments import (
     generator_seed,
 )
 from torchrl_pool._env.errors import EnvFailure, joined
+from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import unsafe_tensordict
@@ -251,6 +252,7 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
 
     # ---- steps
 
+    @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`PoolEnv.step_and_maybe_reset`."""
         if tensordict.device != self.device:
@@ -266,8 +268,6 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
             or tensordict._td_dim_names is not None
             or self._run_type_checks
             or self._post_step_mdp_hooks is not None
-            or "_compiled_step_and_maybe_reset" in self.__dict__
-            or torch.compiler.is_compiling()
         ):
             both: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
             return both

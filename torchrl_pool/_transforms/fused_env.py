@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
-from torchrl_pool._env.compile import breaks_graph
+from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._mujoco import MujocoPool
 from torchrl_pool._transforms.fusion import Fusion, fuse_chain, is_fusible, transforms_of
@@ -84,10 +83,9 @@ class FusedEnv(TransformedEnv):
 
     # ---- steps
 
+    @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`PoolEnv.step_and_maybe_reset`; one visit of each env where all transforms are native."""
-        if torch.compiler.is_compiling():
-            return self._outside("step_and_maybe_reset", tensordict)  # type: ignore[no-any-return]
         native = self.native()
         if native.rest:
             return self._step_then_reset(tensordict)
@@ -105,7 +103,6 @@ class FusedEnv(TransformedEnv):
             or base._post_step_mdp_hooks is not None
             or tensordict.is_locked
             or tensordict.batch_size != base._batch_size
-            or "_compiled_step_and_maybe_reset" in self.__dict__
         ):
             return self._step_then_reset(tensordict)
         inputs = native.inputs.check(tensordict)
@@ -117,16 +114,8 @@ class FusedEnv(TransformedEnv):
         stepped: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
         return stepped
 
-    def _step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """What :meth:`~torchrl.envs.EnvBase.compile` compiles."""
-        if torch.compiler.is_compiling():
-            return self._outside("_step_and_maybe_reset", tensordict)  # type: ignore[no-any-return]
-        stepped: tuple[TensorDictBase, TensorDictBase] = super()._step_and_maybe_reset(tensordict)
-        return stepped
-
+    @not_traced
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return self._outside("_step", tensordict)
         native = self.native()
         root = tensordict
         for transform in reversed(native.rest):
@@ -168,10 +157,9 @@ class FusedEnv(TransformedEnv):
 
     # ---- resets
 
+    @not_traced
     def reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         """As :meth:`~torchrl.envs.EnvBase.reset`."""
-        if torch.compiler.is_compiling():
-            return self._outside("reset", tensordict, **kwargs)
         self.__dict__["_reset_root"] = tensordict
         try:
             root: TensorDictBase = super().reset(tensordict, **kwargs)
@@ -179,9 +167,8 @@ class FusedEnv(TransformedEnv):
             self.__dict__["_reset_root"] = None
         return root
 
+    @not_traced
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        if torch.compiler.is_compiling():
-            return self._outside("_reset", tensordict, **kwargs)
         native, source = self.native(), tensordict
         if source is not None:
             # Not state_keys, which TorchRL keeps where transforms are appended.
@@ -194,10 +181,6 @@ class FusedEnv(TransformedEnv):
         for transform in native.rest:
             root = transform._reset(source, root)
         return root
-
-    @breaks_graph("the executor runs transforms of this env, into which torch.compile cannot look")
-    def _outside(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self, method)(*args, **kwargs)
 
 
 def _with_preset(following: TensorDictBase, tensordict: TensorDictBase) -> TensorDictBase:
