@@ -5,12 +5,13 @@ says what was missing: never a hang, an abort, or something left behind. After i
 """
 
 import json
+import re
 
 import pytest
 from processes import FOLDER, printed
 
 PROGRAM = """
-import contextlib, faulthandler, json, os, resource, sys, time
+import contextlib, ctypes, faulthandler, functools, json, os, resource, subprocess, sys, tempfile, time
 import torch
 from torchrl.envs import Compose, RewardSum, StepCounter, TransformedEnv
 from torchrl_pool import EnvFailure, PoolEnv, fuse
@@ -77,6 +78,66 @@ def file_size():
         yield Limited(resource.RLIMIT_FSIZE, 0, size)
 
 
+class AsItIs:
+    "No limit but that of a mount."
+    limit = "mounted"
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        pass
+
+
+def mount(*arguments):
+    result = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        refused(result.stderr.strip())
+
+
+def refused(why):
+    print(json.dumps(why))
+    sys.exit()
+
+
+def mounts_of_its_own():
+    "What is mounted from here on only this process sees, and those that it starts."
+    new_mounts, new_user = 0x20000, 0x10000000
+    if ctypes.CDLL(None, use_errno=True).unshare(new_mounts | (new_user if os.getuid() else 0)) != 0:
+        refused("unshare: " + os.strerror(ctypes.get_errno()))
+    mount("--make-rprivate", "/")
+
+
+def full_shm():
+    mounts_of_its_own()
+    mount("-t", "tmpfs", "-o", "size=8k", "tmpfs", "/dev/shm")
+    with contextlib.suppress(OSError), open("/dev/shm/full", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    yield AsItIs()
+
+
+def missing_shm():
+    mounts_of_its_own()
+    with tempfile.TemporaryDirectory() as devices:
+        mount("--bind", "/dev", devices)
+        mount("-t", "tmpfs", "tmpfs", "/dev")
+        for name in ("null", "zero", "full", "random", "urandom"):
+            open(f"/dev/{name}", "w").close()
+            mount("--bind", f"{devices}/{name}", f"/dev/{name}")
+        subprocess.run(["umount", devices], check=True)
+    assert not os.path.exists("/dev/shm")
+    yield AsItIs()
+
+
+class Shared(Sampled):
+    "Has a tensor in common with all others."
+
+    def __init__(self, tensor):
+        super().__init__()
+        self.tensor = tensor
+
+
 def use():
     env = MAKES[sys.argv[1]]()
     try:
@@ -105,11 +166,12 @@ MAKES = {
     "fused": fused,
     "workers": lambda: PoolEnv(Sampled, 4, num_workers=2),
     "here": lambda: PoolEnv(Sampled, 4, num_workers=0),
+    "shared": lambda: PoolEnv(functools.partial(Shared, torch.zeros(2).share_memory_()), 4, num_workers=2),
 }
 threads = entries("task") + 1  # that of faulthandler
 outcomes = []
 for limited in globals()[sys.argv[2]]():
-    if not outcomes:
+    if not outcomes and sys.argv[1] != "shared":
         use()  # what is made once and kept
     faulthandler.dump_traceback_later(60, exit=True)
     files, processes_before = entries("fd"), children()
@@ -120,10 +182,13 @@ for limited in globals()[sys.argv[2]]():
     except (OSError, MemoryError, RuntimeError, EnvFailure) as error:
         outcome = f"{type(error).__name__}: {error}"
     end = time.monotonic() + 20
+    if sys.argv[1] == "shared":  # where torch leaves a descriptor behind
+        files += 1
     while max(left := (entries("task") - threads, entries("fd") - files, children() - processes_before)) > 0:
         assert time.monotonic() < end, (limited.limit, outcome, left)
         time.sleep(0.01)
-    use()
+    if sys.argv[1] != "shared":
+        use()
     outcomes.append(outcome)
 faulthandler.cancel_dump_traceback_later()
 print(json.dumps(outcomes))
@@ -151,3 +216,21 @@ def test_limits_of_a_pool_of_workers(limit):
         pytest.skip("the user that has the limit cannot run Python")
     assert said[-1] == ""
     assert said[0] != ""
+
+
+@pytest.mark.parametrize("shm", ["full_shm", "missing_shm"])
+@pytest.mark.parametrize("subject", ["threads", "fused", "workers", "here"])
+def test_pools_do_without_the_folder_of_shared_memory(subject, shm):
+    """What they share has no name there."""
+    said = outcomes(subject, shm)
+    if isinstance(said, str):
+        pytest.skip(f"no mounts of its own: {said}")
+    assert said == [""]
+
+
+@pytest.mark.parametrize("shm", ["full_shm", "missing_shm"])
+def test_what_users_share_there_says_what_is_missing(shm):
+    said = outcomes("shared", shm)
+    if isinstance(said, str):
+        pytest.skip(f"no mounts of its own: {said}")
+    assert re.search("shared memory|/dev/shm|/torch_", said[0])

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+from typing import Any
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class ForkAwareLock:
-    """A :class:`threading.Lock`; in each forked child it is another one, which nobody holds."""
+def fork_aware_lock() -> threading.Lock:
+    """A lock that each forked child has unlocked.
 
-    def __init__(self) -> None:
-        self._lock, self._process = threading.Lock(), os.getpid()
+    It is a plain lock, whose ``with`` no signal cuts in two: a signal's handler runs in code of Python alone.
+    """
+    lock = threading.Lock()
+    _locks.add(lock)
+    return lock
 
-    def __enter__(self) -> None:
-        if self._process != os.getpid():
-            self._lock, self._process = threading.Lock(), os.getpid()
-        self._lock.acquire()
 
-    def __exit__(self, *exception: object) -> None:
-        self._lock.release()
+def _renew() -> None:
+    for lock in list(_locks):
+        lock._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_renew)

@@ -355,13 +355,13 @@ Enum ToEnum(const Names& names, const py::handle& name, NameOf name_of) {
 std::vector<Spec> ToSpecs(const py::list& entries) {
   std::vector<Spec> specs;
   for (const py::handle entry : entries) {
-    specs.push_back({entry.attr("name").cast<std::string>(), "",
-                     ToEnum<trp_role>(kRoleNames, entry.attr("role"), std::identity()),
-                     ToEnum<trp_dtype>(core::kDtypes, entry.attr("dtype"), &core::Dtype::name),
-                     entry.attr("shape").cast<std::vector<std::int64_t>>(),
-                     entry.attr("low").cast<std::vector<double>>(),
-                     entry.attr("high").cast<std::vector<double>>(),
-                     entry.attr("categories").cast<std::vector<std::int64_t>>()});
+    specs.push_back(
+        {entry.attr("name").cast<std::string>(), "",
+         ToEnum<trp_role>(kRoleNames, entry.attr("role"), std::identity()),
+         ToEnum<trp_dtype>(core::kDtypes, entry.attr("dtype"), &core::Dtype::name),
+         entry.attr("shape").cast<std::vector<std::int64_t>>(), entry.attr("low").cast<std::vector<double>>(),
+         entry.attr("high").cast<std::vector<double>>(),
+         entry.attr("categories").cast<std::vector<std::int64_t>>(), entry.attr("one_hot").cast<bool>()});
   }
   return specs;
 }
@@ -379,10 +379,16 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     error.restore();  // it stays set in this thread
     throw core::Interrupted();
   };
-  const std::shared_ptr<void> failure = Share(workers.attr("failure"));
-  const auto state = [interrupt, failure](py::error_already_set& error) {
-    if (!error.matches(static_cast<PyObject*>(failure.get()))) interrupt(error);  // Ctrl-C, say
-    throw core::StatusError(TRP_UNSUPPORTED, error.value().attr("__str__")().cast<std::string>());
+  const auto state = [interrupt](py::error_already_set& error) {
+    trp_status status = TRP_RUNTIME_ERROR;
+    if (error.matches(PyExc_NotImplementedError)) {
+      status = TRP_UNSUPPORTED;
+    } else if (error.matches(PyExc_ValueError)) {
+      status = TRP_INVALID_ARGUMENT;
+    } else if (!error.matches(PyExc_RuntimeError)) {
+      interrupt(error);  // Ctrl-C, say
+    }
+    throw core::StatusError(status, error.value().attr("__str__")().cast<std::string>());
   };
   const auto unknown = [interrupt](py::error_already_set& error) {
     if (!error.matches(PyExc_Exception)) interrupt(error);

@@ -52,7 +52,7 @@ struct Spec {
   std::vector<std::int64_t> shape;
   std::vector<double> low, high;  // empty: unbounded
   std::vector<std::int64_t> categories;
-  bool one_hot = false;  // as a layout gives it: `shape` is the one-hot vectors', `categories` the choices
+  bool one_hot = false;  // `shape` is the one-hot vectors', `categories` the choices
 
   std::size_t size() const;       // elements
   std::size_t row_bytes() const;  // of one env
@@ -74,6 +74,11 @@ class Config {
   const trp_task& task() const { return task_; }
   const trp_config* handle() const { return handle_.get(); }
   const std::vector<Spec>& specs() const { return specs_; }
+  // The rows of an entry are one-hot vectors, of these numbers of choices. The ABI has no word for that.
+  void SetOneHot(std::size_t entry, std::vector<std::int64_t> categories) {
+    specs_[entry].categories = std::move(categories);
+    specs_[entry].one_hot = true;
+  }
   std::pair<std::int64_t, std::int64_t> RenderSize() const;  // height, width; throws StatusError
 
  private:

@@ -28,7 +28,8 @@ template <class Got>
                          const std::string& expected) {
   std::ostringstream message;
   message << "'" << spec.name << "' of env " << env;
-  if (spec.size() > 1) message << ", element " << element;
+  const std::size_t elements = spec.one_hot ? spec.categories.size() : spec.size();
+  if (elements > 1) message << ", element " << element;
   message << ": expected " << expected << ", got " << got;
   throw StatusError(TRP_INVALID_ARGUMENT, message.str());
 }
@@ -138,35 +139,46 @@ void CheckNumbers(const ActionColumn& column, const Spec& spec, std::size_t size
   }
 }
 
-// All elements are 0 or 1, and one is 1: then, and only then, their bits together make a 1.
-bool IsOneHot(const std::int64_t* vector, std::int64_t count) {
-  std::int64_t bits = 0;
-  for (std::int64_t k = 0; k < count; ++k) bits |= vector[k];
-  return bits == 1;
+// All elements are 0 or 1, and at least one is 1.
+template <class T>
+bool IsOneHot(const T* vector, std::int64_t count) {
+  if constexpr (std::is_integral_v<T>) {  // then, and only then, their bits together make a 1
+    T bits = 0;
+    for (std::int64_t k = 0; k < count; ++k) bits = static_cast<T>(bits | vector[k]);
+    return bits == 1;
+  } else {
+    bool has_one = false, all = true;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const auto value = static_cast<double>(vector[k]);
+      all = all && (value == 0 || value == 1);
+      has_one = has_one || value == 1;
+    }
+    return all && has_one;
+  }
 }
 
-[[noreturn]] void RefuseOneHot(const Spec& spec, std::uint32_t env, std::size_t element,
-                               const std::int64_t* vector, std::int64_t count) {
+template <class T>
+[[noreturn]] void RefuseOneHot(const Spec& spec, std::uint32_t env, std::size_t element, const T* vector,
+                               std::int64_t count) {
   std::ostringstream got;
   got << "[";
-  for (std::int64_t k = 0; k < count; ++k) got << (k ? ", " : "") << vector[k];
+  using Shown = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+  for (std::int64_t k = 0; k < count; ++k) got << (k ? ", " : "") << static_cast<Shown>(vector[k]);
   got << "]";
   Refuse(spec, env, element, got.str(), "a one-hot vector of " + std::to_string(count) + " entries");
 }
 
+template <class T>
 void CheckOneHot(const Spec& spec, const RowBlock& rows) {
   const std::int64_t count = spec.categories[0];
   if (spec.categories.size() == 1 &&
       count == 2) {  // a case of its own for two choices, so common and so cheap
-    std::int64_t wrong = 0;
-    for (std::uint32_t row = 0; row < rows.count; ++row) {
-      const std::int64_t* vector = rows.Row<std::int64_t>(row);
-      wrong |= (vector[0] | vector[1]) ^ 1;
-    }
-    if (wrong == 0) return;
+    bool is_wrong = false;
+    for (std::uint32_t row = 0; row < rows.count; ++row) is_wrong |= !IsOneHot(rows.Row<T>(row), 2);
+    if (!is_wrong) return;
   }
   for (std::uint32_t row = 0; row < rows.count; ++row) {
-    const auto* vector = rows.Row<std::int64_t>(row);
+    const T* vector = rows.Row<T>(row);
     for (std::size_t i = 0; i < spec.categories.size(); ++i) {
       if (!IsOneHot(vector, spec.categories[i])) {
         RefuseOneHot(spec, rows.EnvOf(row), i, vector, spec.categories[i]);
@@ -179,8 +191,11 @@ void CheckOneHot(const Spec& spec, const RowBlock& rows) {
 void CheckColumn(const ActionColumn& column, const Spec& spec, const RowBlock& rows) {
   const std::size_t size = spec.size();
   if (size == 0) return;
-  if (column.one_hot) return CheckOneHot(spec, rows);
-  WithNumber(spec.dtype, [&](auto zero) { CheckNumbers<decltype(zero)>(column, spec, size, rows); });
+  if (column.one_hot) return CheckOneHot<std::int64_t>(spec, rows);
+  WithNumber(spec.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    spec.one_hot ? CheckOneHot<T>(spec, rows) : CheckNumbers<T>(column, spec, size, rows);
+  });
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 """Spaces that are rarely met: unlike rows of choices, large integers, dtypes that tensors hardly have."""
 
 import copy
+from contextlib import closing
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -8,8 +10,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
-from torchrl.data import MultiOneHot
-from torchrl.envs import GymWrapper, SerialEnv
+from tensordict import TensorDict
+from torchrl.data import Composite, MultiOneHot, OneHot, Unbounded
+from torchrl.envs import EnvBase, GymEnv, GymWrapper, SerialEnv
 
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool.gymnasium import PoolVectorEnv
@@ -115,6 +118,66 @@ def test_choices_that_do_not_exist_are_refused_in_unlike_rows():
     root["action"] = torch.tensor([[[1, 2], [3, 4]], [[1, 2], [4, 4]]])
     with pytest.raises(ValueError, match="'action' of env 1, element 2: expected one of 0 to 3, got 4"):
         pool.step(root)
+
+
+class Choosing(EnvBase):
+    """An env of TorchRL that takes one-hot vectors."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.action_spec = spec
+        self.observation_spec = Composite(observation=Unbounded((1,)))
+        self.reward_spec = Unbounded((1,))
+
+    def _reset(self, tensordict):
+        return TensorDict(observation=torch.zeros(1))
+
+    def _step(self, tensordict):
+        paid = tensordict["action"].sum().to(torch.float32).reshape(1)
+        return TensorDict(observation=torch.zeros(1), reward=paid, done=torch.zeros(1, dtype=torch.bool))
+
+    def _set_seed(self, seed):
+        pass
+
+
+ONE_HOTS = {
+    "bool": OneHot(3),
+    "int64": OneHot(3, dtype=torch.int64),
+    "float32": OneHot(3, dtype=torch.float32),
+    "rows": OneHot(3, shape=(2, 3), dtype=torch.int64),
+    "several": MultiOneHot([3, 3], dtype=torch.int64),
+    "int8": MultiOneHot([3, 2], dtype=torch.int8),
+}
+
+
+@pytest.mark.parametrize("spec", ONE_HOTS.values(), ids=ONE_HOTS)
+def test_one_hot_vectors_of_torchrl_envs_choose_something(spec):
+    """A vector of zeros is refused; ties, which TorchRL's QValueActor gives, are not."""
+    with closing(PoolEnv(partial(Choosing, spec), 2, num_workers=0)) as pool:
+        root = pool.reset()
+        assert pool.action_spec == torch.stack([spec, spec])
+        pool.step(pool.rand_action(root))
+        action = pool.action_spec.rand()
+        ties = torch.ones_like(action)
+        assert pool.step(root.set("action", ties))["next", "reward"].flatten().tolist() == [ties[0].sum()] * 2
+        nothing = action.clone()
+        nothing[1].flatten()[-2:] = 0
+        nothing[1].flatten()[:3] = 0
+        wrong = [nothing]
+        if spec.dtype is not torch.bool:
+            wrong.append(action * 2)
+        for one in wrong:
+            with pytest.raises(ValueError, match=r"'action' of env .*: expected a one-hot vector of"):
+                pool.step(root.set("action", one))
+
+
+@pytest.mark.parametrize("make", [partial(GymEnv, "CartPole-v1"), "gymnasium:CartPole-v1", "CartPole-v1"])
+def test_one_hot_vectors_choose_something_in_every_kind_of_env(make):
+    with closing(PoolEnv(make, 1)) as pool:
+        root = pool.reset()
+        pool.step(root.set("action", torch.ones_like(root.get("action", pool.action_spec.rand()))))
+        with pytest.raises(ValueError, match=r"'action' of env 0: expected a one-hot vector of 2 entries"):
+            pool.step(root.set("action", pool.action_spec.zero()))
 
 
 @pytest.mark.parametrize("low", [LARGE + 1, -(2**62) - 1, -(2**63)])

@@ -332,7 +332,7 @@ def test_an_interrupt_anywhere_in_the_callers_share(where, call):
         was_interrupted = interrupt.left == 0
         root = pool.reset(seed=5)
         assert torch.equal(root["observation"], expected["observation"])
-    assert at > 20
+    assert at > 10
     pool.close()
 
 
@@ -389,7 +389,8 @@ class InterruptAtCall(InterruptAt):
         gc.enable()
 
     def profile(self, frame, event, argument):
-        if event != "return":
+        leaves_block = event == "c_call" and argument.__name__ == "__exit__"  # before which none is handled
+        if event != "return" and not leaves_block:
             self(frame, event, argument)
 
 

@@ -201,10 +201,7 @@ def test_what_is_not_found_by_its_name_says_where_it_belongs():
     )
     assert "Can't get attribute 'Elsewhere' on <module '__main__' of a worker process" in ended.stderr
     assert "belongs into a module that the env imports" in ended.stderr
-    assert (
-        "cannot be pickled: cannot pickle '_thread.lock' object, as 'lock' of the program shows"
-        in ended.stdout
-    )
+    assert "cannot be pickled: cannot pickle '_thread.lock' object" in ended.stdout
 
 
 def test_what_a_worker_knows_by_name_is_sent_by_name():

@@ -104,7 +104,7 @@ class ArrayPool:
             self.env = _Envs(
                 task,
                 num_envs,
-                passed_infos=wanted,
+                _of_front={"passed_infos": wanted, "own_names": True},
                 categorical_action_encoding=True,
                 info_keys=[*keys, _EXACT_REWARD] if exact_reward else keys,
                 **options,
@@ -439,10 +439,6 @@ class ArrayPool:
 
 class _Envs(PoolEnv):
     """Envs with entries that are internal, so that spaces may have any keys; with infos."""
-
-    def __init__(self, *args: Any, passed_infos: tuple[str, ...] | None, **kwargs: Any) -> None:
-        self._wishes = {"passed_infos": passed_infos, "apart": True}
-        super().__init__(*args, **kwargs)
 
     def take_infos(self) -> Told:
         """What Python envs have given since the last time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +36,6 @@ from torchrl_pool._env.states import StateEntries
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import PlainEntries, as_choices, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool._env.transfers import down, up
-from torchrl_pool._fork_aware_lock import ForkAwareLock
 from torchrl_pool._plugins.loading import register
 
 _RESET = _core.Op.reset
@@ -80,7 +80,7 @@ class ExecutorEnv(EnvBase):
     # The running simulators.
     _pool: _core.Pool | None = None
     _was_closed = False
-    _opening: ForkAwareLock
+    _opening: threading.Lock
     _entropy: list[list[int] | None]  # of the last seeds, for the next start
     _async_rows: Any = None  # where async calls write: of this pool, not of the next
     min_get: int = 1  # how many results a receive waits for by default

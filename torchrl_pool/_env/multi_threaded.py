@@ -8,7 +8,7 @@ import torch
 
 from torchrl_pool import _core
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._plugins.names import id_of_envpools
 
 
@@ -66,7 +66,7 @@ class MultiThreadedEnv(PoolEnv):
         self.num_workers = num_workers
         self.env_name = env_name
         self._is_new = True  # neither stepped nor closed
-        self._beginning = ForkAwareLock()
+        self._beginning = fork_aware_lock()
         if frame_skip is not None:
             self.frame_skip = frame_skip  # EnvBase's metaclass looks here and wraps the env
         self._arguments = {

@@ -29,7 +29,7 @@ from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
 from torchrl_pool._env.specs import Key, check_dtypes
-from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._plugins.names import task_ids
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
@@ -138,9 +138,6 @@ class PoolEnv(AsyncEnv):
         torch.Size([4, 10])
     """
 
-    _wishes: Mapping[str, Any] = {}
-    """What a subclass without tensordicts wants of envs of Python besides."""
-
     def __init__(
         self,
         task: Task | Sequence[Task],
@@ -172,6 +169,7 @@ class PoolEnv(AsyncEnv):
             k: v for k, v in locals().items() if k not in ("self", "task_options", "__class__")
         }
         self._arguments.update(task_options)
+        of_front = task_options.pop("_of_front", {})  # of PythonSource, for a front without tensordicts
         if hasattr(task, "step") and not isinstance(task, type):
             raise TypeError(
                 "task: expected a callable that returns an env, got an env "
@@ -196,7 +194,7 @@ class PoolEnv(AsyncEnv):
         self.task = task
         self._step_timeout = check_seconds("step_timeout", step_timeout)
         self._pin_memory_wish = pin_memory
-        self._opening = ForkAwareLock()
+        self._opening = fork_aware_lock()
         self._holders = weakref.WeakSet()
         self._entropy = [None] * num_envs
         one_hot = not categorical_action_encoding
@@ -219,7 +217,7 @@ class PoolEnv(AsyncEnv):
                 max_episode_steps=max_episode_steps,
                 one_hot=one_hot,
                 obs_dtype=float_dtype,
-                **self._wishes,
+                **of_front,
             )
         else:
             if num_workers is not None or respawn or caller_steps:

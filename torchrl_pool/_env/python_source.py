@@ -22,8 +22,7 @@ from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins.options import unknown_option
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
-from torchrl_pool._workers.wishes import Wishes
-from torchrl_pool._workers.worker import LOST, RequestFailure
+from torchrl_pool._workers.worker import LOST, InfoOptions, RequestFailure
 from torchrl_pool._workers.worker_set import WorkerSet
 
 _GYMNASIUM = "gymnasium:"
@@ -46,8 +45,8 @@ class PythonSource:
     """Envs that functions make, in worker processes.
 
     Keyword Args:
-        passed_infos, apart: what fronts without tensordicts want: see
-            :class:`~torchrl_pool._workers.wishes.Wishes`.
+        passed_infos, own_names: what fronts without tensordicts need: see
+            :class:`~torchrl_pool._workers.worker.InfoOptions`.
 
     Raises:
         TypeError: an argument that makes no sense for such envs, or a function that cannot be pickled.
@@ -70,7 +69,7 @@ class PythonSource:
         one_hot: bool,
         obs_dtype: torch.dtype | None,
         passed_infos: tuple[str, ...] | None = (),
-        apart: bool = False,
+        own_names: bool = False,
     ) -> None:
         if num_workers is None:
             num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
@@ -100,10 +99,10 @@ class PythonSource:
                 num_envs,
                 self.num_workers,
                 has_local,
-                Wishes(
+                InfoOptions(
                     tuple(key for key in info_keys if key not in NATIVE_KEYS),
                     passed_infos,
-                    apart,
+                    own_names,
                     self._limit,
                 ),
                 respawn,

@@ -77,7 +77,7 @@ class Adapter(Protocol):
 
 
 def adapt(
-    env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None = None, is_apart: bool = False
+    env: Any, info_keys: Sequence[str] = (), told: Sequence[Entry] | None = None, own_names: bool = False
 ) -> Adapter:
     """The adapter that speaks this env's language.
 
@@ -86,8 +86,8 @@ def adapt(
         info_keys: what of a Gymnasium env's info dicts is returned too; ``/`` separates nested levels.
         told: the entries of rewards and infos of another env of Gymnasium like it; None: it takes a trial to
             know them.
-        is_apart: whether entries of spaces of Gymnasium have names of their own: see
-            :class:`~torchrl_pool._workers.wishes.Wishes`.
+        own_names: whether entries of spaces of Gymnasium have names of their own: see
+            :class:`~torchrl_pool._workers.worker.InfoOptions`.
 
     Raises:
         TypeError: the env is none of these, has a batch, or has spaces that tensors cannot hold.
@@ -100,7 +100,7 @@ def adapt(
 
         if told is None:
             told = told_in_steps(env, info_keys)
-        return GymnasiumAdapter(env, told, is_apart)
+        return GymnasiumAdapter(env, told, own_names)
     takes_turns = is_from("pettingzoo", "AECEnv", env)
     if takes_turns or is_from("pettingzoo", "ParallelEnv", env):
         from torchrl.envs import PettingZooWrapper

@@ -29,7 +29,9 @@ class Entry:
         shape: without the batch.
         low: least value of each element, in C order; empty: unbounded.
         high: greatest value, likewise.
-        categories: numbers of choices of a discrete entry, which has no bounds: one per element.
+        categories: numbers of choices of a discrete entry, which has no bounds: one per element, or per
+            one-hot vector.
+        one_hot: whether it holds one-hot vectors, one after the other along the last dimension.
         integers: the same as ``(low, high)``, exactly, where doubles do not hold them; they hold more then.
 
     Raises:
@@ -43,6 +45,7 @@ class Entry:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     categories: tuple[int, ...] = ()
+    one_hot: bool = False
     integers: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property

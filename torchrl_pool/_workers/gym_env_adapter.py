@@ -13,7 +13,6 @@ from tensordict import TensorDict
 from torchrl.data import Bounded, Categorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, GymEnv, GymWrapper
 
-from torchrl_pool._workers.quick_step import stepper_of
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 # From a value to what GymEnv makes of it, as an array; None: that takes GymEnv itself.
@@ -45,12 +44,12 @@ class GymEnvAdapter(TorchRLAdapter):
         self._readers = [
             (_path(key, space), _reader(spec)) for key, spec in env.full_observation_spec.items(True, True)
         ]
-        self._stepper: Any = stepper_of(env._env)
+        self._is_plain = True
 
     def restore(self, state: tuple[Any, Any]) -> None:
         super().restore(state)
-        self._stepper = stepper_of(self.env._env) if self.takes(self.env) else None
-        if self._stepper is None and self._root is None:  # it may be in the midst of an episode
+        self._is_plain = self.takes(self.env)
+        if not self._is_plain and self._root is None:  # it may be in the midst of an episode
             self._root = TensorDict()
 
     @staticmethod
@@ -72,17 +71,15 @@ class GymEnvAdapter(TorchRLAdapter):
         )
 
     def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
-        if self._stepper is None:
+        if not self._is_plain:
             return super().reset(seed, options)
         if seed is not None:
             self.env.set_seed(seed)
-        env = self.env._env
-        observation, _ = env.reset(**({} if options is None else {"options": options}))
-        self._stepper = stepper_of(env)
+        observation, _ = self.env._env.reset(**({} if options is None else {"options": options}))
         return self._read(observation)
 
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
-        if self._stepper is None:
+        if not self._is_plain:
             return super().step(actions)
         (action,) = actions
         if self._is_one_hot:
@@ -90,7 +87,7 @@ class GymEnvAdapter(TorchRLAdapter):
             action = hot.index(max(hot))
         elif self._is_choice:
             action = action.item()
-        observation, reward, terminated, truncated, _ = self._stepper.step(action)
+        observation, reward, terminated, truncated, _ = self.env._env.step(action)
         if type(reward) not in _NUMBERS:
             reward = self.env.read_reward(0 if reward is None else 0 + reward).detach().numpy()
         return self._read(observation), reward, terminated, truncated

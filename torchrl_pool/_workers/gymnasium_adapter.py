@@ -11,10 +11,9 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool._workers.entries import Entry, apart, joined
-from torchrl_pool._workers.probe import Info, look_up
-from torchrl_pool._workers.quick_step import stepper_of
+from torchrl_pool._workers.probe import Info
 from torchrl_pool._workers.spaces import Leaf, leaves_of, writer_of
-from torchrl_pool._workers.wrappers import wrappers
+from torchrl_pool._workers.wrappers import look_up, wrappers
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
 
@@ -23,14 +22,15 @@ class GymnasiumAdapter:
     """An :class:`~torchrl_pool._workers.adapters.Adapter` of an env of Gymnasium.
 
     As with TorchRL's ``GymEnv``, an observation ``"state"`` is named ``"observation"`` where there is none of
-    that name, and a picture that is the whole observation ``"pixels"``; ``is_apart`` has other names.
+    that name, and a picture that is the whole observation ``"pixels"``; ``own_names`` has other names.
     Infos have the dtype that NumPy gives them (float64 for a float of Python), and are zero where an info
     dict lacks them.
 
     Args:
         env: the env.
         told: what :func:`~torchrl_pool._workers.probe.told_in_steps` knows of it.
-        is_apart: whether entries have names of their own: see :class:`~torchrl_pool._workers.wishes.Wishes`.
+        own_names: whether entries have names of their own: see
+            :class:`~torchrl_pool._workers.worker.InfoOptions`.
 
     Raises:
         TypeError: a key of a space is no string, which tensordicts need.
@@ -42,23 +42,22 @@ class GymnasiumAdapter:
     is_restored = False
     tell_info: Callable[[Info, bool], None] | None = None
 
-    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry], is_apart: bool = False) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], told: Sequence[Entry], own_names: bool = False) -> None:
         self.env = env
         space = env.observation_space
         actions, observations = leaves_of(env.action_space, "action"), leaves_of(space, "observation")
         infos = [Leaf(entry, _info_reader(entry)) for entry in told if entry.role == "info"]
-        if not is_apart:
+        if not own_names:
             _check_keys(env.action_space)
             _check_keys(space)
             observations = [_renamed(leaf, space) for leaf in observations]
         spaces_entries = [leaf.entry for leaf in (*actions, *observations)]
-        self.entries = [*(apart(spaces_entries) if is_apart else spaces_entries), *told]
+        self.entries = [*(apart(spaces_entries) if own_names else spaces_entries), *told]
         self._read = _reader(observations, infos)
         # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
         layers = (env, *(wrapper.env for wrapper in wrappers(env)))
         self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
-        self._write = writer_of(env.action_space)
-        self._find_step()
+        self._adopt(env)
 
     @property
     def has_own_state(self) -> bool:
@@ -69,10 +68,14 @@ class GymnasiumAdapter:
         return self.env, random if isinstance(random, np.random.Generator) else None
 
     def restore(self, state: tuple[Any, Any]) -> None:
-        self.env, random = state
+        env, random = state
+        self._adopt(env)
         self._set_random(random)
-        self._write = writer_of(self.env.action_space)
-        self._find_step()
+
+    def _adopt(self, env: gymnasium.Env[Any, Any]) -> None:
+        self.env = env
+        self._write = writer_of(env.action_space)
+        self.plain_stepper = env if self._read is None and self._write is None else None
 
     def _set_random(self, random: Any) -> None:
         """The env's generator, which states that envs have of their own seldom hold."""
@@ -96,22 +99,17 @@ class GymnasiumAdapter:
         if not self._takes_all:
             given = {name: value for name, value in given.items() if value is not None}
         observation, info = self.env.reset(**given)
-        self._find_step()
         if info and self.tell_info is not None:
             self.tell_info(info, True)
         return (observation,) if self._read is None else self._read(observation, info)
 
     def step(self, actions: Sequence[Any]) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))
-        observation, reward, terminated, truncated, info = self._stepper.step(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
         if info and self.tell_info is not None:
             self.tell_info(info, False)
         outputs = (observation,) if self._read is None else self._read(observation, info)
         return outputs, reward, terminated, truncated
-
-    def _find_step(self) -> None:
-        self._stepper = stepper_of(self.env)
-        self.plain_stepper = self._stepper if self._read is None and self._write is None else None
 
 
 def _has_own(env: Any, name: str, *arguments: Any) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing import get_start_method, process, resource_tracker, util
 from typing import Any, TypeAlias
 
-from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready
 from torchrl_pool._workers.pickling import Pickled, dump
 from torchrl_pool._workers.zygote import ONE_THREAD, Launch, Setup
@@ -97,8 +97,7 @@ class Template:
     Any thread may launch workers.
 
     Args:
-        factories: what makes the envs; lambdas too, and what ``__main__`` defines, where cloudpickle is
-            installed.
+        factories: what makes the envs; lambdas too, and what ``__main__`` defines.
 
     Attributes:
         names: what the workers' ``__main__`` has of this one's.
@@ -188,7 +187,7 @@ class _Zygote:
             self.process.wait()
 
 
-_lock = ForkAwareLock()
+_lock = fork_aware_lock()
 _zygote: _Zygote | None = None
 _held: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 

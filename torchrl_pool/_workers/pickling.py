@@ -11,7 +11,6 @@ import contextlib
 import copyreg
 import enum
 import functools
-import importlib
 import io
 import pickle
 import sys
@@ -21,12 +20,13 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from multiprocessing import context, reduction, synchronize
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
+
+import cloudpickle
 
 from torchrl_pool._workers.whole_state import attributes_of, become
 
 _WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
-_NO_CLOUDPICKLE = "cloudpickle, once installed, takes lambdas and local functions."
 _OF_A_MODULE = "__name__", "__file__", "__package__", "__path__"
 _OF_SINGLE_DISPATCH = getattr(functools.singledispatch(len), "__code__", None)
 
@@ -55,8 +55,8 @@ def dump(factories: Any) -> Pickled:
     main = sys.modules["__main__"]
     context.set_spawning_popen(child)  # type: ignore[arg-type]
     try:
-        with _told("What makes the envs is sent to other processes", main) as seen:
-            pickler = _pickler(file, main, seen)
+        with _told("What makes the envs is sent to other processes", main):
+            pickler = _Pickler(file, main)
             pickler.dump({name: vars(main)[name] for name in _OF_A_MODULE if name in vars(main)})
             pickler.dump(factories)
             while new := {name: one for name, one in pickler.names.items() if name not in names}:
@@ -76,8 +76,8 @@ def dumps(value: Any, known: Mapping[str, Any]) -> bytes:
     """
     file = io.BytesIO()
     main = sys.modules["__main__"]
-    with _told("What an env is given is sent to another process", main) as seen:
-        _pickler(file, main, seen, known).dump(value)
+    with _told("What an env is given is sent to another process", main):
+        _Pickler(file, main, known).dump(value)
     return file.getvalue()
 
 
@@ -143,50 +143,37 @@ class _Child:
 _descriptors: Sequence[int] = ()
 
 
-def _pickler(
-    file: io.BytesIO, main: types.ModuleType, seen: set[int], known: Mapping[str, Any] | None = None
-) -> Any:
+class _Pickler(cloudpickle.Pickler):
     """For a process whose ``__main__`` has this already; None: for one that begins, and shall have it.
 
-    It notes in ``seen`` what it has come across.
+    Attributes:
+        names: what of this program's it has come across.
     """
-    cloudpickle = _cloudpickle()
-    base: Any = pickle.Pickler if cloudpickle is None else cloudpickle.Pickler
-    name_of = {id(one): name for name, one in (known or {}).items()}
 
-    class Pickler(base):
-        dispatch_table: ClassVar[Any] = ChainMap(
-            _OWN_WAYS,
-            {} if cloudpickle is None else base.dispatch_table,
-            copyreg.dispatch_table,
-            _ways_of_children(),
+    def __init__(
+        self, file: io.BytesIO, main: types.ModuleType, known: Mapping[str, Any] | None = None
+    ) -> None:
+        self.dispatch_table = ChainMap(
+            _OWN_WAYS, cloudpickle.Pickler.dispatch_table, copyreg.dispatch_table, _ways_of_children()
         )
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.names: dict[str, Any] = {}
+        self._main = main
+        self._name_of = {id(one): name for name, one in (known or {}).items()}
+        if known is None:
+            self.globals_ref = {id(vars(main)): _Namespace(__name__=main.__name__)}
 
-        def __init__(self) -> None:
-            super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-            self.names: dict[str, Any] = {}
-            if known is None:
-                self.globals_ref = {id(vars(main)): _Namespace(__name__=main.__name__)}
-
-        def reducer_override(self, obj: Any) -> Any:
-            seen.add(id(obj))
-            if id(obj) in name_of:
-                return _of_main, (name_of[id(obj)],)
-            reduced = _by_value(obj, main)
-            if reduced is NotImplemented and cloudpickle is not None:
-                reduced = super().reducer_override(obj)
-                if isinstance(obj, type) and reduced is not NotImplemented:
-                    _name_whole(obj, reduced)
-            if reduced is not NotImplemented:
-                self._remember(obj)
-            return reduced
-
-        def _remember(self, obj: Any) -> None:
-            name = _name_in(main, obj).partition(".")[0]
-            if name:
-                self.names.setdefault(name, vars(main)[name])
-
-    return Pickler()
+    def reducer_override(self, obj: Any) -> Any:
+        if id(obj) in self._name_of:
+            return _of_main, (self._name_of[id(obj)],)
+        reduced = _by_value(obj, self._main)
+        if reduced is NotImplemented:
+            reduced = super().reducer_override(obj)
+            if isinstance(obj, type) and reduced is not NotImplemented:
+                _name_whole(obj, reduced)
+        if reduced is not NotImplemented and (name := _name_in(self._main, obj).partition(".")[0]):
+            self.names.setdefault(name, vars(self._main)[name])
+        return reduced
 
 
 def _name_in(module: types.ModuleType | None, obj: Any) -> str:
@@ -305,47 +292,20 @@ def _share(values: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _told(what: str, main: types.ModuleType) -> Iterator[set[int]]:
-    """What cannot be pickled, and what to do; given what a pickler has seen."""
-    seen: set[int] = set()
+def _told(what: str, main: types.ModuleType) -> Iterator[None]:
+    """What cannot be pickled, and what to do.
+
+    A program's own module travels by value where multiprocessing has given it another name, too.
+    """
+    is_renamed = main.__name__ == "__mp_main__"
+    if is_renamed:
+        cloudpickle.register_pickle_by_value(main)
     try:
-        with _main_by_value(main):
-            yield seen
+        yield
     except MemoryError:
         raise
     except Exception as error:
-        culprit = "".join(f", as {name!r} of the program shows" for name in _culprits(main, seen))
-        way_out = _WAY_OUT if _cloudpickle() else _NO_CLOUDPICKLE
-        raise TypeError(f"{what}, and cannot be pickled: {error}{culprit}. {way_out}") from error
-
-
-def _culprits(main: types.ModuleType, seen: set[int]) -> list[str]:
-    """The first global variable that was seen, and cannot be pickled by itself."""
-    for name, value in list(vars(main).items()):
-        if id(value) in seen and not isinstance(value, types.ModuleType | types.FunctionType | type):
-            try:
-                _pickler(io.BytesIO(), main, set(), {}).dump(value)
-            except Exception:
-                return [name]
-    return []
-
-
-@contextlib.contextmanager
-def _main_by_value(main: types.ModuleType) -> Iterator[None]:
-    """Lets cloudpickle know a program's own module where multiprocessing has given it another name."""
-    cloudpickle = _cloudpickle()
-    if cloudpickle is None or main.__name__ != "__mp_main__":
-        yield
-        return
-    cloudpickle.register_pickle_by_value(main)
-    try:
-        yield
+        raise TypeError(f"{what}, and cannot be pickled: {error}. {_WAY_OUT}") from error
     finally:
-        cloudpickle.unregister_pickle_by_value(main)
-
-
-def _cloudpickle() -> Any:
-    try:
-        return importlib.import_module("cloudpickle")
-    except ImportError:
-        return None
+        if is_renamed:
+            cloudpickle.unregister_pickle_by_value(main)

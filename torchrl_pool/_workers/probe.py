@@ -12,8 +12,7 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool._workers.entries import Entry
-from torchrl_pool._workers.watchers import is_watched
-from torchrl_pool._workers.wrappers import wrappers
+from torchrl_pool._workers.wrappers import look_up, watcher_of, wrappers
 
 Info: TypeAlias = Mapping[str, Any]
 
@@ -64,15 +63,6 @@ def _wrappers_forget(env: Any) -> Iterator[None]:
             attributes.update(own)
 
 
-def look_up(info: Any, keys: Sequence[str]) -> Any:
-    """What lies in an info dict, below nested keys; None where it is missing."""
-    for key in keys:
-        if not isinstance(info, Mapping) or key not in info:
-            return None
-        info = info[key]
-    return info
-
-
 def _has_vector_reward(env: gymnasium.Env[Any, Any]) -> bool:
     """Whether its ``reward_space`` says so, as those of MO-Gymnasium's envs do."""
     space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
@@ -108,7 +98,7 @@ def _entries(env: gymnasium.Env[Any, Any], names: Sequence[str], has_numbers: bo
         if not missing() or terminated or truncated or time.monotonic() - start > MOST_SECONDS:
             break
     yield _reward(np.shape(reward))  # a wrapper may have made one number of several
-    if is_watched(env):  # by whom the episode's end has not been seen
+    if watcher_of(env) is not None:  # by whom the episode's end has not been seen
         late = [name for name in missing() if name in _STATISTICS]
         found.update((name, np.zeros((), _STATISTICS[name])) for name in late)
     if missing():

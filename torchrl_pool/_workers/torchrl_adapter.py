@@ -10,7 +10,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, NonTensor, TensorSpec
+from torchrl.data import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    MultiCategorical,
+    MultiOneHot,
+    NonTensor,
+    OneHot,
+    TensorSpec,
+)
 from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.common import _EnvWrapper
 
@@ -207,8 +217,14 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
             f"{role} {name!r}: expected tensors of one shape and dtype, got {type(spec).__name__} of shape "
             f"{shape} and dtype {spec.dtype}: leave it out with ExcludeTransform, within the env"
         )
+    dtype = str(spec.dtype).removeprefix("torch.")
     bounds: dict[str, Any] = {}
     categories: tuple[int, ...] = ()
+    if isinstance(spec, OneHot) and role == "action":  # whose vectors the executor checks
+        is_multi = isinstance(spec, MultiOneHot)
+        choices = torch.as_tensor(spec.nvec).flatten().tolist() if is_multi else [int(spec.space.n)]
+        categories = tuple(choices) * (int(np.prod(shape)) // sum(choices))
+        return Entry(name, role, dtype, shape, categories=categories, one_hot=True)
     if isinstance(spec, Bounded):
         bounds = bounds_of(*(bound.flatten().tolist() for bound in (spec.space.low, spec.space.high)))
     elif spec.dtype is not torch.int64 or isinstance(spec, Binary):
@@ -217,7 +233,6 @@ def _entry(key: Key, spec: TensorSpec, role: str) -> Entry:
         categories = tuple(torch.as_tensor(spec.nvec).expand(shape).flatten().tolist())
     elif isinstance(spec, Categorical):
         categories = (int(spec.space.n),) * int(np.prod(shape))
-    dtype = str(spec.dtype).removeprefix("torch.")
     return Entry(name, role, dtype, shape, **bounds, categories=categories)
 
 

@@ -8,6 +8,8 @@ import pickle
 import zlib
 from typing import Any
 
+import cloudpickle
+
 
 def whole_state(value: Any) -> bytes:
     """Pickles an env as it is now, for ``pickle.loads``.
@@ -22,8 +24,6 @@ def whole_state(value: Any) -> bytes:
     try:
         return _dumped(value, pickle.Pickler)
     except Exception:  # lambdas and local classes, say
-        import cloudpickle
-
         return _dumped(value, cloudpickle.Pickler)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from torchrl_pool import _core
@@ -18,7 +19,6 @@ from torchrl_pool._workers.guard import end_process
 from torchrl_pool._workers.gymnasium_make import NotRegistered, hint_at_registration
 from torchrl_pool._workers.info_channel import InfoChannel
 from torchrl_pool._workers.whole_state import whole_state
-from torchrl_pool._workers.wishes import Wishes
 from torchrl_pool._workers.wrappers import (
     attribute,
     called,
@@ -27,8 +27,10 @@ from torchrl_pool._workers.wrappers import (
     is_from,
     is_wrapped,
     kind_of_env,
+    look_up,
     picture,
     set_attribute,
+    watcher_of,
 )
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
@@ -37,6 +39,46 @@ Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
 _CREATE, _RESET, _STEP, _STEP_AND_RESET = (
     int(op) for op in (_core.Op.create, _core.Op.reset, _core.Op.step, _core.Op.step_and_reset)
 )
+
+
+@dataclass(frozen=True)
+class InfoOptions:
+    """Which infos of its envs a pool returns, and under which names.
+
+    Attributes:
+        keys: infos of Gymnasium's envs that are entries; ``/`` separates nested levels.
+        passed: infos that are passed on as they are, beside the entries, named likewise; ``None``: all.
+        own_names: whether entries have names of their own (:func:`~torchrl_pool._workers.entries.apart`),
+            since nobody sees them; otherwise names are the keys of tensordicts.
+        max_episode_steps: of the pool, of which statistics of episodes have to know; 0: it has no limit.
+    """
+
+    keys: tuple[str, ...] = ()
+    passed: tuple[str, ...] | None = ()
+    own_names: bool = False
+    max_episode_steps: int = 0
+
+    @property
+    def has_episodes(self) -> bool:
+        """Whether statistics of an episode are returned, which wrappers write once it has ended."""
+        keys = (*self.keys, *(("episode",) if self.passed is None else self.passed))
+        return any(key.split("/")[0] == "episode" for key in keys)
+
+    def chosen(self, info: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """What of an info dict is passed on."""
+        if self.passed is None:
+            return info
+        found: dict[Any, Any] = {}
+        for name in self.passed:
+            if name in info:
+                found[name] = info[name]
+            elif (value := look_up(info, path := name.split("/"))) is not None:
+                *above, last = path
+                place = found
+                for key in above:
+                    place = place.setdefault(key, {})
+                place[last] = value
+        return found
 
 
 @dataclass(frozen=True)
@@ -77,8 +119,8 @@ class Attachment:
     replaces_lost: bool
 
 
-class RequestFailure(Exception):
-    """What was asked of an env has failed there.
+class RequestFailure(RuntimeError):
+    """What was asked of an env has failed there, or its worker process has ended.
 
     Attributes:
         env: its number.
@@ -93,24 +135,32 @@ class RequestFailure(Exception):
         return self.report
 
 
+class CannotSave(RequestFailure, NotImplementedError):
+    """The env has no state that can be saved."""
+
+
+class StateRefused(RequestFailure, ValueError):
+    """The env does not take this state."""
+
+
 class Worker:
     """The envs of one worker, in the process that they run in.
 
     Args:
         factories: what makes an env, or one such for each.
-        wishes: what the pool wants of its envs.
+        options: which infos the pool returns.
         channel: where their infos go; ``None``: nowhere.
         is_local: whether that is the pool's own process, in which an interrupt is meant for its caller.
     """
 
     def __init__(
-        self, factories: Factories, wishes: Wishes, channel: InfoChannel | None, is_local: bool = False
+        self, factories: Factories, options: InfoOptions, channel: InfoChannel | None, is_local: bool = False
     ) -> None:
         # In a process of their own whatever envs raise is their failure: also what would end a program.
         self._is_local = is_local
         self._failures = Exception if is_local else BaseException
         self._factories = factories
-        self._wishes = wishes
+        self._info_options = options
         self._channel = channel
         self._adapters: dict[int, Adapter] = {}
         self._env_of: dict[int, int] = {}  # by the id of what was made
@@ -199,12 +249,15 @@ class Worker:
                 raise ValueError(
                     f"expected a new env from each call of the callable, got the one that is env {other}"
                 )
-            if self._wishes.max_episode_steps and is_from("gymnasium", "Env", made):
-                from torchrl_pool._workers.watchers import limit_within
-
-                limit_within(made, self._wishes.max_episode_steps, self._wishes.hears_of_episodes)
+            options = self._info_options
+            if options.max_episode_steps and options.has_episodes and (watcher := watcher_of(made)):
+                raise TypeError(
+                    f"max_episode_steps: {type(watcher).__name__} would not see this limit, and tell of no "
+                    f"episode that it ends: put gymnasium.wrappers.TimeLimit(env, "
+                    f"{options.max_episode_steps}) within {type(watcher).__name__} instead"
+                )
             told = self._told.get(id(factory))
-            adapter = adapt(made, self._wishes.info_keys, told, self._wishes.apart)
+            adapter = adapt(made, options.keys, told, options.own_names)
             if self._channel is not None:
                 adapter.tell_info = partial(self._tell_info, env)
             self._told.setdefault(id(factory), _told(adapter.entries))
@@ -215,7 +268,7 @@ class Worker:
 
     def _tell_info(self, env: int, info: Any, is_reset: bool) -> None:
         assert self._channel is not None
-        if not self._is_forked and (chosen := self._wishes.chosen(info)):
+        if not self._is_forked and (chosen := self._info_options.chosen(info)):
             self._channel.tell(env, is_reset, chosen)
 
     def _check(self, adapter: Adapter) -> None:
@@ -364,21 +417,26 @@ class Worker:
         try:
             return whole_state(("all", adapter.state()))
         except Exception as error:
-            raise RequestFailure(
+            raise CannotSave(
                 env, f"it has no get_state() and set_state() of its own, and cannot be pickled: {error}"
             ) from error
 
     def load(self, env: int, state: bytes) -> None:
         """Puts an env into a state that :meth:`save` gave."""
-        kind, value = pickle.loads(state)
         adapter = self._made(env)
-        if kind == "own":
-            own, carried = value
-            adapter.env.set_state(own)
-            value = adapter.env, carried
-        elif (theirs := kind_of_env(value[0])) != (ours := kind_of_env(adapter.env)):
-            raise RequestFailure(env, f"this state is of {theirs}, and this env is {ours}")
-        adapter.restore(value)
+        try:
+            kind, value = pickle.loads(state)
+            if kind == "own":
+                own, carried = value
+                adapter.env.set_state(own)
+                value = adapter.env, carried
+            elif (theirs := kind_of_env(value[0])) != (ours := kind_of_env(adapter.env)):
+                raise StateRefused(env, f"this state is of {theirs}, and this env is {ours}")
+            adapter.restore(value)
+        except StateRefused:
+            raise
+        except Exception as error:
+            raise StateRefused(env, report_of(error)) from error
         adapter.is_restored = True
         self._unset.discard(env)
 
@@ -439,9 +497,7 @@ def pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value)
     except Exception:
-        from cloudpickle import dumps
-
-        result: bytes = dumps(value)
+        result: bytes = cloudpickle.dumps(value)
         return result
 
 

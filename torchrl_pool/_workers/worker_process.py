@@ -13,14 +13,13 @@ from typing import Any
 from torchrl_pool import _core
 from torchrl_pool._workers.info_channel import SharedChannel
 from torchrl_pool._workers.lines import Line
-from torchrl_pool._workers.wishes import Wishes
-from torchrl_pool._workers.worker import Factories, RequestFailure, Worker, pickled, report_of
+from torchrl_pool._workers.worker import Factories, InfoOptions, RequestFailure, Worker, pickled, report_of
 
 
-def main(factories: Factories, channel: Line, fds: list[int], wishes: Wishes) -> None:
+def main(factories: Factories, channel: Line, fds: list[int], options: InfoOptions) -> None:
     """A worker process, until its channel is closed or it is told to end."""
     infos = SharedChannel(fds[1], pickled) if len(fds) > 1 else None
-    worker = Worker(factories, wishes, infos)
+    worker = Worker(factories, options, infos)
     os.register_at_fork(after_in_child=worker.disown)
     _end_with_the_pool(worker, channel)
     has_pool = False

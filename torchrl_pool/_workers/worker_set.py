@@ -12,14 +12,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchrl_pool import _core
-from torchrl_pool._fork_aware_lock import ForkAwareLock
+from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
 from torchrl_pool._workers.launching import ChildProcess, Factories, Template
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
-from torchrl_pool._workers.wishes import Wishes
-from torchrl_pool._workers.worker import LOST, Attachment, Description, RequestFailure, Worker, report_of
+from torchrl_pool._workers.worker import (
+    LOST,
+    Attachment,
+    Description,
+    InfoOptions,
+    RequestFailure,
+    Worker,
+    report_of,
+)
 
 _TARGET = "torchrl_pool._workers.worker_process:main"
 #: Seconds that envs have to close before their worker is ended; and to come back first, if they are at work.
@@ -42,19 +49,16 @@ class WorkerSet:
             work besides, takes none of the rest.
         num_processes: number of worker processes.
         has_local: whether this process takes a share, as the last of the workers.
-        wishes: what is wanted of the envs.
+        options: which infos the pool returns.
         respawns: whether a worker that has ended is replaced in the midst of a call.
         step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
 
     Attributes:
         descriptions: of each env; where bounds are the same, one object.
-        failure: the type of what ``save`` and ``load`` raise where an env cannot.
 
     Raises:
         RequestFailure: the first env cannot be made, or cannot be one of a pool.
     """
-
-    failure = RequestFailure
 
     def __init__(
         self,
@@ -62,12 +66,12 @@ class WorkerSet:
         num_envs: int,
         num_processes: int,
         has_local: bool,
-        wishes: Wishes,
+        options: InfoOptions,
         respawns: bool,
         step_timeout: float | None = None,
     ) -> None:
         self._factories = factories
-        self._wishes = wishes
+        self._info_options = options
         self._channels: list[InfoChannel] = []  # of each worker, where infos are passed on
         self.has_local = has_local
         self.respawns = respawns
@@ -78,10 +82,10 @@ class WorkerSet:
         self._workers: list[ChildProcess] = []
         self._counter = itertools.count(1)
         self._numbers = [0] * count  # of the last question to each worker
-        self._locks = [ForkAwareLock() for _ in range(count)]
-        self._replacing = ForkAwareLock()
+        self._locks = [fork_aware_lock() for _ in range(count)]
+        self._replacing = fork_aware_lock()
         self._template: Template | None = None
-        self._launching = ForkAwareLock()
+        self._launching = fork_aware_lock()
         self._local: Worker | None = None
         self._memory = -1
         self._info_memory: list[int] = []  # of each process
@@ -97,13 +101,13 @@ class WorkerSet:
     def _begin(self) -> None:
         """As far as env 0 needs it."""
         self._process = os.getpid()
-        if self._wishes.infos != ():
+        if self._info_options.passed != ():
             self._info_memory = [_memory_without_name() for _ in range(self._num_processes)]
             self._channels = [SharedChannel(memory) for memory in self._info_memory]
         if self.has_local:
-            local = LocalChannel() if self._wishes.infos != () else None
+            local = LocalChannel() if self._info_options.passed != () else None
             self._channels += [local] if local is not None else []
-            self._local = Worker(self._factories, self._wishes, local, is_local=True)
+            self._local = Worker(self._factories, self._info_options, local, is_local=True)
         if self._num_processes > 0:
             self._template = Template(self._factories)
         self._memory = _memory_without_name()
@@ -160,7 +164,7 @@ class WorkerSet:
         template = self._template
         assert template is not None
         try:
-            return template.launch(_TARGET, self._wishes, fds=fds)
+            return template.launch(_TARGET, self._info_options, fds=fds)
         except RuntimeError:
             if not template.has_ended():
                 raise
@@ -170,7 +174,7 @@ class WorkerSet:
                 template.close()
             template = self._template
             assert template is not None
-        return template.launch(_TARGET, self._wishes, fds=fds)
+        return template.launch(_TARGET, self._info_options, fds=fds)
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _MISSING = object()
+_WATCHERS = {"Monitor", "RecordEpisodeStatistics"}  # Stable-Baselines3's, Gymnasium's
 
 
 def is_from(module: str, name: str, env: Any) -> bool:
@@ -23,6 +24,24 @@ def wrappers(env: Any) -> Iterator[Any]:
     while is_from("gymnasium", "Wrapper", env):
         yield env
         env = env.env
+
+
+def watcher_of(env: Any) -> Any:
+    """The outermost wrapper that tells of each episode in ``info["episode"]`` once it has ended, or None."""
+    for wrapper in wrappers(env):
+        is_watcher = any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
+        if is_watcher and getattr(wrapper, "_stats_key", "episode") == "episode":
+            return wrapper
+    return None
+
+
+def look_up(info: Any, keys: Sequence[str]) -> Any:
+    """What lies in an info dict, below nested keys; None where it is missing."""
+    for key in keys:
+        if not isinstance(info, Mapping) or key not in info:
+            return None
+        info = info[key]
+    return info
 
 
 def is_wrapped(env: Any, module: str, name: str) -> bool:

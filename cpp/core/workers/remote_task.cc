@@ -14,12 +14,27 @@ RemoteEnv& Remote(trp_env* env) { return *reinterpret_cast<RemoteEnv*>(env); }
 
 const RemoteTask& TaskOf(const void* pointer) { return *static_cast<const RemoteTask*>(pointer); }
 
-int Fail(const RemoteEnv& remote, trp_error* error) {
+int Fail(const RemoteEnv& remote, trp_error* error, int status = TRP_RUNTIME_ERROR) {
   const std::string message = remote.arena->MessageOf(remote.env);
   const std::size_t size = std::min(message.size(), sizeof error->message - 1);
   std::memcpy(error->message, message.data(), size);
   error->message[size] = '\0';
-  return TRP_RUNTIME_ERROR;
+  return status;
+}
+
+// The exception at hand as the env's failure.
+int FailAsThrown(const RemoteEnv& remote, trp_error* error) {
+  try {
+    throw;
+  } catch (const Interrupted&) {
+    throw;  // no failure of the env's
+  } catch (const StatusError& reason) {
+    remote.arena->SetMessage(remote.env, reason.what());
+    return Fail(remote, error, reason.status);
+  } catch (const std::exception& reason) {
+    remote.arena->SetMessage(remote.env, reason.what());
+    return Fail(remote, error);
+  }
 }
 
 // What a visit asks for, once: its worker has done it.
@@ -60,11 +75,11 @@ int Step(trp_env* env, const void* const*, void* const* outputs, trp_step_result
 RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     : id_(std::move(id)), specs_(std::move(specs)) {
   for (const Spec& spec : specs_) {
-    raw_.push_back({spec.name.c_str(), spec.help.c_str(), spec.role, spec.dtype,
-                    static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(),
-                    spec.low.empty() ? nullptr : spec.low.data(),
-                    spec.high.empty() ? nullptr : spec.high.data(),
-                    static_cast<std::int32_t>(spec.categories.size()), spec.categories.data()});
+    raw_.push_back(
+        {spec.name.c_str(), spec.help.c_str(), spec.role, spec.dtype,
+         static_cast<std::int32_t>(spec.shape.size()), spec.shape.data(),
+         spec.low.empty() ? nullptr : spec.low.data(), spec.high.empty() ? nullptr : spec.high.data(),
+         spec.one_hot ? 0 : static_cast<std::int32_t>(spec.categories.size()), spec.categories.data()});
   }
   task_.struct_size = sizeof task_;
   task_.id = id_.c_str();
@@ -98,12 +113,8 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
         std::memcpy(bytes, state.data(), state.size());
       }
       return TRP_OK;
-    } catch (const Interrupted&) {
-      throw;  // no failure of the env's
-    } catch (const std::exception& reason) {
-      remote.arena->SetMessage(remote.env, reason.what());
-      Fail(remote, error);
-      return TRP_UNSUPPORTED;
+    } catch (...) {
+      return FailAsThrown(remote, error);
     }
   };
   task_.load = [](trp_env* env, const std::uint8_t* bytes, std::size_t size, trp_error* error) -> int {
@@ -111,19 +122,19 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     try {
       remote.load(remote.env, {reinterpret_cast<const char*>(bytes), size});
       return TRP_OK;
-    } catch (const Interrupted&) {
-      throw;  // no failure of the env's
-    } catch (const std::exception& reason) {
-      remote.arena->SetMessage(remote.env, reason.what());
-      Fail(remote, error);
-      return TRP_INVALID_ARGUMENT;
+    } catch (...) {
+      return FailAsThrown(remote, error);
     }
   };
 }
 
 std::shared_ptr<const Config> RemoteTask::Open(std::string id, std::vector<Spec> specs) {
   auto task = std::make_shared<RemoteTask>(std::move(id), std::move(specs));
-  return std::make_shared<Config>(task, task->task_, std::vector<OptionValue>());
+  auto config = std::make_shared<Config>(task, task->task_, std::vector<OptionValue>());
+  for (std::size_t i = 0; i < task->specs_.size(); ++i) {
+    if (task->specs_[i].one_hot) config->SetOneHot(i, task->specs_[i].categories);
+  }
+  return config;
 }
 
 }  // namespace torchrl_pool::core

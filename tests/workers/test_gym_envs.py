@@ -1,4 +1,4 @@
-"""Steps without the wrappers that do nothing in them, beside the wrappers' own."""
+"""Envs of Gymnasium and TorchRL's GymEnvs around them, step by step beside GymEnv itself."""
 
 import itertools
 import os
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from gymnasium.wrappers import TimeLimit, TransformReward
 from python_envs import Sampled
 from test_adapters import SPACES, STARTS
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
@@ -20,7 +19,6 @@ from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, Transformed
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool._workers.adapters import adapt
 from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
-from torchrl_pool._workers.quick_step import stepper_of
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-9, 9, (2,))
@@ -304,117 +302,6 @@ def test_steps_may_be_any_iterable(num_workers, kind):
         stepped = env.step(env.reset().set("action", env.action_spec.rand()))["next"]
         assert stepped["observation"].eq(1).all()
         assert stepped["reward"].eq(3).all()
-
-
-def test_other_wrappers_do_their_work():
-    def make(wrap=lambda env: env, **options):
-        options = {"disable_env_checker": True, "max_episode_steps": 9, **options}
-        return wrap(gymnasium.make("MountainCar-v0", **options))
-
-    def stepped_elsewhere(env):
-        env.step = lambda action: (np.zeros(2), 5.0, False, False, {})
-        return env
-
-    wraps = [
-        lambda env: TransformReward(env, lambda reward: 7.0),
-        partial(TimeLimit, max_episode_steps=4),
-        stepped_elsewhere,
-        lambda env: TimeLimit(stepped_elsewhere(env), 4),
-    ]
-    for wrap in wraps:
-        env = make(wrap)
-        env.reset(seed=0)
-        stepper = stepper_of(env)
-        assert play(stepper.step, env, 12) == play((theirs := make(wrap)).step, theirs, 12)
-
-
-def test_an_env_is_checked_as_long_as_gymnasium_checks_it():
-    env = gymnasium.make("CartPole-v1").env.env  # without the limit and the order
-    for _ in range(2):
-        assert stepper_of(env) is env
-        play(env.step, env, 1)
-    assert stepper_of(env) is env.unwrapped
-
-
-class Chooses(Told):
-    """Its reward tells which step was taken, its observation which step should have been."""
-
-    def __init__(self):
-        super().__init__(BOX, np.zeros(2, np.float32))
-        self.count = 0
-
-    def reset(self, *, seed=None, options=None):
-        self.count += 1
-        self.choose()
-        return super().reset()
-
-    def choose(self):
-        self.observation = np.full(2, self.count % 3, np.float32)
-
-
-class InReset(Chooses):
-    def choose(self):
-        super().choose()
-        self.step = partial(self.stepped, self.count % 3)
-
-    def stepped(self, which, action):
-        return self.observation, float(which), True, False, {}
-
-
-class InStep(Chooses):
-    def choose(self):
-        super().choose()
-        self.step = self.first
-
-    def first(self, action):
-        self.step = self.second
-        return self.observation, 10.0, False, False, {}
-
-    def second(self, action):
-        return self.observation, float(self.count % 3), True, False, {}
-
-
-class ByProperty(Chooses):
-    @property
-    def step(self):
-        return partial(self.stepped, self.count % 3)
-
-    stepped = InReset.stepped
-
-
-@pytest.mark.parametrize("wrap", [lambda env: env, partial(TimeLimit, max_episode_steps=5), GymWrapper])
-@pytest.mark.parametrize("env_class", [InReset, InStep, ByProperty])
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_an_env_may_choose_its_step_anew(env_class, wrap, num_workers):
-    def rollout(env):
-        with closing(env):
-            return env.rollout(16, break_when_any_done=False)["next"]
-
-    def theirs():
-        env = wrap(env_class())
-        return env if isinstance(env, GymWrapper) else GymWrapper(env)
-
-    expected = rollout(SerialEnv(2, theirs))
-    assert len(expected["reward"].unique()) > 2
-    ours = rollout(PoolEnv(lambda: wrap(env_class()), 2, num_workers=num_workers))
-    for key in "observation", "reward", "terminated", "truncated":
-        assert torch.equal(ours[key], expected[key]), key
-
-
-def test_a_warning_of_the_checker_is_given():
-    class Wide(Sampled):
-        def step(self, action):
-            observation, *rest = super().step(action)
-            return observation + 9, *rest
-
-    gymnasium.register("Wide-v0", Wide)
-    try:
-        pool = PoolEnv("gymnasium:Wide-v0", 1, num_workers=0)
-        pool.reset()
-        with pytest.warns(UserWarning, match="obs returned by the `step"):
-            pool.rand_step(pool.reset())
-    finally:
-        gymnasium.registry.pop("Wide-v0")
 
 
 MAKERS = [partial(gymnasium.make, "MountainCar-v0"), partial(GymEnv, "MountainCar-v0")]
