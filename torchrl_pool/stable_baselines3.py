@@ -38,7 +38,7 @@ class PoolVecEnv(VecEnv):
     Keyword Args:
         render_mode: ``"rgb_array"`` or ``None``, which is the same for native tasks: recorders such as
             ``VecVideoRecorder`` work without it. For a callable, what it made its envs with.
-        info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
+        info_keys: what the envs' info dicts hold in addition to ``"TimeLimit.truncated"`` and
             ``"terminal_observation"``: the envs' own keys (``/`` separates nested levels), or those that
             every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
             none, which is fastest.
@@ -144,7 +144,7 @@ class PoolVecEnv(VecEnv):
                 self.reset_infos[i] = first[i]
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
-    def _infos(self, columns: Columns, told: Infos) -> list[dict[str, Any]]:
+    def _infos(self, columns: Columns, own_infos: Infos) -> list[dict[str, Any]]:
         """A dict for each env: what columns hold, and what Python envs have given."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, column in self._pool.infos.items():
@@ -153,7 +153,7 @@ class PoolVecEnv(VecEnv):
                 for key in above:
                     info = info.setdefault(key, {})
                 info[last] = value.copy() if isinstance(value, np.ndarray) else value
-        for i, info in told.items():
+        for i, info in own_infos.items():
             infos[i].update(info)
         return infos
 
