@@ -19,7 +19,6 @@ except ImportError as error:
 
 from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
-from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
 from torchrl_pool._plugins.registry import list_tasks, task_info
@@ -80,10 +79,6 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if "seed" in options:
-            raise TypeError(
-                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium"
-            )
         self._arguments = {
             "autoreset_mode": autoreset_mode,
             "render_mode": render_mode,
@@ -155,7 +150,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             TypeError: its envs have begun.
         """
-        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
+        return self._pool.remade(self, partial(type(self), self._task, self.num_envs, **self._arguments))
 
     def reset(
         self,

@@ -17,7 +17,6 @@ except ImportError as error:
 
 from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos
-from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, row_of
 from torchrl_pool._env.python_source import is_python
 
@@ -69,10 +68,6 @@ class PoolVecEnv(VecEnv):
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if "seed" in options:
-            raise TypeError(
-                "seed: not an argument of the constructor: pass it to seed(), as in Stable-Baselines3"
-            )
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task
         if render_mode is None and not is_python(task):
@@ -98,7 +93,7 @@ class PoolVecEnv(VecEnv):
         Raises:
             TypeError: its envs have begun.
         """
-        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
+        return self._pool.remade(self, partial(type(self), self._task, self.num_envs, **self._arguments))
 
     def reset(self) -> Any:
         """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`.
