@@ -131,16 +131,6 @@ def latency() -> str:
     return table(["task", "envs:", *(f"{name}:" for name in names.values())], rows)
 
 
-def iteration() -> str:
-    measured = results("ppo_iteration")
-    parts = ["env step", "inference", "training", "other"]
-    rows = [
-        [side, *(f"{seconds[part]:.3f}" for part in parts), f"{sum(seconds.values()):.3f}"]
-        for side, seconds in measured["seconds"].items()
-    ]
-    return table(["seconds", *(f"{part}:" for part in parts), "all:"], rows)
-
-
 def collecting() -> str:
     """Frames per second, with a policy that costs nothing."""
     sides = ["raw", "PoolEnv alone", "Collector", "PoolCollector"]
@@ -229,7 +219,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "throughput": throughput_table,
     "one_env": one_env,
     "latency": latency,
-    "iteration": iteration,
     "collecting": collecting,
     "double_buffered": double_buffered,
     "heavy_tail": heavy_tail,

@@ -75,8 +75,8 @@ class ArrayPool:
     ) -> None:
         if "seed" in options:
             raise TypeError(
-                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium, or to "
-                "seed(), as in Stable-Baselines3"
+                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium, "
+                "or to seed(), as in Stable-Baselines3"
             )
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
             raise TypeError(
