@@ -82,7 +82,7 @@ def test_feet_swing_in_turn_and_do_not_slip():
 def test_costs():
     assert terms(qvel=moving(0, 0, 2, 1, 2))["bounce"] == pytest.approx(-0.5 * 4 - 0.05 * 5)
     torque = torch.full((2, 12), 10, dtype=torch.float64)
-    assert terms(ctrl=torque, action=torch.ones(2, 12))["effort"] == pytest.approx(-0.24 - 0.12)
+    assert terms(ctrl=torque, action=torch.ones(2, 14))["effort"] == pytest.approx(-0.24 - 0.12)
     leaning = torch.tensor([[0.8, 0, 0.6, 0, 1, 0, -0.6, 0, 0.8]], dtype=torch.float64).expand(2, -1)
     assert terms(**{"xmat:trunk": leaning})["tilt"] == pytest.approx(-5 * 0.36)
     bent = standing()["qpos"].clone()
