@@ -248,6 +248,8 @@ def test_states_go_on_bit_for_bit():
         env.set_state(state[0][:-3], [0])
     with pytest.raises(ValueError, match="expected 4 states"):
         env.set_state(state[:2])
+    with pytest.raises(ValueError, match="too short"):
+        make(**options, fields=("xpos",)).set_state(state)
 
 
 @pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum]])

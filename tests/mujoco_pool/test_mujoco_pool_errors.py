@@ -80,6 +80,16 @@ WRONG = [
     ({"kd": 0.5}, ValueError, "kd: only with kp"),
     ({"target_scale": 0.5}, ValueError, "target_scale: only with kp"),
     (
+        {
+            "xml": ARM.replace('joint="shoulder" gear', 'site="tip" gear').replace(
+                'joint="elbow" gear', 'site="tip" gear'
+            ),
+            "kp": 1,
+        },
+        ValueError,
+        "kp: no actuator of the model moves a hinge or a slide",
+    ),
+    (
         {"kp": [1.0, 2.0, 3.0]},
         ValueError,
         "kp: expected one number, or one for each of the model's 2 actuators",

@@ -196,6 +196,14 @@ def test_targets_are_driven_to_in_each_simulation_step():
     assert_equal(root["qpos"][0], reference.data.qpos)
 
 
+def test_actuators_that_move_no_joint_get_the_action_itself():
+    xml = ARM.replace('joint="elbow" gear="2"', 'site="tip" gear="0 0 1 0 0 0"')
+    env = MujocoPool(xml, 1, kp=[2.0, 7.0], observation=("ctrl",), keyframe="bent")
+    root = env.reset()
+    control = env.step(root.set("action", torch.tensor([[0.8, 0.25]])))["next", "ctrl"]
+    assert torch.allclose(control, torch.tensor([[2 * (0.8 - 0.5), 0.25]]))
+
+
 def test_scaled_targets_are_around_the_pose():
     pose = torch.tensor([0.5, -0.7])
     one = make(kp=20.0, kd=1.0, keyframe="bent", unlimited_range=(-3, 3))
