@@ -47,6 +47,7 @@ from torchrl_pool._mujoco.model_source import models_per_env, python_model, with
 from torchrl_pool._mujoco.open_loop import steps
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
 
+
 class MujocoPool(PoolEnv):
     """A :class:`~torchrl_pool.PoolEnv` of any MuJoCo model, with a task that is written in torch.
 
