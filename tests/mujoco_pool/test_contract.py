@@ -304,8 +304,11 @@ def test_async_steps():
             for key in ("qpos", "reward", "done"):
                 assert torch.equal(part["next", key], expected["next", key][rows]), key
         expected = other.step_mdp(expected)
-    env.async_step_send(TensorDict({"action": torch.zeros(3)}, []), 2)
-    assert env.async_step_recv(env_index=2)["next", "reward"].shape == (1,)
+    mine = {"mine": torch.ones(2), "reward": torch.ones(1)}
+    env.async_step_send(TensorDict({"action": torch.zeros(3), "next": mine}, []), 2)
+    received = env.async_step_recv(env_index=2)["next"]
+    assert torch.equal(received["mine"], torch.ones(2))
+    assert received["reward"] != 1
     env.async_reset_send(env_index=[1])
     assert env.async_reset_recv()["qpos"].shape == (1, 6)
 

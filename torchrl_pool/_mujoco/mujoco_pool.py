@@ -25,7 +25,7 @@ from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.random_actions import indices_of
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
-from torchrl_pool._env.specs import Key, check_dtypes
+from torchrl_pool._env.specs import Key, check_dtypes, key_named
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import unsafe_tensordict
 from torchrl_pool._mujoco.functions import (
@@ -205,8 +205,8 @@ class MujocoPool(PoolEnv):
         self._observes = functions.observe is not None and not pictures_alone
         self._terms, self._pixels = tuple(terms), from_pixels
         # The columns of what functions see, after a step and before it.
-        self._fields: dict[str, Key] = {name: _key(name) for name in wanted}
-        self._previous: dict[str, Key] = {name: _key(f"previous:{name}") for name in wanted}
+        self._fields: dict[str, Key] = {name: key_named(name) for name in wanted}
+        self._previous: dict[str, Key] = {name: key_named(f"previous:{name}") for name in wanted}
         self._make_task_specs()
         self.rng = torch.Generator()
         self.rng.seed()
@@ -448,13 +448,15 @@ class MujocoPool(PoolEnv):
         """As :meth:`PoolEnv.async_step_recv`. The functions see the envs that are received together."""
         data = super().async_step_recv(*args, **kwargs)
         rows = data if data.batch_dims else data.unsqueeze(0)
-        envs, action = rows.get("env_index").tolist(), rows.get("action").clone()
+        envs, action, written = rows.get("env_index").tolist(), rows.get("action").clone(), rows.get("next")
         try:
-            result = self._results(rows.get("next"), action, envs=envs)
+            result = self._results(written, action, envs=envs)
         except EnvFailure as failure:
             if (result := failure.tensordict) is not None:
                 failure.tensordict = data.set("next", result if data.batch_dims else result[0])
             raise
+        own = {*result.keys(), *(key if isinstance(key, str) else key[0] for key in self.step_keys)}
+        result.update(written.select(*(set(written.keys()) - own)))  # what the caller has sent along
         return data.set("next", result if data.batch_dims else result[0])
 
     def async_reset_send(
@@ -566,9 +568,3 @@ class MujocoPool(PoolEnv):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"
-
-
-def _key(column: str) -> Key:
-    """As specs.key_of has it."""
-    parts = tuple(column.split("/"))
-    return parts[0] if len(parts) == 1 else parts
