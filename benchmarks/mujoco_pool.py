@@ -8,7 +8,6 @@ step, as a policy would have it, and many steps in one call, with actions that a
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +23,7 @@ from throughput import alternate, machine_line, one_torch_thread, save
 from torchrl.envs import EnvBase
 from torchrl.envs.custom.mujoco import AntEnv
 
-from torchrl_pool import MujocoPool, MujocoTask, PoolEnv
+from torchrl_pool import MujocoPool, PoolEnv
 from torchrl_pool._tables import print_table
 from torchrl_pool.examples.mujoco_ant import make_ant
 
@@ -151,19 +150,6 @@ def make_pool(model: str, num_envs: int, threads: int, **task: Any) -> MujocoPoo
     )
 
 
-def moved(cls: type) -> type[MujocoTask]:
-    """One of TorchRL's classes with MujocoTask for its base."""
-    source = inspect.getsource(cls).replace("(MujocoEnv)", "(MujocoTask)")
-    namespace: dict[str, Any] = {
-        **vars(inspect.getmodule(cls)),
-        "MujocoTask": MujocoTask,
-        "__name__": "moved",
-    }
-    exec(source, namespace)
-    made: type[MujocoTask] = namespace[cls.__name__]
-    return made
-
-
 def contenders(model: str, num_envs: int, threads: int) -> dict[str, tuple[Callable[[], Any], int]]:
     """What makes each, and how many steps of every env one call makes."""
 
@@ -183,7 +169,6 @@ def contenders(model: str, num_envs: int, threads: int) -> dict[str, tuple[Calla
         "PoolEnv, native": (lambda: Env(PoolEnv("Ant-v5", num_envs, num_threads=threads, seed=0)), 1),
         "mujoco.rollout, 1 step": (partial(MujocoRollout, num_envs, threads, 1), 1),
         "mujoco.rollout, 20 steps": (partial(MujocoRollout, num_envs, threads, 20), 20),
-        "MujocoTask, TorchRL's ant": (lambda: Env(moved(AntEnv)(num_envs=num_envs, num_threads=threads)), 1),
         "TorchRL's AntEnv": (lambda: Env(AntEnv(num_envs=num_envs, backend="mujoco", parallel=False)), 1),
     }
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from torchrl_pool import MujocoTask, MultiThreadedEnv, PoolEnv, list_tasks
+from torchrl_pool import MultiThreadedEnv, PoolEnv, list_tasks
 
 TASKS = [*list_tasks("classic"), "Hopper-v5", "Reacher-v5"]
 N = 4
@@ -16,18 +16,6 @@ threaded_cartpole = partial(MultiThreadedEnv, N, "CartPole-v1")
 MAKERS = pytest.mark.parametrize(
     "make", [cartpole, pendulum, threaded_cartpole], ids=["pool", "pool_continuous", "multi_threaded"]
 )
-
-
-class Slider(MujocoTask):
-    """A class that was written for TorchRL's MujocoEnv."""
-
-    XML_PATH = "hopper.xml"
-
-    def _compute_reward(self, state, action, next_state):
-        return next_state["qpos"][..., 0]
-
-    def _compute_done(self, state, next_state):
-        return next_state["qpos"][..., 2].abs() > 9
 
 
 def fall_right(td):

@@ -87,7 +87,6 @@ print(json.dumps([taken, refused]))
 
 MJCF = {
     "randomize": ["body_mass:pole *= uniform(0.9, 1.1)"],
-    "push_body": "pole",
     "action_delay": [0, 3],
     "kp": [1.0],
 }

@@ -33,7 +33,7 @@ _MODULES = {
     "_env": ["EnvFailure", "MultiThreadedEnv", "PoolEnv", "SingleEnv", "single_envs"],
     "_explain": ["explain"],
     "_goals": ["GoalReward", "goal_reward"],
-    "_mujoco": ["MujocoPool", "MujocoTask"],
+    "_mujoco": ["MujocoPool"],
     "_plugins": [
         "OptionInfo",
         "TaskInfo",

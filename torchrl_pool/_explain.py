@@ -9,7 +9,7 @@ from typing import TypeAlias
 from torchrl.envs import EnvBase, TransformedEnv
 
 from torchrl_pool._collecting import PoolCollector
-from torchrl_pool._mujoco import MujocoPool
+from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._tables import table_of
 from torchrl_pool._transforms import FusedEnv, fuse
 from torchrl_pool._transforms.fusion import transforms_of
@@ -77,11 +77,8 @@ def explain(what: EnvBase | PoolCollector) -> Explanation:
 def _transforms(env: TransformedEnv) -> Iterator[Row]:
     if isinstance(env, FusedEnv):
         num_native, why_not = env.fusion().num_native, env.fusion().why_not
-    elif isinstance(env.base_env, MujocoPool):
-        num_native, why_not = (
-            0,
-            "rewards and ends of MujocoPool are torch's, which computes them after a step",
-        )
+    elif isinstance(env.base_env, PoolEnv) and not env.base_env._writes_entries:
+        num_native, why_not = 0, "rewards and ends of episodes are torch's, which computes them after a step"
     else:  # a collector's env around which are only flags and recurrent states
         yield from ((type(one).__name__, "the collector", "") for one in transforms_of(env))
         return

@@ -87,8 +87,8 @@ def test_episodes_end_and_begin():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_seeds_alone_decide(threads):
-    expected = play(make(8, num_threads=2, push_body="torso", push_every=(2, 4)), 60)
-    assert_td_equal(play(make(8, num_threads=threads, push_body="torso", push_every=(2, 4)), 60), expected)
+    expected = play(make(8, num_threads=2), 60)
+    assert_td_equal(play(make(8, num_threads=threads), 60), expected)
 
 
 def test_the_plain_road_is_the_same():
@@ -232,8 +232,6 @@ def test_fusing_leaves_transforms_to_torchrl(capsys):
 
 def test_states_go_on_bit_for_bit():
     options = {
-        "push_body": "torso",
-        "push_every": (2, 5),
         "action_delay": (0, 6),
         "randomize": ["qpos += uniform(-0.05, 0.05)", "body_mass *= uniform(0.5, 2)"],
     }
@@ -250,6 +248,8 @@ def test_states_go_on_bit_for_bit():
         env.set_state(state[0][:-3], [0])
     with pytest.raises(ValueError, match="expected 4 states"):
         env.set_state(state[:2])
+    with pytest.raises(ValueError, match="too short"):
+        make(**options, fields=("xpos",)).set_state(state)
 
 
 @pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum]])
@@ -304,8 +304,11 @@ def test_async_steps():
             for key in ("qpos", "reward", "done"):
                 assert torch.equal(part["next", key], expected["next", key][rows]), key
         expected = other.step_mdp(expected)
-    env.async_step_send(TensorDict({"action": torch.zeros(3)}, []), 2)
-    assert env.async_step_recv(env_index=2)["next", "reward"].shape == (1,)
+    mine = {"mine": torch.ones(2), "reward": torch.ones(1)}
+    env.async_step_send(TensorDict({"action": torch.zeros(3), "next": mine}, []), 2)
+    received = env.async_step_recv(env_index=2)["next"]
+    assert torch.equal(received["mine"], torch.ones(2))
+    assert received["reward"] != 1
     env.async_reset_send(env_index=[1])
     assert env.async_reset_recv()["qpos"].shape == (1, 6)
 
@@ -397,13 +400,35 @@ def test_async_steps_through_ends_of_episodes(alone):
     assert num_ends > 8
 
 
-def test_what_async_calls_refuse():
-    env = make(reset=lambda rows, rng: {"qpos:rootz": torch.full((len(rows), 1), 1.25)})
-    env.reset()
-    with pytest.raises(NotImplementedError, match="async_reset_send"):
-        env.async_reset_send()
-    with pytest.raises(NotImplementedError, match="async_step_and_maybe_reset_send"):
-        env.async_step_and_maybe_reset_send(env.rand_action(env.reset()))
+def test_episodes_that_functions_begin_do_so_in_async_calls():
+    options = {
+        "reset": lambda rows, rng: {"qpos:rootz": 1.2 + 0.01 * rows.double()[:, None]},
+        "model_fields": {"body_mass:torso": torch.arange(3.0, 7)},
+        "observation": ("qpos", "body_mass:torso"),
+        "max_episode_steps": 4,
+    }
+    env, other = make(**options), make(**options)
+    env.async_reset_send(env_index=[3, 1])
+    env.async_reset_send(env_index=[0, 2])
+    root, expected = env.async_reset_recv(4), other.reset()
+    for _ in range(9):
+        for key in ("qpos", "body_mass:torso", "done"):
+            assert torch.equal(root[key], expected[key]), key
+        _, expected = other.step_and_maybe_reset(other.rand_action(expected))
+        env.async_step_and_maybe_reset_send(root.set("action", expected["action"]))
+        _, root = env.async_step_and_maybe_reset_recv(4)
+
+
+def test_episodes_begin_while_other_envs_are_in_flight():
+    env = make(max_episode_steps=1)
+    root = env.reset()
+    env.async_step_send(env.rand_action(root)[2:], [2, 3])
+    env.async_step_and_maybe_reset_send(root[0], 0)
+    data, begun = env.async_step_and_maybe_reset_recv(env_index=0)
+    assert data["next", "done"].item()
+    assert not begun["done"].item()
+    assert not torch.equal(begun["qpos"], data["next", "qpos"])
+    assert env.async_step_recv(2)["env_index"].tolist() == [2, 3]
 
 
 def test_life():
@@ -462,23 +487,6 @@ class Hop:
         return low(state, new)
 
 
-class HopPool(MujocoPool):
-    def _compute_reward(self, state, action, next_state):
-        return speed(state, action, next_state)
-
-    def _compute_done(self, state, next_state):
-        return low(state, next_state)
-
-
 def test_functions_may_be_methods():
     expected = play(make(), 20)
     assert_td_equal(play(make(task=Hop(), reward=None, terminated=None), 20), expected)
-    own = HopPool(
-        "hopper.xml",
-        4,
-        frame_skip=4,
-        randomize=["qpos += uniform(-0.05, 0.05)", "qvel += normal(0, 0.05)"],
-        max_episode_steps=30,
-        seed=0,
-    )
-    assert_td_equal(play(own, 20), expected)

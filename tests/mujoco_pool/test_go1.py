@@ -30,7 +30,7 @@ def standing(**changes):
 def terms(state=None, action=None, **changes):
     new = standing(**changes)
     found = go1.reward(state or standing(), torch.zeros(2, 12) if action is None else action, new)
-    assert torch.equal(found["reward"], sum(found[name] for name in go1.TERMS).clamp(min=0))
+    assert torch.allclose(found["reward"], sum(found[name] for name in go1.TERMS).clamp(min=0))
     return {name: found[name][0].item() for name in go1.TERMS}
 
 
@@ -82,7 +82,7 @@ def test_feet_swing_in_turn_and_do_not_slip():
 def test_costs():
     assert terms(qvel=moving(0, 0, 2, 1, 2))["bounce"] == pytest.approx(-0.5 * 4 - 0.05 * 5)
     torque = torch.full((2, 12), 10, dtype=torch.float64)
-    assert terms(ctrl=torque, action=torch.ones(2, 12))["effort"] == pytest.approx(-0.24 - 0.12)
+    assert terms(ctrl=torque, action=torch.ones(2, 14))["effort"] == pytest.approx(-0.24 - 0.12)
     leaning = torch.tensor([[0.8, 0, 0.6, 0, 1, 0, -0.6, 0, 0.8]], dtype=torch.float64).expand(2, -1)
     assert terms(**{"xmat:trunk": leaning})["tilt"] == pytest.approx(-5 * 0.36)
     bent = standing()["qpos"].clone()
@@ -123,6 +123,16 @@ def test_the_trot_alone_keeps_it_on_its_feet(env):
     data = env.rollout(100, lambda td: td.set("action", torch.zeros(4, 12)), break_when_any_done=False)
     assert not data["next", "terminated"].any()
     assert data["next", "gait"].mean() > 0.4
+
+
+def test_the_trunk_is_pushed_and_actions_are_the_joints(env):
+    torch.manual_seed(0)
+    assert env.action_spec.shape == (4, 12)
+    data = env.rollout(300, lambda td: td.set("action", torch.zeros(4, 12)), break_when_any_done=False)
+    still = go1.make_go1(4, pushed=False, seed=0)
+    calm = still.rollout(300, lambda td: td.set("action", torch.zeros(4, 12)), break_when_any_done=False)
+    assert data["action"].shape == (4, 300, 12)
+    assert data["next", "errors"].mean() > calm["next", "errors"].mean()
 
 
 def test_a_training_runs(env):

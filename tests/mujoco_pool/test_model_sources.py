@@ -7,15 +7,9 @@ import pytest
 import torch
 from models import ARM
 
-from torchrl_pool import MujocoPool, MujocoTask
+from torchrl_pool import MujocoPool
 
 INCLUDED = '<mujocoinclude><body name="more" pos="3 0 1"><geom size="0.1"/></body></mujocoinclude>'
-GREEK = f'<?xml version="1.0" encoding="ISO-8859-7"?>\n{ARM.replace("elbow", "αγκώνας")}'
-
-
-class Task(MujocoTask):
-    def _compute_reward(self, state, action, next_state):
-        return next_state["qpos"][..., 0]
 
 
 @pytest.fixture
@@ -28,42 +22,9 @@ def marked(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_a_model(marked):
     text = marked.read_text("utf-8")
     assert text[0] == "\ufeff"
-    sources = MujocoPool(text, 1), MujocoPool(marked, 1), Task(xml_path=marked), Task(xml_path=text)
-    for env in sources:
+    for env in (MujocoPool(text, 1), MujocoPool(marked, 1)):
         assert (env.mj_model.nq, env.mj_model.ncam) == (9, 1)
         env.rollout(2)
-
-
-def test_a_tasks_model_is_read_in_the_encoding_that_it_declares(tmp_path):
-    path = tmp_path / "greek.xml"
-    path.write_bytes(GREEK.encode("iso-8859-7"))
-    env = Task(xml_path=path, fields=["qpos:αγκώνας"])
-    env.rollout(2)
-    assert env.mj_model.joint("αγκώνας").id == 1
-
-
-@pytest.mark.parametrize("declared", ["us-ascii", "UTF-16", "no-such-encoding", "ISO-8859-1"])
-def test_utf_8_comes_before_what_is_declared_as_for_mujoco(declared, tmp_path):
-    path = tmp_path / "coffee.xml"
-    text = ARM.replace('"elbow"', '"café"').replace("\n", "\r\n")
-    path.write_bytes(f'<?xml version="1.0" encoding="{declared}"?>\r\n{text}'.encode())
-    seen = []
-
-    class Patched(Task):
-        @classmethod
-        def _patch_xml(cls, xml):
-            seen.append(xml)
-            return xml
-
-    assert Patched(xml_path=path).mj_model.joint("café").id == 1
-    assert "\r" not in seen[0]
-
-
-def test_a_model_in_no_encoding(tmp_path):
-    path = tmp_path / "latin.xml"
-    path.write_bytes(ARM.replace('"elbow"', '"café"').encode("latin-1"))
-    with pytest.raises(ValueError, match=r"latin\.xml is neither in UTF-8 nor"):
-        Task(xml_path=path)
 
 
 def test_an_asset_may_be_called_as_a_model_is():
@@ -82,16 +43,6 @@ def test_an_asset_may_be_called_as_a_model_is():
 def test_assets_that_are_none(assets, message):
     with pytest.raises(TypeError, match=message):
         MujocoPool(ARM, 1, assets=assets)
-
-
-def test_numbers_of_numpy_are_scales_and_strings_no_lists():
-    noise = Task(xml_path=ARM, reset_noise_scale=torch.tensor(0.25).numpy(), seed=0).reset()
-    assert torch.equal(
-        noise["observation"], Task(xml_path=ARM, reset_noise_scale=0.25, seed=0).reset()["observation"]
-    )
-    for name in ("randomize", "fields"):
-        with pytest.raises(TypeError, match=f"{name}: expected a sequence of strings"):
-            Task(xml_path=ARM, **{name: "qpos"})
 
 
 def test_each_env_may_have_its_own_model(tmp_path):

@@ -56,12 +56,9 @@ WRONG = [
     ({"kp": [1.0, 2.0, 3.0]}, ValueError, "one for each of the model's 2 actuators, got 3"),
     ({"target_scale": 1.0}, ValueError, "only with kp"),
     ({"unlimited_range": (1, -1)}, ValueError, "unlimited_range"),
-    ({"push_body": "boxx"}, ValueError, "boxx"),
     ({"action_delay": (3, 1)}, ValueError, "action_delay"),
     ({"frame_skip": 0}, ValueError, "frame_skip"),
     ({"frame_skip": 2**63}, ValueError, "'frame_skip': expected an int of 64 bits, got 9223372036854775808"),
-    ({"gains": {"kpp": 1.0}}, ValueError, "gains: 'control' does not name 'kpp'"),
-    ({"control": "k * action", "gains": {"k": 1.0, "kpp": 2.0}}, ValueError, "does not name 'kpp'"),
     ({"reward": 3}, TypeError, "reward: expected a function"),
     (
         {"reward": lambda n: n},
@@ -81,18 +78,26 @@ WRONG = [
     ({"obs_dtype": torch.float32}, TypeError, "obs_dtype"),
     ({"xml": " "}, ValueError, "xml: expected the path"),
     ({"kd": 0.5}, ValueError, "kd: only with kp"),
-    ({"kp": 5.0, "control": "action"}, ValueError, "kp: 'control' names neither"),
-    ({"push_body": "world"}, ValueError, "push_body: no force moves 'world'"),
+    ({"target_scale": 0.5}, ValueError, "target_scale: only with kp"),
+    (
+        {
+            "xml": ARM.replace('joint="shoulder" gear', 'site="tip" gear').replace(
+                'joint="elbow" gear', 'site="tip" gear'
+            ),
+            "kp": 1,
+        },
+        ValueError,
+        "kp: no actuator of the model moves a hinge or a slide",
+    ),
+    (
+        {"kp": [1.0, 2.0, 3.0]},
+        ValueError,
+        "kp: expected one number, or one for each of the model's 2 actuators",
+    ),
     ({"unlimited_range": (-math.inf, math.inf)}, ValueError, "unlimited_range: expected two finite"),
     ({"randomize": ["dof_M0 *= uniform(1, 2)"]}, ValueError, "'dof_M0' of mjModel: MuJoCo derives it"),
     ({"model_fields": ["geom_rbound:cube"]}, ValueError, "'geom_rbound:cube' of mjModel: MuJoCo derives it"),
     ({"action_delay": 2}, ValueError, "expected 2 elements in a list, got 2"),
-    ({"control": "where(action == 0, 1, qpo)"}, ValueError, "'qpo'"),
-    ({"control": "where(action != 0, 1, qpo)"}, ValueError, "'qpo'"),
-    ({"control": "k", "gains": {"k": None}}, TypeError, "gains: 'k': expected a number"),
-    ({"control": "k", "gains": {"k": "12"}}, TypeError, "gains: 'k': expected a number"),
-    ({"control": "k", "gains": {"k": {"lift": 1.0}}}, TypeError, "gains: 'k': expected a number"),
-    ({"control": "k", "gains": {"k": float("nan")}}, ValueError, "gains: 'k': expected finite"),
     ({"model_fields": {"body_mass": 1.0}}, TypeError, "model_fields: 'body_mass': expected a torch.Tensor"),
     ({"model_fields": "body_mass"}, TypeError, "model_fields: expected a sequence"),
 ]

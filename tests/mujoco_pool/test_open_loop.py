@@ -11,21 +11,9 @@ UNSHARED = "bvh_active"
 OPTIONS = {
     "plain": {},
     "an mjData each": {"fields": (UNSHARED,)},
-    "delayed and pushed": {
-        "kp": 2.0,
-        "kd": 0.1,
-        "action_delay": (0, 5),
-        "push_body": "lower",
-        "push_every": (2, 4),
-    },
-    "an mjData each, pushed": {
-        "fields": (UNSHARED,),
-        "action_delay": (2, 5),
-        "push_body": "lower",
-        "push_every": (1, 3),
-    },
+    "delayed": {"kp": 2.0, "kd": 0.1, "action_delay": (0, 5)},
+    "an mjData each, delayed": {"fields": (UNSHARED,), "action_delay": (2, 5)},
     "random models": {"randomize": ("body_mass *= uniform(0.5, 2)", "qpos:elbow = uniform(-1, 1)")},
-    "a law of derived quantities": {"control": "action - 0.1 * qfrc_bias:elbow"},
 }
 NUM_ENVS = 5
 
@@ -97,19 +85,6 @@ def test_what_follows_from_its_entries():
 
 def _speed(state, action, new):
     return {"reward": new["qpos"][..., 0], "speed": new["qpos"][..., 1]}
-
-
-def test_controls_that_a_class_prepares():
-    class Halved(MujocoPool):
-        def _prepare_ctrl(self, action):
-            assert action.shape == (NUM_ENVS, 2)
-            return action / 2
-
-    env, plain = Halved(ARM, NUM_ENVS, seed=3), MujocoPool(ARM, NUM_ENVS, seed=3)
-    env.reset()
-    plain.reset()
-    actions = actions_of(4)
-    assert torch.equal(env.open_loop_rollout(actions)["qpos"], plain.open_loop_rollout(actions / 2)["qpos"])
 
 
 def test_errors():

@@ -138,7 +138,7 @@ def added_entries(env: EnvBase, tracker: Any = None) -> tuple[PoolEnv, Sequence[
                 return None
             entries[:0] = found
         env = env.base_env
-    if not isinstance(env, PoolEnv):
+    if not isinstance(env, PoolEnv) or not env._writes_entries:
         return None
     return (env, entries) if _are_new(entries, env) else None
 

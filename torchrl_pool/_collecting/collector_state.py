@@ -10,7 +10,6 @@ from torchrl.envs import TransformedEnv
 
 from torchrl_pool._collecting.rollout import StoringCollector
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._mujoco import MujocoPool
 
 
 def collector_state(collector: StoringCollector) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
     Raises:
         NotImplementedError: a task that cannot save its state.
         ValueError: a collector with ``trajs_per_batch``, which keeps parts of trajectories besides.
-        TypeError: an env that is no PoolEnv or MujocoPool, with or without transforms.
+        TypeError: an env that is no PoolEnv, with or without transforms.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -49,7 +48,7 @@ def collector_state(collector: StoringCollector) -> dict[str, Any]:
         )
     return {
         "simulators": list(pool.get_state()),
-        "generator": pool.rng.get_state() if isinstance(pool, MujocoPool) else None,
+        "generator": None if pool.rng is None else pool.rng.get_state(),
         "root": collector._carrier.clone().to_dict(),
         "transforms": copy.deepcopy(dict(env.transform.state_dict()))
         if isinstance(env, TransformedEnv)
@@ -97,7 +96,7 @@ def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> 
     if len(state["simulators"]) != pool.num_envs:
         raise ValueError(f"state: expected {pool.num_envs} simulators, got {len(state['simulators'])}")
     pool.set_state(state["simulators"])
-    if isinstance(pool, MujocoPool):
+    if pool.rng is not None:
         pool.rng.set_state(state["generator"])
     if isinstance(collector.env, TransformedEnv):
         collector.env.transform.load_state_dict(state["transforms"])
@@ -111,10 +110,10 @@ def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> 
         collector.policy_version_tracker.version = state["policy_version"]
 
 
-def _pool_of(collector: StoringCollector) -> PoolEnv | MujocoPool:
+def _pool_of(collector: StoringCollector) -> PoolEnv:
     env = collector.env
     while isinstance(env, TransformedEnv):
         env = env.base_env
-    if not isinstance(env, (PoolEnv, MujocoPool)):
-        raise TypeError(f"collector: expected a PoolEnv or a MujocoPool below its transforms, got {env!r}")
+    if not isinstance(env, PoolEnv):
+        raise TypeError(f"collector: expected a PoolEnv below its transforms, got {env!r}")
     return env

@@ -138,6 +138,12 @@ class PoolEnv(AsyncEnv):
         torch.Size([4, 10])
     """
 
+    _writes_entries = True
+    """Whether the executor's columns are the entries. Where a subclass computes these from them, after each
+    call, neither transforms nor rollouts can be left to the executor."""
+    rng: torch.Generator | None = None
+    """What a subclass draws from in Python: it is a part of a collector's state."""
+
     def __init__(
         self,
         task: Task | Sequence[Task],

@@ -35,10 +35,15 @@ def torch_dtype(spec: _core.Spec) -> torch.dtype:
     return dtype
 
 
-def key_of(spec: _core.Spec) -> Key:
+def key_named(name: str) -> Key:
     """The tensordict key of an entry: nested where its name has slashes."""
-    parts = tuple(spec.name.split("/"))
+    parts = tuple(name.split("/"))
     return parts[0] if len(parts) == 1 else parts
+
+
+def key_of(spec: _core.Spec) -> Key:
+    """As :func:`key_named`."""
+    return key_named(spec.name)
 
 
 def actions_of(config: _core.Config) -> list[_core.Spec]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from torchrl_pool._env.specs import Key
+from torchrl_pool._env.specs import Key, key_named
 from torchrl_pool._workers.entries import Entry
 
 
@@ -26,7 +26,7 @@ class StateEntries:
     def __init__(self, entries: Sequence[Entry], num_envs: int) -> None:
         self._num_envs = num_envs
         self._layout: list[tuple[Key, torch.dtype, tuple[int, ...]]] = [
-            (_key(entry.name), getattr(torch, entry.dtype), entry.shape) for entry in entries
+            (key_named(entry.name), getattr(torch, entry.dtype), entry.shape) for entry in entries
         ]
         self.keys = [key for key, _, _ in self._layout]
 
@@ -58,8 +58,3 @@ class StateEntries:
     def are_in(self, tensordict: TensorDictBase) -> bool:
         """Whether it has one of them."""
         return any(tensordict.get(key, None) is not None for key in self.keys)
-
-
-def _key(name: str) -> Key:
-    parts = tuple(name.split("/"))
-    return parts[0] if len(parts) == 1 else parts

@@ -1,6 +1,5 @@
 """Envs of one's own from MuJoCo models: the physics in the executor, rewards in torch."""
 
 from torchrl_pool._mujoco.mujoco_pool import MujocoPool
-from torchrl_pool._mujoco.mujoco_task import MujocoTask
 
-__all__ = ["MujocoPool", "MujocoTask"]
+__all__ = ["MujocoPool"]

@@ -31,18 +31,30 @@ ARGUMENTS = {
 }
 
 
+def _no_reward(state: TensorDictBase, action: torch.Tensor, next_state: TensorDictBase) -> torch.Tensor:
+    return torch.zeros(len(action), device=action.device)
+
+
+def _never(state: TensorDictBase, next_state: TensorDictBase) -> torch.Tensor:
+    return torch.zeros(len(next_state), dtype=torch.bool, device=next_state.device)
+
+
 @dataclass
 class Functions:
-    """A task's functions; ``None``: there is none."""
+    """A task's functions."""
 
-    reward: Reward | None = None
-    terminated: Terminated | None = None
-    reset: Reset | None = None
-    observe: Observe | None = None
+    reward: Reward
+    terminated: Terminated
+    reset: Reset | None  # none: episodes begin as the physics has it
+    observe: Observe | None  # none: arrays are the observations
 
     @classmethod
     def of(cls, task: Any, **given: Any) -> Functions:
-        """Those given, then the methods that a task's object has."""
+        """Those given, then the methods that a task's object has.
+
+        Raises:
+            TypeError: one is no function, or one of other arguments.
+        """
         for name, function in given.items():
             if function is not None and not callable(function):
                 raise TypeError(f"{name}: expected a function, got {function!r}")
@@ -54,7 +66,12 @@ class Functions:
         for name, function in functions.items():
             if function is not None:
                 _check_arguments(name, function)
-        return cls(**functions)
+        return cls(
+            reward=functions["reward"] or _no_reward,
+            terminated=functions["terminated"] or _never,
+            reset=functions["reset"],
+            observe=functions["observe"],
+        )
 
 
 @contextlib.contextmanager
@@ -110,7 +127,7 @@ def reward_and_terms(
     return reward, {key: column.squeeze(-1) for key, column in columns.items()}
 
 
-def check_free(terms: Sequence[str], taken: Container[str]) -> None:
+def check_free(terms: Sequence[str], taken: Container[Any]) -> None:
     """Raises ValueError: something else is called as a term of the reward is to be."""
     if both := [name for name in terms if name in taken]:
         raise ValueError(

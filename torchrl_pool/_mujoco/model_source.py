@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +12,6 @@ from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_env_options
 
 _BYTE_ORDER_MARK = "\ufeff"
-_DECLARED = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.-]+)")
 _GYMNASIUMS = Path(_core.__file__).parent / "_plugins" / "mujoco" / "assets"  # models, by their names
 
 
@@ -25,23 +23,6 @@ def is_text(xml: str | os.PathLike[str]) -> bool:
 def _unmarked(text: str) -> str:
     before, begin, model = text.partition("<")
     return before.replace(_BYTE_ORDER_MARK, "") + begin + model
-
-
-def text_of(path: Path) -> str:
-    """A model's text: in UTF-8, as MuJoCo reads it, or else in the encoding that it declares.
-
-    Raises:
-        ValueError: it is in neither.
-    """
-    data = path.read_bytes()
-    declared = _DECLARED.match(data.lstrip())
-    for encoding in ("utf-8", *([declared[1].decode()] if declared else [])):
-        try:
-            text = _unmarked(data.decode(encoding))
-        except (UnicodeError, LookupError):
-            continue
-        return text.replace("\r\n", "\n").replace("\r", "\n")
-    raise ValueError(f"xml: {path} is neither in UTF-8 nor in an encoding that it declares")
 
 
 def model_option(xml: str | os.PathLike[str]) -> str:
@@ -64,10 +45,9 @@ def model_option(xml: str | os.PathLike[str]) -> str:
 
 
 class ModelInFolder(str):
-    """The path of a model whose files come from memory: there as long as this is, and made anew by copies."""
+    """The path of a model whose files come from memory: there as long as this is."""
 
     _folder: TemporaryDirectory[str]
-    _source: tuple[str, dict[str, bytes]]
 
     def __new__(cls, xml: str, assets: Mapping[str, bytes]) -> ModelInFolder:
         folder = TemporaryDirectory()
@@ -82,11 +62,8 @@ class ModelInFolder(str):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         path = super().__new__(cls, root / model)
-        path._folder, path._source = folder, (xml, {name: bytes(one) for name, one in assets.items()})
+        path._folder = folder
         return path
-
-    def __reduce__(self) -> Any:
-        return ModelInFolder, self._source
 
 
 def with_assets(xml: str | os.PathLike[str], assets: Mapping[str, bytes] | None) -> str:

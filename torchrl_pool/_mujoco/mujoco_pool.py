@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from numpy.typing import DTypeLike
@@ -13,19 +13,21 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 
 from torchrl_pool._env.arguments import (
+    EnvIndex,
     check_float_dtype,
     check_int,
     check_mask,
     check_names,
-    entropy_per_env,
     generator_seed,
 )
 from torchrl_pool._env.errors import EnvFailure, joined
 from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
+from torchrl_pool._env.random_actions import indices_of
+from torchrl_pool._env.reset_arguments import Options as ResetOptions
+from torchrl_pool._env.specs import Key, check_dtypes, key_named
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import unsafe_tensordict
-from torchrl_pool._mujoco.control import control_lines, split_gains
 from torchrl_pool._mujoco.functions import (
     FLAGS,
     RESERVED,
@@ -37,18 +39,17 @@ from torchrl_pool._mujoco.functions import (
     check_free,
     flag_column,
     initial_values,
+    naming_fields,
     observed,
     reward_and_terms,
 )
-from torchrl_pool._mujoco.hooks import TaskHooks
 from torchrl_pool._mujoco.model_source import models_per_env, python_model, with_models
-from torchrl_pool._mujoco.open_loop import OpenLoopRollouts
+from torchrl_pool._mujoco.open_loop import steps
 from torchrl_pool._mujoco.reset_options import PHYSICS, in_own_words, reset_options
-from torchrl_pool._mujoco.single_simulations import action_of, write_rows
 
 
-class MujocoPool(TaskHooks, OpenLoopRollouts):
-    """Vectorized simulations of a MuJoCo model, with a task that is written in torch.
+class MujocoPool(PoolEnv):
+    """A :class:`~torchrl_pool.PoolEnv` of any MuJoCo model, with a task that is written in torch.
 
     The physics of all envs runs in the threads of one C++ executor; then the task's functions run once for
     the whole batch of N = ``num_envs``::
@@ -91,12 +92,6 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
             env a model of its own, and starts from the compiled model's numbers each time.
         model_fields: arrays of ``mjModel`` by name with each env's values ``[N, …]``; or the names alone, for
             a ``reset`` that returns them.
-        control: the controls in each simulation step, as an expression for all actuators
-            (``"kp * (target - position) - kd * velocity"``), or one for each by its name. Default: the
-            action.
-        gains: numbers by name for these expressions: a float; a list, one for each actuator; or each env's
-            own, a tensor ``[N]`` or ``[N, actuators]``. Of the model they are ``"numeric_data:NAME"``, which
-            ``randomize`` and ``model_fields`` may name.
         dtype: of rewards and of floating-point observations, ``torch.float32`` or ``torch.float64``, or the
             name of one.
         max_episode_steps: steps after which an episode is truncated, by default 1000; ``None``: never.
@@ -106,9 +101,8 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
         from_pixels: as in :class:`~torchrl_pool.PoolEnv`.
         pixels_only: as in :class:`~torchrl_pool.PoolEnv`.
         **options: those of ``MJCF-v0`` (``python -m torchrl_pool info MJCF-v0``): ``kp``, ``kd``,
-            ``target_scale``, ``unlimited_range``, ``action_delay``, ``push_body``, ``push_force``,
-            ``push_every``, ``push_steps``, ``fresh``, ``camera_name``, …, and the arguments of
-            :class:`~torchrl_pool.PoolEnv`: ``num_threads``, ``step_timeout``, ``env_options``,
+            ``target_scale``, ``unlimited_range``, ``action_delay``, ``fresh``, ``camera_name``, …, and those
+            of :class:`~torchrl_pool.PoolEnv`: ``num_threads``, ``step_timeout``, ``env_options``,
             ``refuse_nan``, ``check_actions``, ``thread_affinity``.
 
     Raises:
@@ -127,8 +121,9 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
         torch.Size([4, 3, 15])
     """
 
-    _supports_set_state = True
+    _writes_entries = False
     _has_frame_skip = True  # or TorchRL would add a transform for it
+    rng: torch.Generator
 
     def __init__(
         self,
@@ -146,8 +141,6 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
         keyframe: int | str | None = None,
         randomize: Sequence[str] = (),
         model_fields: Mapping[str, torch.Tensor] | Sequence[str] = (),
-        control: str | Mapping[str, str] | Sequence[str] = (),
-        gains: Mapping[str, float | Sequence[float] | torch.Tensor] | None = None,
         dtype: torch.dtype | DTypeLike = torch.float32,
         max_episode_steps: int | None = 1000,
         assets: Mapping[str, bytes] | None = None,
@@ -157,6 +150,8 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
         pixels_only: bool = True,
         **options: Any,
     ) -> None:
+        arguments = {k: v for k, v in locals().items() if k not in ("self", "options", "__class__")}
+        arguments.update(options)
         own_dtype = check_float_dtype("dtype", dtype) or torch.float32
         if refused := [name for name in ("obs_dtype", "xml_file") if name in options]:
             raise TypeError(
@@ -164,56 +159,56 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
             )
         observe = observation if callable(observation) else None
         functions = Functions.of(task, reward=reward, terminated=terminated, reset=reset, observe=observe)
-        self._check_hooks(functions)
         entries = () if callable(observation) else check_names("observation", observation)
-        wanted = list(dict.fromkeys([*entries, *check_names("fields", fields)]))
+        wanted = list(dict.fromkeys([*entries, *check_names("fields", fields)])) or ["qpos", "qvel"]
         terms = check_names("info_keys", info_keys)
         check_free(terms, [*wanted, "step_count", *RESERVED])
-        if pixels_only and from_pixels:
-            entries = ()
-        fixed, own = split_gains(gains or {}, num_envs)
+        pictures_alone = pixels_only and from_pixels
         given = model_fields if isinstance(model_fields, Mapping) else {}
-        model_values = initial_values({**given, **own}, num_envs, "model_fields")
+        model_values = initial_values(given, num_envs, "model_fields")
         models = models_per_env(xml, assets, num_envs)
         if len(set(models)) > 1:
             options["env_options"] = with_models(models, options.get("env_options"))
-        physics = PoolEnv(
+        if assets:
+            arguments["assets"] = {name: bytes(content) for name, content in assets.items()}
+        else:
+            arguments["xml"] = models if len(set(models)) > 1 else models[0]  # found from every folder
+        super().__init__(
             PHYSICS,
             num_envs,
             xml_file=models[0],
             frame_skip=frame_skip,
-            observation=wanted or ["qpos", "qvel"],
-            info_keys=["step_count"],
+            observation=wanted,
+            info_keys=["step_count", *(f"previous:{name}" for name in wanted)],
             keyframe=keyframe,
             randomize=check_names("randomize", randomize),
-            model_fields=[*check_names("model_fields", [*given] or model_fields or []), *own],
-            control=control_lines(control),
-            gains=fixed,
+            model_fields=check_names("model_fields", [*given] or model_fields or []),
             max_episode_steps=max_episode_steps,
             device=device,
             from_pixels=from_pixels,
             pixels_only=False,
             **options,
         )
-        super().__init__(device=device, batch_size=[num_envs])
-        self.num_envs = num_envs
-        self.frame_skip = frame_skip
-        self.dtype = own_dtype
-        self.rng = torch.Generator()
-        self._physics = physics
+        self._arguments = arguments
+        self._model, self._mj_model = models[0], None  # of env 0
+        self._supports_set_state = True
+        self.frame_skip, self.dtype = frame_skip, own_dtype
         self._functions = functions
         self._model_values = {name: value.detach().cpu().clone() for name, value in model_values.items()}
         if model_values:
             every = range(num_envs)
             with in_own_words():
-                physics._source.reset_arguments(None, reset_options(model_values, {}, every, num_envs), None)
+                self._source.reset_arguments(None, reset_options(model_values, {}, every, num_envs), None)
             self._check_shapes(model_values)
-        self._state: TensorDict | None = None
-        self._entries, self._terms = tuple(entries), tuple(terms)
-        self._pixels = from_pixels
-        observes = functions.observe is not None or type(self)._make_obs is not TaskHooks._make_obs
-        self._observes = observes and not (from_pixels and pixels_only)
-        self._make_specs()
+            arguments["model_fields"] = self._model_values  # whatever the caller writes to those it gave
+        self._entries = () if pictures_alone else tuple(entries)
+        self._observes = functions.observe is not None and not pictures_alone
+        self._terms, self._pixels = tuple(terms), from_pixels
+        # The columns of what functions see, after a step and before it.
+        self._fields: dict[str, Key] = {name: key_named(name) for name in wanted}
+        self._previous: dict[str, Key] = {name: key_named(f"previous:{name}") for name in wanted}
+        self._make_task_specs()
+        self.rng = torch.Generator()
         self.rng.seed()
         self._seeded = self.rng, self.rng.get_state()
         if seed is not None:
@@ -231,277 +226,345 @@ class MujocoPool(TaskHooks, OpenLoopRollouts):
 
     # ---- specs
 
-    def _make_specs(self) -> None:
-        self.action_spec = self._physics.full_action_spec.clone()
-        shape = (self.num_envs, 1)
-        self.reward_spec = Unbounded(shape=shape, dtype=self.dtype, device=self.device)
-        self.full_done_spec = self._physics.full_done_spec.clone()
-        self.observation_spec = observation = self._observation_spec()
-        in_root = [*observation.keys(True, True), *FLAGS]
-        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
-        self._nested = any(isinstance(key, tuple) for key in in_root)
-
-    def _observation_spec(self) -> Composite:
+    def _make_task_specs(self) -> None:
+        """Specs of the entries in the place of those of the columns."""
+        blank = self._columns(self.full_observation_spec.zero())
         observation = Composite(shape=(self.num_envs,), device=self.device)
-        state = self._blank_state()
-        for key, value in self._observation(state).items():
+        for key, value in self._observation(blank, self._seen(blank)[1]).items():
             observation[key] = Unbounded(shape=value.shape, dtype=value.dtype, device=self.device)
         if self._pixels:
-            observation["pixels"] = self._physics.full_observation_spec["pixels"].clone()
-        return observation
+            observation["pixels"] = self.full_observation_spec["pixels"].clone()
+        self.observation_spec = observation
+        self.reward_spec = Unbounded(shape=(self.num_envs, 1), dtype=self.dtype, device=self.device)
+        in_root = [*observation.keys(), *FLAGS]
+        self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
+
+    # ---- from columns to entries
+
+    def _columns(self, written: TensorDictBase) -> dict[Key, torch.Tensor]:
+        """What the executor has written, by the keys of its columns."""
+        return dict(written.items(True, True) if self._nested else written.items())
+
+    def _seen(self, columns: Mapping[Key, torch.Tensor]) -> tuple[TensorDict, TensorDict]:
+        """What functions see: the arrays before a step and after it."""
+        count = columns["step_count"]
+        size = count.shape[:1]
+        before: dict[Key, Any] = {name: columns[key] for name, key in self._previous.items()}
+        after: dict[Key, Any] = {name: columns[key] for name, key in self._fields.items()}
+        before["step_count"], after["step_count"] = count - 1, count
+        return (
+            unsafe_tensordict(before, size, self.device, nested=False),
+            unsafe_tensordict(after, size, self.device, nested=False),
+        )
+
+    def _observation(self, columns: Mapping[Key, torch.Tensor], state: TensorDict) -> dict[Key, torch.Tensor]:
+        """The entries of roots but for flags; terms of the reward are 0."""
+        entries: dict[Key, torch.Tensor] = {name: state.get(name) for name in self._entries}
+        if self._observes:
+            assert self._functions.observe is not None
+            with naming_fields(state):
+                entries.update(observed(self._functions.observe(state), len(state)))
+            check_free(self._terms, entries)
+        if self._pixels and "pixels" in columns:
+            entries["pixels"] = columns["pixels"]
+        for key, value in entries.items():
+            entries[key] = self._own(value.detach(), self.dtype if value.is_floating_point() else None)
+        for term in self._terms:
+            entries[term] = torch.zeros(len(state), dtype=self.dtype, device=self.device)
+        return entries
+
+    def _own(self, value: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A copy, which belongs to the caller: what functions have seen is never written again."""
+        return value.to(device=self.device, dtype=dtype, copy=True)
+
+    def _root(self, written: TensorDictBase) -> TensorDict:
+        """What an episode begins with."""
+        columns = self._columns(written)
+        values = self._observation(columns, self._seen(columns)[1])
+        values.update((flag, self._own(columns[flag])) for flag in FLAGS)
+        return unsafe_tensordict(values, written.batch_size, self.device, nested=False)
+
+    def _results(
+        self,
+        written: TensorDictBase,
+        action: torch.Tensor,
+        *,
+        envs: Sequence[int],
+        stepped: torch.Tensor | None = None,
+        failure: EnvFailure | None = None,
+    ) -> TensorDict:
+        """The ``"next"`` entry of a step.
+
+        Args:
+            written: by the executor.
+            action: what was done; a function may write into it.
+            envs: the numbers of these envs.
+            stepped: those that have moved; None: all.
+            failure: what the executor says of some of them.
+
+        Raises:
+            EnvFailure: that, or a reward is not finite. Its ``tensordict`` has what the others' step gave.
+        """
+        columns = self._columns(written)
+        state, following = self._seen(columns)
+        count = len(envs)
+        try:
+            with naming_fields(following):
+                reward, terms = reward_and_terms(
+                    self._functions.reward(state, action, following), count, self._terms
+                )
+                terminated = self._own(flag_column(self._functions.terminated(state, following), count))
+            values = self._observation(columns, following)
+        except Exception as error:
+            if failure is None:
+                raise
+            failure.tensordict = None
+            raise failure from error
+        reward, truncated = self._own(reward, self.dtype), self._own(columns["truncated"])
+        values.update((key, self._own(term, self.dtype)) for key, term in terms.items())
+        values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)
+        result = unsafe_tensordict(values, written.batch_size, self.device, nested=False)
+        if failure is None and math.isfinite(reward.sum().item()):
+            return result
+        failures = [] if failure is None else [failure]
+        unfit = ~reward.reshape(-1).isfinite()
+        for row in (unfit if stepped is None else unfit & stepped).cpu().nonzero().flatten().tolist():
+            if failure is None or envs[row] not in failure.env_index:
+                message = f"the reward is {reward[row].item()}"
+                step = int(following.get("step_count")[row])
+                text = f"env {envs[row]} failed: {message}"
+                failures.append(EnvFailure(text, [envs[row]], [message], [step]))
+        if not failures:
+            return result  # great ones, whose sum is not finite
+        failed = joined(failures)
+        for row, env in enumerate(envs):
+            if env in failed.env_index:
+                result[row].zero_()
+        failed.tensordict = result
+        raise failed from None
 
     # ---- steps
 
     @not_traced
-    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """As :meth:`PoolEnv.step_and_maybe_reset`."""
-        if tensordict.device != self.device:
-            tensordict = tensordict.to(self.device)
-        entries = getattr(tensordict, "_tensordict", None)
-        if (
-            type(tensordict) is not TensorDict
-            or entries is None
-            or self._nested
-            or "_step" in entries
-            or tensordict.is_locked
-            or tensordict.batch_size != self.batch_size
-            or tensordict._td_dim_names is not None
-            or self._run_type_checks
-            or self._post_step_mdp_hooks is not None
-        ):
-            both: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
-            return both
-        following = self._step(tensordict)
-        values = dict(following.items())
-        preset = entries.get("next")
-        if preset is not None:
-            following.update(preset.exclude(*values))
-        tensordict._set_str("next", following, validated=True, inplace=False, non_blocking=False)
-        root = self._next_root.following(entries, values)
-        done = values["done"]
-        if done.any():
-            begun = self._reset(self._tensordict({**root, "_reset": done}))
-            root = self._next_root.following(entries, dict(begun.items()), None if done.all() else done)
-        return tensordict, self._tensordict(root)
-
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        state = self._running()
-        action = action_of(tensordict)
-        mask = tensordict.get("_step", None)
-        given = {"action": self._prepare_ctrl(action)}
-        if mask is not None:
-            given.update(state.items(), _step=mask)
-        failure = None
+        mask, latest, failure = tensordict.get("_step", None), self._allocator.latest, None
+        given: dict[Key, Any] = {key: tensordict.get(key) for key in ("action", "_step") if key in tensordict}
         try:
-            next_state = self._physics._step(self._tensordict(given))
+            columns = super()._step(self._unsafe(given))  # rows left out are as the pool knows them
         except EnvFailure as error:
             if error.tensordict is None:
                 raise
-            failure, next_state = error, error.tensordict
-            rows = torch.tensor([env for env in error.env_index if env not in error.hung], dtype=torch.long)
-            write_rows(next_state, rows, state[rows])  # a simulation that diverges stays where it was
+            failure, columns = error, error.tensordict
+            # A simulation that diverges stays where it was, and that is what functions see.
+            rows = [env for env in failure.env_index if env not in failure.hung]
+            for key, value in latest.items():
+                columns.get(key)[rows] = value[rows].to(columns.get(key).device)
         stepped = None if mask is None else mask.reshape(-1)
-        self.__dict__["_state"] = next_state  # past what modules do at each assignment
+        action = tensordict.get("action").clone()
+        every = range(self.num_envs)
         try:
-            result = self._results(state, action, next_state, stepped=stepped, failure=failure)
+            result = self._results(columns, action, envs=every, stepped=stepped, failure=failure)
         except EnvFailure as error:
             if stepped is not None and error.tensordict is not None:
                 error.tensordict = self._kept(error.tensordict, tensordict, stepped)
             raise
         return result if stepped is None else self._kept(result, tensordict, stepped)
 
-    def _results(
-        self,
-        state: TensorDictBase,
-        action: torch.Tensor,
-        next_state: TensorDictBase,
-        *,
-        rows: torch.Tensor | None = None,
-        stepped: torch.Tensor | None = None,
-        failure: EnvFailure | None = None,
-    ) -> TensorDict:
-        """What follows from a step, and terms of the reward in ``next_state``.
-
-        Args:
-            state: before it.
-            action: what was done.
-            next_state: after it.
-            rows: which envs these are; None: all.
-            stepped: those that have moved; None: all.
-            failure: what the physics says of some of them, whose rows hold zeros.
-
-        Raises:
-            EnvFailure: that, or a reward is not finite. Its ``tensordict`` has what the others' step gave.
-        """
-        count = action.shape[0]
-        try:
-            reward, terms = reward_and_terms(
-                self._compute_reward(state, action.clone(), next_state), count, self._terms
-            )  # which may write into its action: the caller's stays as it is
-            terminated = self._own(flag_column(self._compute_done(state, next_state), count))
-            for key in self._terms:
-                term = self._own(terms[key], self.dtype)
-                next_state.set(key, term if stepped is None else torch.where(stepped, term, state.get(key)))
-            values = self._observation(next_state)
-        except Exception as error:
-            if failure is None:
-                raise
-            failure.tensordict = None
-            raise failure from error
-        reward = self._own(reward, self.dtype)
-        truncated = self._own(next_state.get("truncated"))
-        values.update(reward=reward, done=terminated | truncated, terminated=terminated, truncated=truncated)
-        result = self._tensordict(values, count)
-        if failure is None and math.isfinite(reward.sum().item()):
-            return result
-        unfit = ~reward.reshape(-1).isfinite()
-        if stepped is not None:
-            unfit &= stepped
-        envs = torch.arange(count) if rows is None else rows
-        failures = [] if failure is None else [failure]
-        for row in unfit.cpu().nonzero().flatten().tolist():
-            env = int(envs[row])
-            if failure is None or env not in failure.env_index:
-                message = f"the reward is {reward[row].item()}"
-                step = int(next_state.get("step_count")[row])
-                failures.append(EnvFailure(f"env {env} failed: {message}", [env], [message], [step]))
-        if not failures:
-            return result  # great ones, whose sum is not finite
-        failed = joined(failures)
-        for row, env in enumerate(envs.tolist()):
-            if env in failed.env_index:
-                result[row].zero_()
-        failed.tensordict = result
-        raise failed from None
-
-    def _own(self, value: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """A copy, which belongs to the caller: the state stays ours."""
-        return value.to(device=self.device, dtype=dtype, copy=True)
-
-    def _tensordict(self, values: Mapping[Any, Any], num_rows: int | None = None) -> TensorDict:
-        batch_size = self.batch_size if num_rows is None else torch.Size([num_rows])
-        return unsafe_tensordict(dict(values), batch_size, self.device, nested=self._nested)
-
-    def _observation(self, state: TensorDictBase) -> dict[str, torch.Tensor]:
-        """By name, to give away."""
-        entries = {name: state.get(name) for name in self._entries}
-        if self._observes:
-            entries.update(observed(self._observed(state), state.batch_size[0]))
-            check_free(self._terms, entries)
-        if self._pixels and "pixels" in state:
-            entries["pixels"] = state.get("pixels")
-        entries.update((name, state.get(name)) for name in self._terms)
-        return {
-            name: self._own(value.detach(), self.dtype if value.is_floating_point() else None)
-            for name, value in entries.items()
-        }
-
     def _kept(self, result: TensorDict, root: TensorDictBase, stepped: torch.Tensor) -> TensorDict:
         """Rows that did not step show what their root shows, and earn nothing."""
         for key, value in result.items():
-            old = torch.zeros_like(value) if key == "reward" else root.get(key, value)
+            old = None if key == "reward" else root.get(key, None)
+            if old is None:
+                old = torch.zeros_like(value) if key == "reward" or key in self._terms else value
             result.set(key, torch.where(stepped.reshape(-1, *[1] * (value.ndim - 1)), value, old))
         return result
 
+    def _advance(self, tensordict: TensorDict, entries: Mapping[Key, Any]) -> tuple[TensorDict, TensorDict]:
+        following = self._step(tensordict)
+        following._td_dim_names = names = tensordict._td_dim_names
+        values = dict(following.items())
+        if self._run_type_checks:
+            check_dtypes(self, values)
+        done, begun = values["done"], values
+        if done.any():
+            begun = dict(self._reset(self._unsafe({"_reset": done})).items())
+            begun.update((term, values[term].masked_fill(done.squeeze(-1), 0)) for term in self._terms)
+        some = done if begun is not values and not done.all() else None
+        return following, self._unsafe(self._next_root.following(entries, begun, some), names)
+
     # ---- resets
 
+    @not_traced
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        given = {} if self._state is None else dict(self._state.items())
-        if mask is not None:
-            given["_reset"] = mask = check_mask("_reset", mask, self.num_envs)
-        seed = kwargs.get("seed")
-        if seed is not None:
-            entropy_per_env(seed, self.num_envs)  # refuses what is none
-            self.rng.manual_seed(generator_seed(seed[0] if isinstance(seed, Sequence) else seed))
-        restored = tensordict if kwargs.pop("set_state", False) else None
+        mask, given = None, {}
+        if tensordict is not None and (mask := tensordict.get("_reset", None)) is not None:
+            mask = check_mask("_reset", mask, self.num_envs)
+            given = {**self._allocator.latest, "_reset": mask}  # rows left out are as the pool knows them
         rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
-        if len(rows) and (restored is not None or self._model_values or self._gives_initial_states()):
-            values = self._initial_values(rows, restored)
-            if self._model_values or values:
-                if kwargs.get("options") is not None:
-                    raise TypeError(
-                        "options: expected none, because reset or model_fields give this env's resets values"
-                    )
-                start = {name: value[rows] for name, value in self._model_values.items()}
-                kwargs["options"] = reset_options(start, values, rows.tolist(), self.num_envs)
+        restored = tensordict if kwargs.pop("set_state", False) else None
+        seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)
         try:
             with in_own_words():
-                state = self._physics._reset(self._tensordict(given), **kwargs)
+                options = self._options(rows, seed, options, restored)
+                columns = super()._reset(self._unsafe(given), seed=seed, options=options, **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
-                self._begin(failure.tensordict, rows)
                 failure.tensordict = self._root(failure.tensordict)
             raise
-        self._begin(state, rows)
-        return self._root(state)
+        return self._root(columns)
 
-    def _begin(self, state: TensorDict, rows: torch.Tensor) -> None:
-        """Takes over the state of all envs, of which these begin an episode."""
-        latest = self._blank_state() if self._state is None else self._state
-        for key in self._terms:
-            term = latest.get(key)
-            state.set(key, term.index_fill(0, rows.to(term.device), 0))
-        self._state = state
-        self._begun(rows)
+    def _options(
+        self, rows: torch.Tensor, seed: Any, given: ResetOptions, restored: TensorDictBase | None = None
+    ) -> ResetOptions:
+        """The options of a reset of these envs: what ``model_fields`` and ``reset`` give.
 
-    def _initial_values(self, rows: torch.Tensor, restored: TensorDictBase | None) -> dict[str, torch.Tensor]:
-        """What these envs begin with, or go on from, after what ``randomize`` has drawn."""
-        if restored is not None:
+        Args:
+            rows: their numbers.
+            seed: what it is given; the generator of ``reset`` is seeded too.
+            given: the caller's options.
+            restored: where the envs go on from; None: they begin anew.
+        """
+        self._source.reset_arguments(seed, None, None)  # refuses what is no seed
+        if seed is not None:
+            self.rng.manual_seed(generator_seed(seed[0] if isinstance(seed, Sequence) else seed))
+        values: dict[str, torch.Tensor] = {}
+        if len(rows) and restored is not None:
             inputs = ("qpos", "qvel", "act", "mocap_pos", "mocap_quat")
-            return {name: restored[name].cpu()[rows] for name in inputs if name in restored}
-        if not self._gives_initial_states():
-            return {}
-        return initial_values(self._initial_state(rows.clone()), len(rows))
+            values = {name: restored[name].cpu()[rows] for name in inputs if name in restored}
+        elif len(rows) and self._functions.reset is not None:
+            values = initial_values(self._functions.reset(rows.clone(), self.rng), len(rows))
+        if not len(rows) or not (values or self._model_values):
+            return given
+        if given is not None:
+            raise TypeError(
+                "options: expected none, because reset or model_fields give this env's resets values"
+            )
+        start = {name: value[rows] for name, value in self._model_values.items()}
+        return reset_options(start, values, rows.tolist(), self.num_envs)
 
-    def _root(self, state: TensorDictBase) -> TensorDict:
-        values = self._observation(state)
-        for flag in FLAGS:
-            values[flag] = self._own(state.get(flag))
-        return self._tensordict(values, state.batch_size[0])
+    # ---- asynchronous calls: functions see the envs that are received together
+
+    def async_step_recv(self, *args: Any, **kwargs: Any) -> TensorDictBase:
+        """As :meth:`PoolEnv.async_step_recv`. The functions see the envs that are received together."""
+        data = super().async_step_recv(*args, **kwargs)
+        rows = data if data.batch_dims else data.unsqueeze(0)
+        envs, action, written = rows.get("env_index").tolist(), rows.get("action").clone(), rows.get("next")
+        try:
+            result = self._results(written, action, envs=envs)
+        except EnvFailure as failure:
+            if (result := failure.tensordict) is not None:
+                failure.tensordict = data.set("next", result if data.batch_dims else result[0])
+            raise
+        own = {*result.keys(), *(key if isinstance(key, str) else key[0] for key in self.step_keys)}
+        result.update(written.select(*(set(written.keys()) - own)))  # what the caller has sent along
+        return data.set("next", result if data.batch_dims else result[0])
+
+    def async_reset_send(
+        self,
+        tensordict: TensorDictBase | None = None,
+        env_index: EnvIndex = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+    ) -> None:
+        """As :meth:`PoolEnv.async_reset_send`."""
+        if tensordict is None and env_index is None:
+            env_index = range(self.num_envs)
+        with in_own_words():
+            rows = torch.tensor(indices_of(self, tensordict, env_index), dtype=torch.long)
+            options = self._options(rows, seed, options)
+            super().async_reset_send(tensordict, env_index, seed=seed, options=options)
+
+    def async_reset_recv(self, *args: Any, **kwargs: Any) -> TensorDictBase:
+        """As :meth:`PoolEnv.async_reset_recv`."""
+        data = super().async_reset_recv(*args, **kwargs)
+        rows = data if data.batch_dims else data.unsqueeze(0)
+        root = self._root(rows).set("env_index", rows.get("env_index"))
+        return root if data.batch_dims else root[0]
+
+    def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+        """As :meth:`PoolEnv.async_step_and_maybe_reset_send`."""
+        self.async_step_send(tensordict, env_index)
+
+    def async_step_and_maybe_reset_recv(
+        self, *args: Any, **kwargs: Any
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """As :meth:`PoolEnv.async_step_and_maybe_reset_recv`.
+
+        Which episodes have ended is known when the functions have run: their envs begin anew then, and this
+        waits for them.
+        """
+        data = self.async_step_recv(*args, **kwargs)
+        root = self.step_mdp(data)
+        done = root.get("done").reshape(-1)
+        if not done.any():
+            return data, root
+        root = root.clone()  # the step keeps what it shows
+        envs = root.get("env_index").reshape(-1)[done]
+        begins = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device).index_fill(0, envs, True)
+        begun = self._reset(self._unsafe({"_reset": begins}))[envs]
+        for key, value in begun.items():
+            (root if root.batch_dims else root.unsqueeze(0)).get(key)[done] = value
+        return data, root
+
+    # ---- many steps in one call
+
+    def open_loop_rollout(self, actions: torch.Tensor) -> TensorDict:
+        """Steps by sequences of actions: T steps of each env in one call, with a record of what follows.
+
+        The physics alone: the task's functions are not called and no episode is reset, so that no env waits
+        for another between its steps. Functions that work on ``[N, T, …]`` may be called with the record. The
+        next step, or the next call, continues from the last of these steps. ``step_timeout`` is a limit for
+        all steps of an env together.
+
+        Args:
+            actions: float32 ``[N, T, nu]``.
+
+        Returns:
+            ``[N, T]``: after each step the arrays of ``observation`` and ``fields``, in MuJoCo's dtypes;
+            ``"step_count"``; the flags, of which only ``max_episode_steps`` sets any.
+
+        Raises:
+            RuntimeError: before the first reset.
+            TypeError, ValueError: actions that are not as above.
+            EnvFailure: simulations diverged, and are as before their failing steps. Its ``tensordict`` is the
+                record, with zeros from those on.
+
+        Examples:
+            >>> import torch
+            >>> from torchrl_pool import MujocoPool
+            >>> env = MujocoPool("ant.xml", 4, frame_skip=5)
+            >>> _ = env.reset()
+            >>> env.open_loop_rollout(torch.zeros(4, 10, 8))["qpos"].shape
+            torch.Size([4, 10, 15])
+        """
+        names = {key: name for name, key in self._fields.items()}
+        names.update((name, name) for name in ("step_count", "pixels", *FLAGS))
+        return steps(self, actions, names)
+
+    # ---- seeds and life
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seeds every env as :meth:`PoolEnv.set_seed`, and the generator that ``reset`` is given."""
         if seed is not None:
             self.rng.manual_seed(generator_seed(check_int("seed", seed, minimum=0)))
             self._seeded = self.rng, self.rng.get_state()
-        return self._physics.set_seed(seed, static_seed=static_seed)
-
-    def _set_seed(self, seed: int | None) -> None:
-        self.set_seed(seed)
-
-    # ---- life
-
-    def to(self, device: torch.device | str | int) -> MujocoPool:
-        """Moves outputs and the functions' inputs: as :meth:`torchrl.envs.EnvBase.to`."""
-        self._physics.to(device)
-        if self._state is not None:
-            self._state = self._state.to(device)
-        env: MujocoPool = super().to(device)
-        return env
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+            self._arguments["seed"] = seed
+        return super().set_seed(seed, static_seed=static_seed)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """As :meth:`PoolEnv.close`. A later reset starts new simulations, seeded as first."""
-        self._physics.close(raise_if_closed=raise_if_closed)
+        super().close(raise_if_closed=raise_if_closed)
         rng, first = self._seeded
         if rng is self.rng:
             rng.set_state(first)
-        self._state = None
-        self.is_closed = True
 
     @property
     def mj_model(self) -> Any:
         """The model as Python's ``mujoco`` has it, a copy; that of env 0 where they differ."""
-        model = self.__dict__.get("_mj_model")
-        if model is None:
-            model = self.__dict__["_mj_model"] = python_model(self._physics._arguments["xml_file"])
-        return model
+        if self._mj_model is None:
+            self._mj_model = python_model(self._model)
+        return self._mj_model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"

@@ -11,7 +11,6 @@ from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 from torchrl_pool import _core
 from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._mujoco import MujocoPool
 from torchrl_pool._transforms.fusion import Fusion, fuse_chain, is_fusible, transforms_of
 from torchrl_pool._transforms.native_part import NativePart
 
@@ -224,11 +223,11 @@ def fuse(env: EnvBase) -> EnvBase:
         >>> fuse(env).rollout(10, break_when_any_done=False)["next", "step_count"].max().item()
         10
     """
-    if isinstance(env, (FusedEnv, PoolEnv, MujocoPool)):
-        return env
-    if isinstance(env, TransformedEnv) and isinstance(env.base_env, MujocoPool):
+    if isinstance(env, (FusedEnv, PoolEnv)):
         return env
     if not is_fusible(env):
+        if type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv):
+            return env
         raise TypeError(f"expected a PoolEnv, or a TransformedEnv around one, got {env!r}")
     transform = env.transform
     transform.reset_parent()

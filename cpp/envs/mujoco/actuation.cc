@@ -10,11 +10,25 @@
 namespace torchrl_pool::mujoco {
 namespace {
 
+// One number for all actuators, or each one's own.
+double Chosen(const std::vector<double>& values, std::size_t control) {
+  return values.size() == 1 ? values.front() : values[control];
+}
+
 void CheckCount(const mjModel& model, const std::string& name, const std::vector<double>& values) {
   if (values.size() != 1 && values.size() != static_cast<std::size_t>(model.nu)) {
     throw InvalidArgument(name + ": expected one number, or one for each of the model's " +
                           std::to_string(model.nu) + " actuators, got " + std::to_string(values.size()));
   }
+}
+
+// The hinge or slide that this actuator moves with its only control; -1: none.
+int JointOf(const mjModel& model, int actuator) {
+  const int joint = model.actuator_trnid[2 * actuator];
+  const bool moves_joint = model.actuator_trntype[actuator] == mjTRN_JOINT &&
+                           model.actuator_ctrlnum[actuator] == 1 &&
+                           (model.jnt_type[joint] == mjJNT_HINGE || model.jnt_type[joint] == mjJNT_SLIDE);
+  return moves_joint ? joint : -1;
 }
 
 }  // namespace
@@ -28,51 +42,42 @@ void ActuationOptions::Open(const mjModel& model, const double* pose) {
   }
   if (model.nu == 0)
     throw InvalidArgument("the model has no actuators; models without actuators are not supported");
-  for (const auto& [name, values] : Gains()) {
-    CheckCount(model, name, values);
-    if (ControlLaw::IsWord(name))
-      throw InvalidArgument("gains: '" + name + "' is a name of its own in expressions");
+  if (!kp) {
+    if (kd != std::vector<double>{0.0}) throw InvalidArgument("kd: only with kp");
+    if (target_scale) throw InvalidArgument("target_scale: only with kp");
+    return;
   }
-  std::vector<std::string> lines = control;
-  if (lines.empty() && kp) lines.emplace_back("kp * (target - position) - kd * velocity");
-  law = ControlLaw(model, lines);
-  for (const DataField& field : law.derived()) wanted.Add(field.array());
-  if (kp && !law.Reads("kp") && !law.Reads("kd"))
-    throw InvalidArgument("kp: 'control' names neither kp nor kd");
-  if (!kp && kd != std::vector<double>{0.0}) throw InvalidArgument("kd: only with kp");
-  for (const auto& [name, values] : gains) {
-    if (!law.Reads(name)) throw InvalidArgument("gains: 'control' does not name '" + name + "'");
+  CheckCount(model, "kp", *kp);
+  CheckCount(model, "kd", kd);
+  if (target_scale) CheckCount(model, "target_scale", *target_scale);
+  for (int actuator = 0; actuator < model.nactuator; ++actuator) {
+    const int joint = JointOf(model, actuator);
+    if (joint < 0) continue;
+    const auto control = static_cast<std::size_t>(model.actuator_ctrladr[actuator]);
+    Drive drive{control,
+                joint,
+                static_cast<std::size_t>(model.jnt_qposadr[joint]),
+                static_cast<std::size_t>(model.jnt_dofadr[joint]),
+                Chosen(*kp, control),
+                Chosen(kd, control)};
+    if (target_scale) {
+      drive.offset = pose[drive.position];
+      drive.scale = Chosen(*target_scale, control);
+    }
+    drives.push_back(drive);
   }
-  if (!target_scale) return;
-  CheckCount(model, "target_scale", *target_scale);
-  bool has_targets = false;
-  for (std::size_t i = 0; i < law.controls().size(); ++i) {
-    ControlLaw::Control& one = law.controls()[i];
-    if (!one.has_target) continue;
-    has_targets = true;
-    one.offset = pose[one.position];
-    one.scale = target_scale->size() == 1 ? target_scale->front() : target_scale->at(i);
-  }
-  if (!has_targets) throw InvalidArgument("target_scale: only with kp, or where 'control' names 'target'");
-}
-
-FloatListMap ActuationOptions::Gains() const {
-  FloatListMap all = gains;
-  if (kp) {
-    all["kp"] = *kp;
-    all["kd"] = kd;
-  }
-  return all;
+  if (drives.empty()) throw InvalidArgument("kp: no actuator of the model moves a hinge or a slide");
 }
 
 std::array<double, 2> ActuationOptions::ActionRange(const mjModel& model, std::size_t control) const {
-  const ControlLaw::Control& one = law.controls()[control];
-  if (one.has_target && target_scale) return {-1.0, 1.0};
-  const bool limited = one.has_target ? model.jnt_limited[*one.joint] : model.actuator_ctrllimited[control];
-  if (!limited) return unlimited_range;
-  const double* const range =
-      one.has_target ? model.jnt_range + 2 * *one.joint : model.actuator_ctrlrange + 2 * control;
-  return {range[0], range[1]};
+  for (const Drive& drive : drives) {
+    if (drive.control != control) continue;
+    if (target_scale) return {-1.0, 1.0};
+    if (!model.jnt_limited[drive.joint]) return unlimited_range;
+    return {model.jnt_range[2 * drive.joint], model.jnt_range[2 * drive.joint + 1]};
+  }
+  if (!model.actuator_ctrllimited[control]) return unlimited_range;
+  return {model.actuator_ctrlrange[2 * control], model.actuator_ctrlrange[2 * control + 1]};
 }
 
 Spec ActuationOptions::ActionSpec(const mjModel& model) const {
@@ -83,7 +88,7 @@ Spec ActuationOptions::ActionSpec(const mjModel& model) const {
     high.push_back(greatest);
   }
   return Action("action", Box<float>({static_cast<std::int64_t>(model.nu)}, low, high),
-                law.is_plain() ? ControlNames(model) : "what the controls are computed from");
+                (kp ? "targets of joints, or " : "") + ControlNames(model));
 }
 
 Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std::int64_t frame_skip)
@@ -92,7 +97,6 @@ Actuation::Actuation(const ActuationOptions& options, const mjModel& model, std:
       frame_skip_(frame_skip),
       num_kept_(static_cast<std::size_t>(options.action_delay[1] / frame_skip) + 2),
       delay_(options.action_delay[0]),
-      workspace_(options.law.workspace()),
       actions_((num_kept_ + 1) * num_controls_) {}
 
 void Actuation::Reset(const mjData& data, Rng& rng) {
@@ -100,13 +104,9 @@ void Actuation::Reset(const mjData& data, Rng& rng) {
   delay_ = rng.Integers(options_.action_delay[0], options_.action_delay[1] + 1);
   std::fill(actions_.begin(), actions_.end(), 0.0);
   double* const before = actions_.data() + num_kept_ * num_controls_;
-  for (std::size_t i = 0; i < num_controls_; ++i) {
-    const ControlLaw::Control& control = options_.law.controls()[i];
-    if (control.has_target) {
-      before[i] = control.scale != 0 ? (data.qpos[control.position] - control.offset) / control.scale : 0;
-    } else {
-      before[i] = data.ctrl[i];
-    }
+  std::copy_n(data.ctrl, num_controls_, before);
+  for (const ActuationOptions::Drive& drive : options_.drives) {
+    before[drive.control] = drive.scale != 0 ? (data.qpos[drive.position] - drive.offset) / drive.scale : 0;
   }
 }
 
@@ -116,30 +116,17 @@ void Actuation::Act(const float* action) {
   ++steps_;
 }
 
-void Actuation::Control(std::int64_t substep, const mjModel& model, mjData* data) {
+void Actuation::Advance(std::int64_t substep, const mjModel& model, mjData* data) {
   const std::int64_t time = (steps_ - 1) * frame_skip_ + substep - delay_;
   const std::size_t place = time < 0 ? num_kept_ : static_cast<std::size_t>(time / frame_skip_) % num_kept_;
   const double* const action = actions_.data() + place * num_controls_;
-  if (options_.law.is_plain()) {
-    std::copy_n(action, num_controls_, data->ctrl);
-  } else {
-    options_.law.Compute(model, action, workspace_.data(), data);
+  std::copy_n(action, num_controls_, data->ctrl);
+  for (const ActuationOptions::Drive& drive : options_.drives) {
+    const double target = drive.offset + drive.scale * action[drive.control];
+    data->ctrl[drive.control] =
+        drive.kp * (target - data->qpos[drive.position]) - drive.kd * data->qvel[drive.velocity];
   }
-}
-
-void Actuation::Advance(std::int64_t substep, const mjModel& model, mjData* data) {
-  const bool reads_derived = options_.law.reads_derived();
-  if (reads_derived) {
-    mj_step1(&model, data);
-    options_.wanted.ComputeMomenta(model, data);
-  }
-  Control(substep, model, data);
-  if (reads_derived && model.opt.integrator != mjINT_RK4) {
-    mj_step2(&model, data);
-  } else {
-    mj_step(&model, data);  // RK4 has no second part: it derives everything four times, from the first on
-  }
-  options_.wanted.ComputeForces(model, data);
+  mj_step(&model, data);
 }
 
 }  // namespace torchrl_pool::mujoco

@@ -265,14 +265,6 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   return " (did you mean '" + *nearest + "'?)";
 }
 
-int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name) {
-  const int id = mj_name2id(&model, kind, name.c_str());
-  if (id >= 0) return id;
-  const std::vector<std::string> names = NamesOf(model, kind);
-  throw InvalidArgument("'" + what + "': the model has no " + mju_type2Str(kind) + " '" + name + "'" +
-                        Suggestion(name, names) + "; it has: " + Listed(names));
-}
-
 template <class Owner>
 std::vector<std::string> ArrayNames() {
   std::vector<std::string> names;
@@ -294,6 +286,19 @@ std::string Inputs() {
   for (const char* name : kInputs) list += (list.empty() ? "" : ", ") + std::string(name);
   return list;
 }
+
+namespace {
+
+// The number of one of the model's things, which `what` asks for.
+int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name) {
+  const int id = mj_name2id(&model, kind, name.c_str());
+  if (id >= 0) return id;
+  const std::vector<std::string> names = NamesOf(model, kind);
+  throw InvalidArgument("'" + what + "': the model has no " + mju_type2Str(kind) + " '" + name + "'" +
+                        Suggestion(name, names) + "; it has: " + Listed(names));
+}
+
+}  // namespace
 
 template <class Owner>
 Field<Owner>::Field(const mjModel& model, const std::string& what) : name_(what) {
@@ -359,6 +364,13 @@ void Field<Owner>::Visit(const Owner& owner, Function&& function) const {
 }
 
 template <class Owner>
+std::size_t Field<Owner>::num_bytes() const {
+  std::size_t bytes = 0;
+  WithType(dtype_, [&]<class T>(T*) { bytes = size_ * sizeof(T); });
+  return bytes;
+}
+
+template <class Owner>
 void Field<Owner>::Read(const Owner& owner, void* out) const {
   Visit(owner, [out]<class T>(const T* from, std::size_t count, std::size_t done) {
     std::memcpy(static_cast<T*>(out) + done, from, count * sizeof(T));
@@ -407,6 +419,10 @@ const std::string& ReadField::name() const {
 
 Space ReadField::space() const {
   return std::visit([](const auto& field) { return field.space(); }, field_);
+}
+
+std::size_t ReadField::num_bytes() const {
+  return std::visit([](const auto& field) { return field.num_bytes(); }, field_);
 }
 
 void ReadField::Read(const mjModel& model, const mjData& data, void* out) const {

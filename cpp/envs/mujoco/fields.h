@@ -25,6 +25,7 @@ class Field {
   const std::string& array() const { return array_; }  // without the part
   Space space() const;
   std::size_t size() const { return size_; }
+  std::size_t num_bytes() const;
   bool is_real() const { return dtype_ == TRP_FLOAT64 || dtype_ == TRP_FLOAT32; }
 
   // Copies the elements to `out`, in the array's own type.
@@ -59,6 +60,7 @@ class ReadField {
 
   const std::string& name() const;
   Space space() const;
+  std::size_t num_bytes() const;
   // Of mjData; null: of mjModel.
   const DataField* data() const { return std::get_if<DataField>(&field_); }
   void Read(const mjModel& model, const mjData& data, void* out) const;
@@ -75,9 +77,6 @@ std::string Inputs();
 
 // The names of the model's bodies, joints, keyframes, …
 std::vector<std::string> NamesOf(const mjModel& model, mjtObj kind);
-
-// The number of one of them, which `what` asks for. Throws InvalidArgument, with the nearest name there is.
-int FindThing(const mjModel& model, const std::string& what, mjtObj kind, const std::string& name);
 
 // What mjData or mjModel has.
 template <class Owner>

@@ -86,10 +86,10 @@ std::string GymnasiumOptions::ModelPath() const {
   return DataFolder() + "/assets/" + xml_file;
 }
 
-void GymnasiumOptions::Open(const FloatListMap& numerics) { OpenModel(ModelPath(), numerics); }
+void GymnasiumOptions::Open() { OpenModel(ModelPath()); }
 
-void GymnasiumOptions::OpenModel(const std::string& path, const FloatListMap& numerics) {
-  model = LoadModel(path, width, height, numerics);
+void GymnasiumOptions::OpenModel(const std::string& path) {
+  model = LoadModel(path, width, height);
   OpenView();
 }
 

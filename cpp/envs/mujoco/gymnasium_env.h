@@ -61,10 +61,9 @@ struct GymnasiumOptions {
     visit("visual_options", visual_options, "mjtVisFlag numbers and whether to show what they stand for");
   }
 
-  // `numerics`: of the model, by name, beside those that its file has.
-  void Open(const FloatListMap& numerics = {});
+  void Open();
   // The same with this model: the path of a file, or XML text.
-  void OpenModel(const std::string& path, const FloatListMap& numerics = {});
+  void OpenModel(const std::string& path);
   // The path of xml_file, or its text where it is text.
   std::string ModelPath() const;
 

@@ -1,16 +1,15 @@
 // Any model: its physics and what is to be read of it. Rewards are for whoever steps it.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 
 #include "actuation.h"
 #include "fields.h"
 #include "gymnasium_env.h"
-#include "pushes.h"
 #include "random_change.h"
 #include "shared_data.h"
-#include "wanted.h"
 
 namespace torchrl_pool::mujoco {
 namespace {
@@ -38,6 +37,21 @@ bool IsDerived(std::string_view array) {
   return std::find(std::begin(kDerived), std::end(kDerived), array) != std::end(kDerived);
 }
 
+// What MuJoCo computes only where somebody asks for it.
+struct Wanted {
+  bool momenta = false, forces = false;
+
+  // An array of mjData.
+  void Add(std::string_view array) {
+    momenta |= array == "subtree_linvel" || array == "subtree_angmom";
+    forces |= array == "cacc" || array == "cfrc_int" || array == "cfrc_ext";
+  }
+  void Compute(const mjModel& model, mjData* data) const {
+    if (momenta) mj_subtreeVel(&model, data);
+    if (forces) mj_rnePostConstraint(&model, data);
+  }
+};
+
 class Mjcf {
  public:
   struct Options : GymnasiumOptions {
@@ -47,7 +61,6 @@ class Mjcf {
     std::vector<std::string> model_fields;
     bool fresh = false;
     ActuationOptions actuation;
-    PushOptions push;
 
     // What Open makes of them.
     std::vector<ReadField> fields;
@@ -76,16 +89,14 @@ class Mjcf {
           "compute what derives from positions and velocities anew after each step, instead of leaving it as "
           "the last simulation step found it");
       actuation.Visit(visit);
-      push.Visit(visit);
       VisitCamera(visit);
       VisitView(visit);
     }
 
     void Open() {
-      GymnasiumOptions::Open(actuation.Gains());
+      GymnasiumOptions::Open();
       if (keyframe) OpenKeyframe();
       actuation.Open(*model, key < 0 ? model->qpos0 : model->key_qpos + key * model->nq);
-      push.Open(*model);
       if (observation.empty())
         throw InvalidArgument("observation: expected at least one array of mjData or mjModel");
       for (const std::string& name : observation) {
@@ -100,8 +111,7 @@ class Mjcf {
       const auto computed = [](const ReadField& field) {
         return !field.data() || SharedData::Suits(field.data()->array());
       };
-      if (SharedData::Suits(*model) && !actuation.law.reads_derived() &&
-          std::all_of(fields.begin(), fields.end(), computed)) {
+      if (SharedData::Suits(*model) && std::all_of(fields.begin(), fields.end(), computed)) {
         shared = std::make_shared<SharedData>(model);
       }
     }
@@ -216,6 +226,9 @@ class Mjcf {
     for (const ReadField& field : options.fields) {
       specs.push_back(Observation(field.name(), field.space(), field.data() ? "of mjData" : "of mjModel"));
     }
+    for (const ReadField& field : options.fields) {
+      specs.push_back(Info("previous:" + field.name(), field.space(), "the same before the step"));
+    }
     specs.push_back(options.actuation.ActionSpec(*options.model));
     return specs;
   }
@@ -223,8 +236,9 @@ class Mjcf {
   explicit Mjcf(const Options& options)
       : options_(options),
         simulation_(options.model, options.shared.get()),
-        actuation_(options.actuation, *options.model, options.frame_skip),
-        pushes_(options.push) {}
+        actuation_(options.actuation, *options.model, options.frame_skip) {
+    for (const ReadField& field : options.fields) latest_.emplace_back(field.num_bytes());
+  }
 
   void Seed(Entropy entropy) { rng_ = Rng(entropy); }
 
@@ -250,31 +264,25 @@ class Mjcf {
     for (const auto& [field, values] : chosen.data) field.Set(data, values.data());
     simulation_.Run([&] {
       mj_forward(model, data);
-      actuation_.Begin(*model, data);
-      if (options_.fresh) ComputeWanted(*model, data);
+      if (options_.fresh) options_.wanted.Compute(*model, data);
     });
     actuation_.Reset(*data, rng_);
-    pushes_.Reset(*data, rng_);
-    Write(row);
+    Write(row, /*begins=*/true);
   }
 
   Outcome Step(Row& row) {
     const Simulation::Use use(simulation_);
-    const Rng rng = rng_;
-    const Pushes pushes = pushes_;
     torchrl_pool::internal::StateWriter own;  // the shared data's state is the Use's to keep
-    if (!options_.shared) VisitState(own);
+    if (!options_.shared) VisitSimulation(own);
     try {
       Advance(row.Action<float>());
     } catch (const std::exception& error) {
-      rng_ = rng;
-      pushes_ = pushes;
       actuation_.TakeBack();
       torchrl_pool::internal::StateReader reader(own.bytes().data(), own.bytes().size());
-      if (!options_.shared) VisitState(reader);
+      if (!options_.shared) VisitSimulation(reader);
       throw Unchanged(error.what());
     }
-    Write(row);
+    Write(row, /*begins=*/false);
     return {};
   }
 
@@ -289,13 +297,26 @@ class Mjcf {
   void VisitState(Visitor& visit) {
     const Simulation::Use use(simulation_);
     visit(rng_);
-    if (!options_.changed.empty()) VisitModel(visit);
-    simulation_.VisitState(visit);
-    actuation_.VisitState(visit, simulation_.mutable_data());
-    pushes_.VisitState(visit);
+    VisitSimulation(visit);
+    actuation_.VisitState(visit);
+    for (std::size_t i = 0; i < latest_.size(); ++i) {
+      visit(latest_[i]);
+      const ReadField& field = options_.fields[i];
+      if (latest_[i].size() != field.num_bytes())
+        throw InvalidArgument("the saved state is of other arrays of the model");
+      const auto is_bool = [](std::uint8_t byte) { return byte <= 1; };
+      if (field.space().dtype == TRP_BOOL && !std::all_of(latest_[i].begin(), latest_[i].end(), is_bool))
+        throw InvalidArgument("corrupt saved state: invalid bool");
+    }
   }
 
  private:
+  template <class Visitor>
+  void VisitSimulation(Visitor& visit) {
+    if (!options_.changed.empty()) VisitModel(visit);
+    simulation_.VisitState(visit);
+  }
+
   template <class Owner>
   static void ChangeField(const Field<Owner>& field, Owner* owner, const RandomChange& draw,
                           const std::vector<double>& numbers) {
@@ -356,7 +377,6 @@ class Mjcf {
     const mjModel* const model = &simulation_.model();
     mjData* const data = simulation_.mutable_data();
     actuation_.Act(action);
-    pushes_.Apply(data, rng_);
     simulation_.Run([&] {
       for (std::int64_t i = 0; i + 1 < options_.frame_skip; ++i) actuation_.Advance(i, *model, data);
     });
@@ -369,24 +389,29 @@ class Mjcf {
     mjData* const data = simulation_.mutable_data();
     actuation_.Advance(options_.frame_skip - 1, model, data);
     if (options_.fresh) mj_forward(&model, data);
-    ComputeWanted(model, data);
-  }
-  void ComputeWanted(const mjModel& model, mjData* data) const {
-    options_.wanted.ComputeMomenta(model, data);
-    options_.wanted.ComputeForces(model, data);
+    options_.wanted.Compute(model, data);
   }
 
-  void Write(Row& row) const {
-    for (std::size_t i = 0; i < options_.fields.size(); ++i) {
-      options_.fields[i].Read(simulation_.model(), simulation_.data(), row.Out<void>(static_cast<int>(i)));
+  // Arrays as they are and, where somebody asks for it, as the call before has left them. Where an episode
+  // begins, there was none.
+  void Write(Row& row, bool begins) {
+    const int count = static_cast<int>(latest_.size());
+    for (int i = 0; i < count; ++i) {
+      std::vector<std::uint8_t>& latest = latest_[static_cast<std::size_t>(i)];
+      void* const previous = row.Out<void>(count + i);
+      if (previous && !begins) std::memcpy(previous, latest.data(), latest.size());
+      options_.fields[static_cast<std::size_t>(i)].Read(simulation_.model(), simulation_.data(),
+                                                        latest.data());
+      if (previous && begins) std::memcpy(previous, latest.data(), latest.size());
+      std::memcpy(row.Out<void>(i), latest.data(), latest.size());
     }
   }
 
   const Options& options_;
   Simulation simulation_;
   Actuation actuation_;
-  Pushes pushes_;
   Rng rng_;
+  std::vector<std::vector<std::uint8_t>> latest_;  // what the last call has written, by field
 };
 
 const bool registered = Register<Mjcf>(

@@ -49,22 +49,14 @@ class MemoryFile {
   mjVFS vfs_;
 };
 
-// As mj_loadXML, with numbers that the XML does not have; in this thread alone, because MuJoCo ends the
-// process where it cannot start others.
-mjModel* Compile(const char* path, const mjVFS* vfs, const FloatListMap& numerics, char* error, int size) {
+// As mj_loadXML, in this thread alone, because MuJoCo ends the process where it cannot start others.
+mjModel* Compile(const char* path, const mjVFS* vfs, char* error, int size) {
   mjModel* model = nullptr;
   mjSpec* spec = nullptr;
   Protect([&] { spec = mj_parseXML(path, vfs, error, size); });
   if (!spec) return nullptr;
   Protect([&] {
     spec->compiler.usethread = 0;
-    for (const auto& [name, values] : numerics) {
-      mjsElement* const own = mjs_findElement(spec, mjOBJ_NUMERIC, name.c_str());
-      mjsNumeric* const numeric = own ? mjs_asNumeric(own) : mjs_addNumeric(spec);
-      if (!own) mjs_setName(numeric->element, name.c_str());
-      mjs_setDouble(numeric->data, values.data(), static_cast<int>(values.size()));
-      numeric->size = static_cast<int>(values.size());
-    }
     model = mj_compile(spec, vfs);
     if (!model) mju_strncpy(error, mjs_getError(spec), size);
     mj_deleteSpec(spec);
@@ -79,20 +71,19 @@ bool IsXml(const std::string& path) {
   return first != std::string::npos && path[first] == '<';
 }
 
-Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height,
-                const FloatListMap& numerics) {
+Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height) {
   StartLibrary();
   char error[900] = "";
   mjModel* model = nullptr;
   if (IsXml(path)) {
     const MemoryFile file(path);
-    model = Compile(MemoryFile::kName, file.vfs(), numerics, error, sizeof error);
+    model = Compile(MemoryFile::kName, file.vfs(), error, sizeof error);
   } else {
     if (!std::filesystem::exists(path)) throw FileNotFound("File " + path + " does not exist");
     if (!std::ifstream(path)) {  // which MuJoCo would call empty
       throw std::system_error(errno, std::generic_category(), "cannot open " + path);
     }
-    model = Compile(path.c_str(), nullptr, numerics, error, sizeof error);
+    model = Compile(path.c_str(), nullptr, error, sizeof error);
   }
   if (!model) {
     std::string reason = error;

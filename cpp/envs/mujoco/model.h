@@ -17,10 +17,9 @@ using Model = std::shared_ptr<const mjModel>;
 // Whether this is a model itself rather than the path of one.
 bool IsXml(const std::string& path);
 
-// Compiles the file, or the text, with these numbers as `numeric`s of the model, by name. The framebuffer for
-// pictures is made at least this large. Throws FileNotFound, or InvalidArgument with MuJoCo's message.
-Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height,
-                const FloatListMap& numerics = {});
+// Compiles the file, or the text. The framebuffer for pictures is made at least this large. Throws
+// FileNotFound, or InvalidArgument with MuJoCo's message.
+Model LoadModel(const std::string& path, std::int64_t width, std::int64_t height);
 
 // The number of a body, camera, … given by number or name; throws InvalidArgument with the names there are.
 int Find(const mjModel& model, mjtObj kind, const IntOrString& which);
