@@ -9,7 +9,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool._collecting.policy_threads import computing_with, work_for
+from torchrl_pool._collecting.schedule import Schedule, work_for
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_small_networks_get_one_thread(network, options, expected):
 
 
 def test_an_error_restores_them():
-    with pytest.raises(KeyError), computing_with(1):
+    with pytest.raises(KeyError), Schedule(False, 1).computing(None, 1):
         raise KeyError
     assert torch.get_num_threads() == 3
 
@@ -63,7 +63,7 @@ def test_other_threads_set_nothing():
 
     def collect():
         before = torch.get_num_threads()
-        with computing_with(1 if before != 1 else 2):
+        with Schedule(False, 1 if before != 1 else 2).computing(None, 1):
             seen.append(torch.get_num_threads() == before)
 
     thread = threading.Thread(target=collect)

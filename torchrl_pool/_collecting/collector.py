@@ -29,7 +29,6 @@ from torchrl_pool._collecting.collector_options import (
     the_only_one,
 )
 from torchrl_pool._collecting.collector_state import load_collector_state, state_or_error
-from torchrl_pool._collecting.double_buffering import DoubleBuffering
 from torchrl_pool._collecting.lean_policy import (
     LeanPolicy,
     PolicyPart,
@@ -37,7 +36,6 @@ from torchrl_pool._collecting.lean_policy import (
     parts_of,
     take_apart,
 )
-from torchrl_pool._collecting.policy_threads import computing_with, threads_for, work_for
 from torchrl_pool._collecting.rollout import Rollout, StoringCollector
 from torchrl_pool._collecting.rollout_storage import (
     RolloutBatch,
@@ -47,6 +45,7 @@ from torchrl_pool._collecting.rollout_storage import (
     is_in_next,
     row_types,
 )
+from torchrl_pool._collecting.schedule import Schedule
 from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
@@ -152,10 +151,7 @@ class PoolCollector(StoringCollector):
     ) -> None:
         del return_same_td
         check_names(type(self), kwargs)
-        self._double_buffering = DoubleBuffering(double_buffered)
-        if policy_threads is not None:
-            policy_threads = check_int("policy_threads", policy_threads, minimum=1)
-        self._policy_threads = policy_threads
+        self._schedule = Schedule(double_buffered, policy_threads)
         self._pin_memory = pin_memory
         self._storage = None
         self._policy_output_keys = ()
@@ -207,7 +203,7 @@ class PoolCollector(StoringCollector):
     @property
     def num_groups(self) -> int | None:
         """In how many groups the envs are stepped, see ``double_buffered``; None: not decided yet."""
-        return self._double_buffering.number if self._double_buffering.is_decided else None
+        return self._schedule.num_groups if self._schedule.is_decided else None
 
     def policy_parts(self) -> list[PolicyPart]:
         """The modules of the policy in the order of their calls, and why some get a tensordict.
@@ -225,24 +221,23 @@ class PoolCollector(StoringCollector):
         with exploring(self.exploration_type):
             return parts_of(policy)
 
-    def _policy_now(self) -> tuple[LeanPolicy | None, float]:
-        """What is called in the policy's place, if anything, and the work of a call for each row."""
+    def _policy_now(self) -> LeanPolicy | None:
+        """What is called in the policy's place, if anything."""
         policy = self._wrapped_policy_uncompiled
-        work = work_for(policy)
         if self.cudagraphed_policy:
-            return None, work
+            return None
         lean = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
                 self._compiled = policy, lean and lean.compile(policy, **self.compiled_policy_kwargs)
             if (lean := self._compiled[1]) is not None:
                 lean.begin_batch()
-        return lean, work
+        return lean
 
     @contextlib.contextmanager
     def _policy_taken_apart(self) -> Iterator[None]:
         """While Collector's own code collects: it calls what is in the policy's place, if anything."""
-        lean = None if self.compiled_policy else self._policy_now()[0]
+        lean = None if self.compiled_policy else self._policy_now()
         if lean is None or type(self._carrier) is not TensorDict:
             yield
             return
@@ -353,20 +348,16 @@ class PoolCollector(StoringCollector):
         return self._storage
 
     def _check_groups(self) -> None:
-        buffering = self._double_buffering
-        whole = not self.writes_once or self._runs_rest
-        env = self._pool_env
-        indivisible = env.part.chain.builder.indivisible if isinstance(env, FusedPool) else ""
-        if not buffering.is_decided and (whole or indivisible):
-            buffering.decide(1)
-        if buffering.number > 1 and "_step" in self._policy_output_keys:
-            raise ValueError("double_buffered: expected a policy that writes no mask '_step'")
-        if buffering.number > 1 and whole:
-            raise ValueError(
-                "double_buffered: expected a PoolEnv whose transforms all have a native form (see explain), "
-                f"got {self.env!r}"
+        env, obstacle = self._pool_env, ""
+        if "_step" in self._policy_output_keys:
+            obstacle = "expected a policy that writes no mask '_step'"
+        elif not self.writes_once or self._runs_rest:
+            obstacle = (
+                f"expected a PoolEnv whose transforms all have a native form (see explain), got {self.env!r}"
             )
-        buffering.fit(self.n_env, indivisible)
+        elif isinstance(env, FusedPool) and (indivisible := env.part.chain.builder.indivisible):
+            obstacle = f"expected transforms that can run on groups of envs; {indivisible}"
+        self._schedule.fit(self.n_env, obstacle)
 
     @torch.no_grad()
     def fake_tensordict(self) -> TensorDictBase:
@@ -454,12 +445,11 @@ class PoolCollector(StoringCollector):
         self._was_cut_short = True
         start = time.perf_counter()
         with exploring(self.exploration_type):
-            lean, work = self._policy_now()
-            threads = self._policy_threads or threads_for(work * self.n_env / self._double_buffering.number)
-            with computing_with(threads):
-                rollout = Rollout(self, lean, self._double_buffering.number)
+            lean = self._policy_now()
+            with self._schedule.computing(self._wrapped_policy_uncompiled, self.n_env):
+                rollout = Rollout(self, lean, self._schedule.num_groups)
                 batch = rollout.run()
-        self._double_buffering.note(time.perf_counter() - start)
+        self._schedule.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
         result = batch.as_tensordict(self.storing_device)

@@ -11,7 +11,7 @@ from torch import nn
 from torchrl.objectives import A2CLoss
 
 from torchrl_pool._collecting.lean_policy import read_first
-from torchrl_pool.training._densities import density_of
+from torchrl_pool._collecting.lean_policy.distributions import density_of
 from torchrl_pool.training._flat_parameters import FlatUpdate, shrinking
 from torchrl_pool.training._losses import DISTANCES, check_class, refuse_unknown
 from torchrl_pool.training._module_calls import Tensors, call, networks_of, with_critic

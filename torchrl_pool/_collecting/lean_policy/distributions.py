@@ -1,7 +1,8 @@
-"""Drawing actions from distributions and scoring them, without building the distributions.
+"""Distributions of actions as functions of tensors: drawing in collecting, scoring and entropy in updates.
 
 Each sampler makes the operations that TorchRL's and torch's classes make, in their order and on the
-same operands, so that the numbers are the same to the last bit. It leaves out the objects in between.
+same operands, so that the numbers are the same to the last bit. It leaves out the objects in between. A
+density scores actions that were drawn before, with the formulas of the samplers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import torch
+from tensordict.nn import ProbabilisticTensorDictModule
 from torch import Tensor
 from torch.distributions import Categorical, ComposeTransform, Normal
 from torch.nn import functional
 from torchrl.modules import IndependentNormal, OneHotCategorical, TanhNormal
+
+from torchrl_pool._collecting.lean_policy.values import Values
 
 Sampler: TypeAlias = Callable[..., "tuple[Tensor, Tensor | None]"]
 """From the parameters, by name, to a sample and its log-probability (None: not asked for)."""
@@ -50,6 +54,16 @@ class NotSampled(Exception):
     """The distribution's own class must draw."""
 
 
+def _normal_log_prob(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """The logarithm of a normal distribution's density, element by element."""
+    return -((value - loc) ** 2) / (2 * scale**2) - scale.log() - _LOG_SQRT_2PI
+
+
+def _tanh_log_slope(latent: Tensor) -> Tensor:
+    """The logarithm of how much the tanh stretches what lies around each element."""
+    return 2.0 * (_LOG_2 - latent - functional.softplus(-2.0 * latent))
+
+
 class _Normal:
     """``Normal`` and ``Independent(Normal)``, by reparameterization.
 
@@ -77,7 +91,7 @@ class _Normal:
         sample = loc + noise * scale
         if not self._scored:
             return sample, None
-        return sample, -((sample - loc) ** 2) / (2 * scale**2) - scale.log() - _LOG_SQRT_2PI
+        return sample, _normal_log_prob(sample, loc, scale)
 
     def total(self, per_element: Tensor) -> Tensor:
         dims = self._event_dims
@@ -103,7 +117,7 @@ class _TanhNormal:
             sample = self._affine[0] + self._affine[1] * sample
         if density is None:
             return sample, None
-        slope = 2.0 * (_LOG_2 - latent - functional.softplus(-2.0 * latent))
+        slope = _tanh_log_slope(latent)
         if self._affine is not None:
             slope = slope + torch.abs(self._affine[1]).log().expand(slope.shape)
         return sample, normal.total(density) - normal.total(slope)
@@ -198,3 +212,107 @@ _SAMPLERS: dict[Any, tuple[set[str], _Make]] = {
     Categorical: (_LOGITS, _categorical),
     OneHotCategorical: (_LOGITS, _one_hot_categorical),
 }
+
+
+# ---- actions that were drawn before
+
+
+class Density:
+    """A distribution of actions, its parameters in a dict.
+
+    Args:
+        module: the last module of a :class:`~torchrl.modules.ProbabilisticActor`.
+    """
+
+    has_entropy = True
+
+    def __init__(self, module: ProbabilisticTensorDictModule) -> None:
+        self.kwargs: dict[str, Any] = dict(module.distribution_kwargs)
+        self.keys: dict[Any, Any] = dict(zip(module.dist_keys, module.in_keys, strict=True))
+
+    def prepared(self, action: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Actions ``[n, …]`` as :meth:`log_prob` takes them, and how much more it gives than the actor.
+
+        What does not depend on the parameters is worked out here, once for all updates with these actions.
+        """
+        return action, 0.0
+
+    def log_prob(self, tensors: Values, action: Tensor) -> Tensor:
+        """The log-probabilities ``[n]`` of prepared actions."""
+        raise NotImplementedError
+
+    def entropy(self, tensors: Values) -> Tensor:
+        """The entropies ``[n]``."""
+        raise NotImplementedError
+
+
+class NormalDensity(Density):
+    """``IndependentNormal``: a normal distribution for each element of an action."""
+
+    def log_prob(self, tensors: Values, action: Tensor) -> Tensor:
+        loc, scale = tensors[self.keys["loc"]], tensors[self.keys["scale"]]
+        return _normal_log_prob(action, loc, scale).sum(-1)
+
+    def entropy(self, tensors: Values) -> Tensor:
+        scale: Tensor = tensors[self.keys["scale"]]
+        return (scale.log() + (0.5 + _LOG_SQRT_2PI)).sum(-1)
+
+
+class TanhNormalDensity(NormalDensity):
+    """``TanhNormal``: a normal distribution before a tanh that squeezes it into the action's bounds."""
+
+    has_entropy = False  # TorchRL draws actions to estimate it
+
+    def prepared(self, action: Tensor) -> tuple[Tensor, Tensor | float]:
+        middle, half = self._middle_and_half(action)
+        limit = 1 - torch.finfo(action.dtype).resolution  # TorchRL's, which keeps the inverse finite
+        before = ((action - middle) / half).clamp(-limit, limit).atanh()
+        return before, (_tanh_log_slope(before) + half.log()).sum(-1)
+
+    def _middle_and_half(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = (
+            torch.as_tensor(self.kwargs.get(name, default)).to(like)
+            for name, default in (("low", -1.0), ("high", 1.0))
+        )
+        return (high + low) / 2, (high - low) / 2
+
+
+class CategoricalDensity(Density):
+    """``Categorical`` and ``OneHotCategorical``."""
+
+    def __init__(self, module: ProbabilisticTensorDictModule) -> None:
+        super().__init__(module)
+        self.one_hot = module.distribution_class is OneHotCategorical
+
+    def prepared(self, action: Tensor) -> tuple[Tensor, Tensor | float]:
+        return (action.to(torch.uint8).argmax(-1) if self.one_hot else action), 0.0
+
+    def log_prob(self, tensors: Values, action: Tensor) -> Tensor:
+        logits: Tensor = tensors[self.keys["logits"]].log_softmax(-1)
+        return logits.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self, tensors: Values) -> Tensor:
+        logits: Tensor = tensors[self.keys["logits"]].log_softmax(-1)
+        return -(logits.exp() * logits).sum(-1)
+
+
+def density_of(module: ProbabilisticTensorDictModule) -> Density:
+    """What the last module of an actor draws from.
+
+    Raises:
+        TypeError: an unsupported distribution, or one that has other parameters or options.
+    """
+    kind = module.distribution_class
+    known: dict[Any, tuple[type[Density], set[str], set[str]]] = {
+        IndependentNormal: (NormalDensity, {"loc", "scale"}, {"tanh_loc", "upscale"}),
+        TanhNormal: (TanhNormalDensity, {"loc", "scale"}, {"low", "high", "tanh_loc", "upscale"}),
+        Categorical: (CategoricalDensity, {"logits"}, set()),
+        OneHotCategorical: (CategoricalDensity, {"logits"}, set()),
+    }
+    if kind in known:
+        density, parameters, options = known[kind]
+        made = density(module)
+        if set(made.keys) == parameters and set(made.kwargs) <= options and not made.kwargs.get("tanh_loc"):
+            return made
+    names = ", ".join(one.__name__ for one in known)
+    raise TypeError(f"expected one of {names}, without further options, got {kind.__name__}")
