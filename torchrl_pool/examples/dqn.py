@@ -23,10 +23,10 @@ from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
 from torchrl_pool.examples.options import layer_sizes, option
 from torchrl_pool.examples.program import Program
-from torchrl_pool.examples.replay import Replay, Rows, stored_keys
+from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
 from torchrl_pool.examples.results import Row
 from torchrl_pool.examples.run import Run
-from torchrl_pool.training import TargetUpdate, one_step_return, weighted_mean
+from torchrl_pool.training import TargetUpdate
 
 
 @dataclass(frozen=True)

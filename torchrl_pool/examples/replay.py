@@ -1,4 +1,4 @@
-"""A replay buffer that costs little where updates are small, with priorities and returns of several steps."""
+"""What DQN and SAC share: a replay buffer that costs little where updates are small; returns of its rows."""
 
 from __future__ import annotations
 
@@ -162,3 +162,19 @@ class Priorities:
     def update(self, indices: torch.Tensor, errors: torch.Tensor) -> None:
         """Learns what the errors of transitions are now."""
         self.values[indices] = (errors + 1e-8) ** self.alpha
+
+
+def one_step_return(rows: Rows, gamma: float, value: torch.Tensor) -> torch.Tensor:
+    """Rewards, and the value of what follows where the episode was not terminated.
+
+    Where rows tell how many steps they span (``"steps_to_next_obs"``), that value is discounted for each.
+    """
+    steps = rows.get("steps_to_next_obs")
+    discount = gamma if steps is None else gamma ** steps.reshape(-1)
+    going_on = ~rows["next", "terminated"].reshape(-1)
+    return rows["next", "reward"].reshape(-1) + discount * going_on * value
+
+
+def weighted_mean(values: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """The mean over rows, as TorchRL's losses weigh them."""
+    return values.mean() if weights is None else (values * weights).sum() / weights.sum()

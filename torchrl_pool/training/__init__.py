@@ -1,4 +1,4 @@
-"""What follows collecting, made lean: advantages, updates, and a training's state for checkpoints."""
+"""Advantage estimates, optimizer steps, and a training's state for checkpoints."""
 
 from torchrl_pool._collecting.collector_state import collector_state, load_collector_state
 from torchrl_pool.training._advantages import estimate_advantages
@@ -6,7 +6,7 @@ from torchrl_pool.training._flat_parameters import flatten_parameters
 from torchrl_pool.training._ppo_update import PPOUpdate
 from torchrl_pool.training._return_scaling import ReturnScaling
 from torchrl_pool.training._sequences import minibatches
-from torchrl_pool.training._target_update import TargetUpdate, one_step_return, weighted_mean
+from torchrl_pool.training._target_update import TargetUpdate
 from torchrl_pool.training._vtrace import estimate_vtrace, vtrace_targets
 from torchrl_pool.training._vtrace_update import VTraceUpdate
 
@@ -21,7 +21,5 @@ __all__ = [
     "flatten_parameters",
     "load_collector_state",
     "minibatches",
-    "one_step_return",
     "vtrace_targets",
-    "weighted_mean",
 ]

@@ -16,7 +16,6 @@ from torchrl_pool.training._losses import refuse_counting
 from torchrl_pool.training._traced_once import TracedOnce
 
 Compile: TypeAlias = "bool | Literal['trace']"
-Rows: TypeAlias = "dict[Key, torch.Tensor]"
 
 
 class TargetUpdate(FlatUpdate):
@@ -177,45 +176,3 @@ def _split(flat: torch.Tensor, shapes: Mapping[str, torch.Size]) -> dict[str, to
     """The pieces of a flat tensor, by name."""
     parts = torch.split(flat, [shape.numel() for shape in shapes.values()])
     return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
-
-
-def one_step_return(rows: Rows, gamma: float, value: torch.Tensor) -> torch.Tensor:
-    """Rewards, and the value of what follows where the episode was not terminated.
-
-    Where rows tell how many steps they span (``"steps_to_next_obs"``), that value is discounted for each.
-
-    Args:
-        rows: a minibatch, with ``("next", "reward")`` and ``("next", "terminated")``.
-        gamma: the discount.
-        value: of what follows ``[n]``, or ``[several, 1]``: each for all rows.
-
-    Returns:
-        What values are to become: ``[n]``, or ``[several, n]``.
-
-    Examples:
-        >>> is_over = torch.tensor([[False], [True]])
-        >>> rows = {("next", "reward"): torch.ones(2, 1), ("next", "terminated"): is_over}
-        >>> one_step_return(rows, 0.5, torch.full((2,), 8.0))
-        tensor([5., 1.])
-    """
-    steps = rows.get("steps_to_next_obs")
-    discount = gamma if steps is None else gamma ** steps.reshape(-1)
-    going_on = ~rows["next", "terminated"].reshape(-1)
-    return rows["next", "reward"].reshape(-1) + discount * going_on * value
-
-
-def weighted_mean(values: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
-    """The mean over rows, as TorchRL's losses weigh them.
-
-    Args:
-        values: ``[n]``.
-        weights: ``[n]``, as a prioritised sampler gives them; None: all are equal.
-
-    Returns:
-        A number.
-
-    Examples:
-        >>> weighted_mean(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
-        tensor(2.)
-    """
-    return values.mean() if weights is None else (values * weights).sum() / weights.sum()
