@@ -168,17 +168,16 @@ class Port {
 
   std::uint64_t NoteOf(std::uint32_t env) const { return port_.NoteOf(env); }
 
-  // What an adapter's step has returned. Whether the env shall be reset before this is over.
+  // What an adapter's step has returned: leaves, reward, terminated, truncated. Whether the env shall be
+  // reset before this is over.
   bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
     const Items results(returned, 4, "results of a step");
-    return WasStepped(env, Items(results[0]).all(), results[1], ToFlag(results[2]), ToFlag(results[3]),
-                      may_reset);
-  }
-
-  bool WasStepped(std::uint32_t env, std::span<PyObject* const> leaves, py::handle reward, bool terminated,
-                  bool truncated, bool may_reset) {
+    const Items leaves(results[0]);
+    const py::handle reward = results[1];
+    const bool terminated = ToFlag(results[2]);
+    bool truncated = ToFlag(results[3]);
     CheckOwner();
-    WriteLeaves(leaves, [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
+    WriteLeaves(leaves.all(), [&](std::size_t i) { return port_.arena().OutputRow(i, env); });
     if (rewards_.size() == 1) {
       Write(fields_[rewards_[0]], port_.arena().OutputRow(rewards_[0], env), reward);
     } else {
@@ -262,7 +261,7 @@ class Port {
       try {
         py::tuple actions(blocks.size());
         for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];
-        if (StepOne(first + i, adapters[i], std::move(actions), may_reset)) {
+        if (WasStepped(first + i, py::getattr(adapters[i], step_)(std::move(actions)), may_reset)) {
           WasReset(first + i, py::getattr(adapters[i], reset_)(py::none(), py::none()));
         }
       } catch (...) {
@@ -275,28 +274,6 @@ class Port {
       throw py::error_already_set();
     }
     return true;
-  }
-
-  // Whether the env shall be reset before this is over.
-  bool StepOne(std::uint32_t env, const py::object& adapter, py::tuple actions, bool may_reset) {
-    const py::object stepper = py::getattr(adapter, plain_stepper_);
-    if (stepper.is_none() || actions.size() != 1) {
-      return WasStepped(env, py::getattr(adapter, step_)(std::move(actions)), may_reset);
-    }
-    const auto returned = py::reinterpret_steal<py::object>(
-        PyObject_CallMethodOneArg(stepper.ptr(), step_.ptr(), PyTuple_GET_ITEM(actions.ptr(), 0)));
-    if (!returned) throw py::error_already_set();
-    const Items results(returned, 5, "results of a step");
-    TellInfo(adapter, results[4]);
-    return WasStepped(env, results.all().first(1), results[1], ToFlag(results[2]), ToFlag(results[3]),
-                      may_reset);
-  }
-
-  // Passes on an info dict that is not empty, where somebody is told of it.
-  void TellInfo(py::handle adapter, py::handle info) const {
-    if (PyDict_CheckExact(info.ptr()) && PyDict_GET_SIZE(info.ptr()) == 0) return;
-    const py::object tell = py::getattr(adapter, tell_info_);
-    if (!tell.is_none()) tell(info, false);
   }
 
   void CheckOwner() const {
@@ -334,7 +311,6 @@ class Port {
   };
 
   const py::str copy_{"copy"}, reset_{"reset"}, step_{"step"};
-  const py::str plain_stepper_{"plain_stepper"}, tell_info_{"tell_info"};
   core::WorkerPort port_;
   bool is_at_work_ = false, is_owner_ = true;
   std::uint32_t at_hand_ = 0, end_ = 0;  // the envs for which the request is not over
@@ -493,7 +469,7 @@ void InitWorkers(py::module_& m) {
       .def("disown", &Port::Disown)
       .def("seed_of", &Port::SeedOf)
       .def("note_of", &Port::NoteOf)
-      .def("stepped", py::overload_cast<std::uint32_t, py::handle, bool>(&Port::WasStepped))
+      .def("stepped", &Port::WasStepped)
       .def("was_reset", &Port::WasReset)
       .def("was_made", &Port::WasMade)
       .def("lost", &Port::Lost)

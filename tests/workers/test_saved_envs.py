@@ -96,6 +96,48 @@ def test_states_of_envs_with_slots_and_methods_of_their_own(make_pool):
     assert other.get_attr("steps_in_all") == pool.get_attr("steps_in_all") == [7, 7]
 
 
+class Failing(Sampled):
+    """Fails as its state is taken, or given."""
+
+    def __init__(self, when, how):
+        super().__init__()
+        self.when, self.how = when, how
+
+    def get_state(self):
+        self.reach("get_state")
+        return 0
+
+    def set_state(self, state):
+        self.reach("set_state")
+
+    def reach(self, event):
+        if event == self.when and self.how == "ends":
+            os._exit(3)
+        elif event == self.when:
+            raise KeyError("no such thing")
+
+
+@pytest.mark.parametrize("call", ["get_state", "set_state"])
+def test_a_worker_that_ends_in_a_call_with_states_fails_as_in_a_step(make_pool, call):
+    pool = make_pool(partial(Failing, call, "ends"), 2)
+    pool.reset()
+    arguments = [pool.get_state()] if call == "set_state" else []
+    with pytest.raises(RuntimeError, match="its worker process ended with exit code 3") as raised:
+        getattr(pool, call)(*arguments)
+    assert raised.type is RuntimeError
+    pool.reset()
+
+
+@pytest.mark.parametrize(("call", "error"), [("get_state", RuntimeError), ("set_state", ValueError)])
+def test_states_that_an_env_itself_cannot_take_or_give(make_pool, call, error):
+    pool = make_pool(partial(Failing, call, "raises"), 2)
+    pool.reset()
+    arguments = [pool.get_state()] if call == "set_state" else []
+    with pytest.raises(error, match="no such thing") as raised:
+        getattr(pool, call)(*arguments)
+    assert raised.type is error
+
+
 def drawn_hopper():
     os.environ["MUJOCO_GL"] = "egl"
     return gymnasium.make("Hopper-v5", render_mode="rgb_array", width=32, height=24)

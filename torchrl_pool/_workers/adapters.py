@@ -29,13 +29,6 @@ class Adapter(Protocol):
         """A TorchRL env's specs, pickled: full action, observation, reward, done and state spec."""
 
     @property
-    def plain_stepper(self) -> Any:
-        """Of an env of Gymnasium with one action and one observation, which go as they are: what steps it.
-
-        Its ``step`` is called in the place of :meth:`step`. None: there is none.
-        """
-
-    @property
     def has_own_state(self) -> bool:
         """Whether the env has ``get_state()`` and ``set_state(state)``."""
 

@@ -57,7 +57,7 @@ class GymnasiumAdapter:
         # As everywhere in Gymnasium; TorchRL and Stable-Baselines3 get by with less, also within a wrapper.
         layers = (env, *(wrapper.env for wrapper in wrappers(env)))
         self._takes_all = all(_takes(layer, "reset", seed=None, options=None) for layer in layers)
-        self._adopt(env)
+        self._write = writer_of(env.action_space)
 
     @property
     def has_own_state(self) -> bool:
@@ -68,14 +68,9 @@ class GymnasiumAdapter:
         return self.env, random if isinstance(random, np.random.Generator) else None
 
     def restore(self, state: tuple[Any, Any]) -> None:
-        env, random = state
-        self._adopt(env)
+        self.env, random = state
+        self._write = writer_of(self.env.action_space)
         self._set_random(random)
-
-    def _adopt(self, env: gymnasium.Env[Any, Any]) -> None:
-        self.env = env
-        self._write = writer_of(env.action_space)
-        self.plain_stepper = env if self._read is None and self._write is None else None
 
     def _set_random(self, random: Any) -> None:
         """The env's generator, which states that envs have of their own seldom hold."""

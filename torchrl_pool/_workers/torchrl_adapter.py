@@ -39,7 +39,6 @@ class TorchRLAdapter:
     A reset's seed is given to ``set_seed``, its options to ``reset(options=…)``.
     """
 
-    plain_stepper = None
     is_restored = False
     tell_info: Callable[[Any, bool], None] | None = None
 
