@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -66,18 +66,6 @@ class Actor:
 
     def close(self) -> None:
         self.collector.shutdown()
-
-
-class AnyActor(Protocol):
-    """What :class:`Threaded` calls: an :class:`Actor`, here or on another machine."""
-
-    def collect(self, version: int, weights: torch.Tensor) -> TensorDictBase: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class _Explorers:
@@ -186,25 +174,29 @@ class Threaded(Actors):
     (Huang et al. 2023).
 
     Args:
-        actors: their batches follow one another along the envs, in this order.
+        actors: each an :class:`Actor`, or one on another machine; their batches follow one another along the
+            envs, in this order.
         policy: what learns.
         max_lag: in batches; 0: actors and learner take turns.
         exact: whether weights are exactly that old.
         refreshes: rollouts in a batch, each begun with the newest weights.
         title: of a picture of the lags.
+        end: is called after all actors are closed.
     """
 
     def __init__(
         self,
-        actors: Sequence[AnyActor],
+        actors: Sequence[Any],
         policy: nn.Module,
         max_lag: int,
         *,
         exact: bool = False,
         refreshes: int = 1,
         title: str = "",
+        end: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(policy, title)
+        self._end = end
         self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
         self._threads = [ThreadPoolExecutor(1, "actor") for _ in actors]
         self._begun: deque[list[Future[TensorDictBase]]] = deque()  # batches, of each actor its part
@@ -237,7 +229,7 @@ class Threaded(Actors):
                 parts.append(_done(self._collect(actor, batch)))
         self._begun.append(parts)
 
-    def _collect(self, actor: AnyActor, batch: int) -> TensorDictBase:
+    def _collect(self, actor: Any, batch: int) -> TensorDictBase:
         rollouts = []
         for _ in range(self._refreshes):
             due = self._history[max(0, batch - self._max_lag)] if self._exact else self.published
@@ -254,6 +246,7 @@ class Threaded(Actors):
         _explorers.remove(self)
         for actor in self.actors:
             actor.close()
+        self._end()
 
     def state_dict(self) -> dict[str, Any]:
         """With what has been collected and not learned from."""
@@ -275,9 +268,6 @@ class Threaded(Actors):
             batches = [TensorDict.from_dict(part, batch_size=shape) for shape, part in parts]
             self._begun.append([_done(batch) for batch in batches])
         self._taken = state["taken"]
-
-
-T = TypeVar("T", bound=Threaded)
 
 
 def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
@@ -345,12 +335,12 @@ def begin_actors(
         make_actor(make_networks, config, number, frames, None if number else env)
         for number in range(config.actors)
     ]
-    return threaded(actors, policy, config.architecture, Threaded)
+    return Threaded(actors, policy, **threads_of(config.architecture))
 
 
-def threaded(actors: Sequence[AnyActor], policy: nn.Module, architecture: str, kind: type[T]) -> T:
-    """Actors in threads that are as far ahead as an architecture says."""
-    return kind(actors, policy, MAX_LAGS[architecture], exact=architecture == "cleanba", title=architecture)
+def threads_of(architecture: str) -> dict[str, Any]:
+    """Arguments of :class:`Threaded`: how far actors are ahead in an architecture."""
+    return {"max_lag": MAX_LAGS[architecture], "exact": architecture == "cleanba", "title": architecture}
 
 
 def check_actors(config: Any) -> None:

@@ -17,7 +17,7 @@ from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
-from torchrl_pool.examples.actors import Actor, Actors, MakeNetworks, Threaded, make_actor, threaded
+from torchrl_pool.examples.actors import Actor, Actors, MakeNetworks, Threaded, make_actor, threads_of
 from torchrl_pool.examples.options import option
 from torchrl_pool.examples.results import warn
 
@@ -268,17 +268,6 @@ def _check_reachable(address: str) -> None:
             ) from None
 
 
-class RemoteActors(Threaded):
-    """Actors that are processes of a Ray cluster, and Ray, where it was started for them."""
-
-    ends_ray = False
-
-    def close(self) -> None:
-        super().close()
-        if self.ends_ray:
-            ray.shutdown()
-
-
 def begin_remote_actors(
     config: Any, env: EnvBase, policy: ProbabilisticActor, make_networks: MakeNetworks, steps: int
 ) -> Actors:
@@ -300,6 +289,5 @@ def begin_remote_actors(
         )
         for number in range(config.actors)
     ]
-    begun = threaded(actors, policy, config.architecture, RemoteActors)
-    begun.ends_ray = starts_ray
-    return begun
+    end: Callable[[], object] = ray.shutdown if starts_ray else lambda: None
+    return Threaded(actors, policy, **threads_of(config.architecture), end=end)
