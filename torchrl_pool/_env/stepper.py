@@ -61,6 +61,10 @@ class Stepper:
         chain: Any = None,
     ) -> None:
         self.env, self.columns, self.next_root, self.nested = env, columns, next_root, nested
+        # Looked up here in a third of the time that it takes in a module of torch.
+        self.num_envs, self.on_cpu = env.num_envs, env._on_cpu
+        self.device: torch.device | None = env._device
+        self.batch_size: torch.Size = env._batch_size
         self.step_prototypes: dict[Key, torch.Tensor] = {
             key: torch.empty((env.num_envs, *shape), dtype=dtype, device="cpu")
             for key, (shape, dtype) in columns.rows.items()
@@ -123,11 +127,9 @@ class Stepper:
         self, values: dict[Key, Any], names: Sequence[str | None] | None = None, num_rows: int | None = None
     ) -> TensorDict:
         """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
-        env = self.env
-        batch_size = env._batch_size if num_rows is None else torch.Size([num_rows])
-        return unsafe_tensordict(
-            values, batch_size, env._device, names, nested=self.nested, nested_sizes=env._nested_sizes
-        )
+        size = self.batch_size if num_rows is None else torch.Size([num_rows])
+        sizes = self.next_root.nested_sizes
+        return unsafe_tensordict(values, size, self.device, names, nested=self.nested, nested_sizes=sizes)
 
     def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
         """What the executor has written, where users see it."""
@@ -158,7 +160,7 @@ class Stepper:
         self.env._running()  # which may begin episodes first, whose observations are the latest then
         mask, place = root.get("_step", None), self.place
         places: dict[str, Any] = {} if place is None else {"out": place}
-        if mask is not None and not (mask := check_mask("_step", mask, self.env.num_envs)).all():
+        if mask is not None and not (mask := check_mask("_step", mask, self.num_envs)).all():
             tensors, addresses = self.out.make()
             self._keep_from(tensors, root)
             places = {"out": (tensors, addresses), "mask": (mask, mask.data_ptr())}
@@ -235,19 +237,16 @@ class Stepper:
         Raises:
             RuntimeError: the tensordict is locked.
         """
-        pool_env = self.env
         if type(tensordict) is not TensorDict:
             return None
-        if tensordict._device != pool_env._device:
-            tensordict = tensordict.to(pool_env._device)  # none leaves it as it is
+        if tensordict._device != self.device:
+            tensordict = tensordict.to(self.device)  # none leaves it as it is
+            if tensordict._device != self.device:
+                return None
         entries = tensordict._tensordict
-        if (
-            "_step" in entries
-            or tensordict._device != pool_env._device
-            or not self.next_root.can_carry(entries, pool_env._batch_size)
-        ):
+        if "_step" in entries or not self.next_root.can_carry(entries, self.batch_size):
             return None
-        if tensordict._batch_size != pool_env._batch_size:
+        if tensordict._batch_size != self.batch_size:
             env._assert_tensordict_shape(tensordict)
         if tensordict.is_locked:
             raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
@@ -273,16 +272,14 @@ class Stepper:
         results = self.run(_STEP_AND_RESET, tensordict)
         if results is None:
             return None
-        env, names = self.env, tensordict._td_dim_names
+        names = tensordict._td_dim_names
         values, begun, resets = results
-        written = values if env._on_cpu else env._on_device(values)
+        written = values if self.on_cpu else self.env._on_device(values)
         next_td = self.unsafe(written, names)
         self.after_step(begun is not None)
-        if begun is None:
-            self.latest = values
-            root = self.next_root.following(entries, written)
-        else:
+        self.latest, root, done = values, written, None
+        if begun is not None:
             self.latest = begun
-            done = written["done"] if resets < env.num_envs else None
-            root = self.next_root.following(entries, env._on_device(begun), done)
-        return next_td, self.unsafe(root, names)
+            root = begun if self.on_cpu else self.env._on_device(begun)
+            done = written["done"] if resets < self.num_envs else None
+        return next_td, self.unsafe(self.next_root.following(entries, root, done), names)

@@ -85,8 +85,8 @@ class FusedEnv(TransformedEnv):
     @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`PoolEnv.step_and_maybe_reset`; one visit of each env where all transforms are native."""
-        native, base = self.native(), self.base_env
-        stepped = None
+        native = self.native()
+        base, stepped = native.env, None
         if not native.rest and not base._run_type_checks and base._post_step_mdp_hooks is None:
             stepped = native.step_and_maybe_reset(self, tensordict, native.advance)
         return self._step_then_reset(tensordict) if stepped is None else stepped

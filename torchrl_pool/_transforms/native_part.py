@@ -73,7 +73,9 @@ class NativePart(Stepper):
         """As :meth:`Stepper.after_step`: all envs' values are those of this call."""
         hidden = self.chain.hidden
         hidden.latest = hidden.root if begun else hidden.out
-        self._note_call()
+        self.is_stale = False
+        if writes := self.chain.builder.writes:
+            writes.clear()
 
     # ---- what the transforms behind it find
 
@@ -150,7 +152,7 @@ class NativePart(Stepper):
         hidden.latest_addresses(addresses)
         self.begin(mask, given, (tensors, addresses))
         if mask is None:
-            self._note_call()
+            self.after_step(begun=False)
         self.latest = tensors
         return tensors
 
@@ -163,11 +165,6 @@ class NativePart(Stepper):
                 tensor.data.zero_()
             else:
                 tensor.data.copy_(latest)  # its version says whether the user has written to it
-
-    def _note_call(self) -> None:
-        self.is_stale = False
-        if writes := self.chain.builder.writes:
-            writes.clear()
 
     # ---- what TorchRL's own code has to find when it goes on from here, and the other way round
 
