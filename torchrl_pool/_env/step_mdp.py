@@ -31,7 +31,7 @@ class NextRoot:
         flags: Sequence[Key],
         nested_sizes: NestedSizes,
     ) -> None:
-        self._nested_sizes = nested_sizes
+        self.nested_sizes = nested_sizes
         self._keep_place = frozenset(in_root) - frozenset(flags)
         self._dropped = frozenset(("next", "_reset", "_step", *written, *flags)) - self._keep_place
         self._in_root = [*sorted(self._keep_place, key=_depth_and_name), *flags]
@@ -45,7 +45,7 @@ class NextRoot:
         shared: list[tuple[tuple[str, ...], Any]] = []
         shared += [((key,), root[key]) for key in self._shared if key in root]
         for path, one in shared:
-            size = batch_size + self._nested_sizes.get(path, ())
+            size = batch_size + self.nested_sizes.get(path, ())
             if type(one) is not TensorDict or one.batch_size != size or one._td_dim_names is not None:
                 return False
             shared += [((*path, key), value) for key, value in one.items() if is_tensor_collection(value)]
