@@ -51,7 +51,7 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
       return SeedAndReset(env_index, slot);
     case Op::kSteps:
       return SeveralSteps(env_index, slot);
-    case Op::kSave:  // VisitStateOp does these
+    case Op::kSave:  // Executor::VisitState does these
     case Op::kLoad:
     case Op::kRender:
     case Op::kStep:

@@ -34,19 +34,18 @@ void* operator new(std::size_t bytes) {
 namespace torchrl_pool::core {
 namespace {
 
-struct Nobody final : Deliverer {
-  void LookAfterWork() override {}
-};
 bool Never() { return false; }
 
 // Whichever allocation fails: what could not be delivered is delivered again, and each env is named once.
 TEST(WhereMemoryRunsOutNothingIsDelivered) {
   const std::vector<std::uint32_t> envs = {0, 1, 2};
   const Result results[] = {Result::kFailed, Result::kOk, Result::kFailed};
+  EnvTable table(std::vector<EnvRequest>(3, {test::MakeConfig("test_plugin", "Counter-v0"), 0}), {});
+  JobStore jobs(table.layout());
+  ThreadExecutor executor(table, jobs, {});  // nobody waits for it
   int refused = 0;
   for (int first_to_fail = 0; first_to_fail < 12; ++first_to_fail) {
-    Nobody deliverer;
-    Outbox outbox(3, deliverer);
+    Outbox outbox(3, executor);
     outbox.Expect(Op::kStep, envs, false, nullptr);
     const auto deliver = [&] {
       std::vector<EnvFault> faults = {

@@ -66,7 +66,6 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
                     spec.high.empty() ? nullptr : spec.high.data(),
                     static_cast<std::int32_t>(spec.categories.size()), spec.categories.data()});
   }
-  task_.struct_size = sizeof task_;
   task_.id = id_.c_str();
   task_.reward_threshold = std::numeric_limits<double>::quiet_NaN();
   task_.user_data = this;
