@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "cpu.h"
-#include "executor.h"
 #include "perturb.h"
 
 namespace torchrl_pool::core {
@@ -51,7 +50,8 @@ class Outbox::Unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
-Outbox::Outbox(std::uint32_t num_envs, Executor& executor) : executor_(executor), sent_(num_envs) {
+Outbox::Outbox(std::uint32_t num_envs, WaitUntil wait_until)
+    : wait_until_(std::move(wait_until)), sent_(num_envs) {
   for (Queue& queue : queues_) queue.ready.reserve(num_envs);
 }
 
@@ -178,7 +178,7 @@ std::optional<Outbox::Received> Outbox::ReceiveFrom(Queue& queue, Op op, std::si
       if (closed_) throw PoolError("this pool is closed");
       const Awaited awaited(queue.awaited, count);
       const Unlocked unlocked(lock);
-      in_time = executor_.WaitUntil(delivered_, is_over, until, interrupted);
+      in_time = wait_until_(delivered_, is_over, until, interrupted);
     }
     check();
   };

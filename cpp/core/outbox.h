@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,8 +21,6 @@
 #include "job.h"
 
 namespace torchrl_pool::core {
-
-class Executor;
 
 // Every result is received exactly once, unless it is put back. All methods may be called from any thread.
 //
@@ -49,8 +48,12 @@ class Outbox {
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  // The executor delivers, and knows what a thread that waits for results does meanwhile.
-  Outbox(std::uint32_t num_envs, Executor& executor);
+  // What a thread does until a condition holds, of whose changes it is notified: Executor::WaitUntil.
+  using Condition = std::function<bool()>;
+  using WaitUntil =
+      std::function<bool(EventCount&, const Condition&, Clock::time_point until, InterruptCheck)>;
+
+  Outbox(std::uint32_t num_envs, WaitUntil wait_until);
 
   // Ends all waits, present and future, with a PoolError.
   void Close();
@@ -115,7 +118,7 @@ class Outbox {
   Received Take(Queue& queue, Op op, std::size_t count);
   void TakeCargo(std::int64_t env, Received& received);
 
-  Executor& executor_;
+  const WaitUntil wait_until_;
   EventCount delivered_;  // notified when a waiting thread can go on
   std::mutex mutex_;      // guards all below
   bool closed_ = false;

@@ -23,7 +23,10 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
       envs_(std::move(envs), options.layout),
       jobs_(envs_.layout()),
       executor_(MakeExecutor(envs_, jobs_, options)),
-      outbox_(envs_.size(), *executor_) {}
+      outbox_(envs_.size(), [this](EventCount& changed, const Outbox::Condition& is_over,
+                                   Executor::Clock::time_point until, InterruptCheck interrupted) {
+        return executor_->WaitUntil(changed, is_over, until, interrupted);
+      }) {}
 
 std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                  InterruptCheck interrupted) {

@@ -66,12 +66,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   core::Pool& pool() { return *pool_; }
-  bool Retire() {
-    core::Pool* const pool = pool_.get();
-    const bool freed = core::Pool::Retire(std::move(pool_), NeverInterrupted);
-    if (!freed) left_behind.push_back(pool);
-    return freed;
-  }
+  bool Retire() { return core::Pool::Retire(std::move(pool_), NeverInterrupted); }
   std::uint32_t size() const { return pool_->num_envs(); }
 
   // ---- raw calls ------------------------------------------------------------------------------
@@ -186,9 +181,6 @@ class Client {
   std::function<void()> meanwhile;
 
  private:
-  // Pools that are never freed: what looks for leaks finds them here.
-  static inline std::vector<core::Pool*>& left_behind = *new std::vector<core::Pool*>;
-
   static std::unique_ptr<core::Pool> MakePool(const std::vector<std::shared_ptr<const core::Config>>& configs,
                                               const ClientOptions& options) {
     std::vector<core::EnvRequest> envs;

@@ -40,12 +40,9 @@ bool Never() { return false; }
 TEST(WhereMemoryRunsOutNothingIsDelivered) {
   const std::vector<std::uint32_t> envs = {0, 1, 2};
   const Result results[] = {Result::kFailed, Result::kOk, Result::kFailed};
-  EnvTable table(std::vector<EnvRequest>(3, {test::MakeConfig("test_plugin", "Counter-v0"), 0}), {});
-  JobStore jobs(table.layout());
-  ThreadExecutor executor(table, jobs, {});  // nobody waits for it
   int refused = 0;
   for (int first_to_fail = 0; first_to_fail < 12; ++first_to_fail) {
-    Outbox outbox(3, executor);
+    Outbox outbox(3, nullptr);  // nobody waits
     outbox.Expect(Op::kStep, envs, false, nullptr);
     const auto deliver = [&] {
       std::vector<EnvFault> faults = {

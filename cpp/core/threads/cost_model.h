@@ -47,7 +47,7 @@ class CostModel {
   bool IsWorthSharing(Work work, std::uint32_t num_envs) const;
 
   // How to do so many envs' work of a kind, where so many threads are awake. The first of a kind goes to the
-  // workers: nobody knows how long it takes, and a caller that waits can be interrupted while one that is
+  // other threads: its duration is unknown, and a caller that waits can be interrupted while one that is
   // inside a simulator cannot. For the same reason the caller leaves slow envs alone.
   Plan PlanFor(Work work, std::uint32_t num_envs, int num_awake) const;
 

@@ -79,9 +79,9 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     *raw = task.raw_.data();
     return static_cast<std::int64_t>(task.raw_.size());
   };
-  task_.create = nullptr;  // the executor makes them: which of the envs one is, nobody tells a task
+  task_.create = nullptr;  // the executor makes them: a task does not know which of the envs one is
   task_.destroy = [](trp_env*) {};
-  // Its worker is told the seed with the request.
+  // The request carries the seed to the worker.
   task_.seed = [](trp_env*, const std::uint32_t*, std::size_t, trp_error*) -> int { return TRP_OK; };
   task_.reset = Reset;
   task_.step = Step;

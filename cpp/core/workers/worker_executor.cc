@@ -164,7 +164,7 @@ WorkerExecutor::Waiter::Waiter(const Layout& layout, std::uint32_t num_envs, std
   over.reserve(num_envs);
 }
 
-// One for the thread at hand, while this lives.
+// Borrows a Waiter for the calling thread, while this lives.
 class WorkerExecutor::WaiterInUse {
  public:
   explicit WaiterInUse(WorkerExecutor& executor) : executor_(executor) {
@@ -203,7 +203,8 @@ void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   Visit({&job, {job.op, false, 0, static_cast<std::uint32_t>(job.envs.size())}, 0}, *waiter);
 }
 
-// Its own worker's bell wakes a thread that waits here.
+// Workers deliver nothing by themselves: the waiting thread visits what they have finished, and is woken by
+// the arena's bell.
 bool WorkerExecutor::WaitUntil(EventCount&, const Condition& is_over, Clock::time_point until,
                                InterruptCheck interrupted) {
   struct Receiving {
@@ -215,7 +216,7 @@ bool WorkerExecutor::WaitUntil(EventCount&, const Condition& is_over, Clock::tim
 }
 
 // Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
-// who stays awake takes a processor from the workers.
+// a thread that stays awake takes a processor from the workers.
 template <class IsOver>
 bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::time_point until,
                           InterruptCheck interrupted) {
@@ -256,7 +257,7 @@ bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::ti
 }
 
 // What the thread at hand waits for. Of each worker's envs of a job the last one is worth being woken for:
-// who looks after each of them takes a processor from the workers. Many bytes are copied meanwhile.
+// waking for each of them would take a processor from the workers. Many bytes are copied meanwhile.
 void WorkerExecutor::Await(const Wanted& wanted, Waiter& waiter) {
   const std::uint64_t many = std::max<std::uint64_t>(1, kWorthCopying / std::max<std::size_t>(1, row_bytes_));
   waiter.changes = changes_.load(std::memory_order_seq_cst);
