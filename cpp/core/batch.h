@@ -23,7 +23,7 @@ struct Batch {
     row_bytes.push_back(bytes);
     stride.push_back(bytes);
   }
-  // Copied, so that what threads read at every env stays where it lies apart.
+  // Copied into the vector's own memory, which shares no cache line with anything else.
   void SetBases(std::span<std::byte* const> addresses) { base.assign(addresses.begin(), addresses.end()); }
   void SetStrides(const std::vector<std::size_t>& bytes) {
     stride.assign(bytes.begin(), bytes.end());

@@ -20,8 +20,8 @@ struct Gap {
   alignas(kCacheLine) std::byte bytes[kApart];
 };
 
-// For a vector that one thread writes again and again, or that all of them read: apart from what the heap has
-// beside it.
+// For a vector that one thread writes again and again, or that all of them read: it shares no cache line with
+// what the heap has beside it.
 template <class T>
 struct ApartAllocator {
   using value_type = T;

@@ -8,8 +8,8 @@
 //
 // Stages of phase 0 run on the rows of the envs that a thread has just visited; those that are done then
 // begin their next episodes. What depends on statistics of the whole batch runs in later phases of the job
-// (see phases.cc): before each of them the stages see all rows at once, on one thread and in the order of the
-// envs, so that nothing depends on how many threads there are.
+// (see executor.cc): before each of them the stages see all rows at once, on one thread and in the order of
+// the envs, so that nothing depends on how many threads there are.
 #ifndef TORCHRL_POOL_CORE_CHAIN_H_
 #define TORCHRL_POOL_CORE_CHAIN_H_
 

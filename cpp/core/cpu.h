@@ -24,8 +24,8 @@ constexpr auto kInterruptPeriod = std::chrono::milliseconds(20);
 // How long it pays to spin before parking: waking a parked thread takes about 40 µs.
 constexpr auto kSpin = std::chrono::microseconds(60);
 
-// The same where the wait is for Python code: a policy, or a few steps of Python envs.
-constexpr auto kSpinForPython = std::chrono::microseconds(200);
+// The same where the wait is for Python code: a policy between two calls, or a few steps of Python envs.
+constexpr auto kSpinForPython = std::chrono::microseconds(300);
 
 // One wait that spins: a few pause instructions, then sched_yield, too, until its time is over. Spinning on
 // pause alone collapses once threads outnumber cores.

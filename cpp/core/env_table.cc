@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plan.h"
-#include "state_ops.h"
 #include "validate.h"
 
 namespace torchrl_pool::core {

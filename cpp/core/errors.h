@@ -26,8 +26,8 @@ class StatusError : public std::runtime_error {
   const trp_status status;
 };
 
-// The message of a plugin, which may have filled it to the brim. As all messages: bytes that are to be UTF-8,
-// which whoever shows them makes sure of.
+// The message of a plugin, which may have filled it to the brim. Whether it is UTF-8 is not checked here: the
+// bindings replace invalid bytes.
 inline std::string MessageOf(const trp_error& error) {
   return {error.message, strnlen(error.message, sizeof error.message)};
 }

@@ -1,4 +1,7 @@
 // Visits, deliveries and phases, the same for both executors.
+//
+// The first phase of a job visits its envs. Once all visits are over come the later phases of its chain, over
+// the rows of the steps and then over those of the resets, and at last the root is completed.
 #include "executor.h"
 
 #include <algorithm>
@@ -7,10 +10,27 @@
 
 #include "chain.h"
 #include "errors.h"
+#include "outbox.h"
 #include "perturb.h"
-#include "state_ops.h"
+#include "saved_state.h"
 
 namespace torchrl_pool::core {
+namespace {
+
+using Phase = Job::Phase;
+
+// A job that was interrupted is left as it is: its results are not read.
+bool HasFurtherPhases(const Job& job) {
+  return !job.outbox && job.faults.empty() && !job.error && !job.cancelled.load(std::memory_order_relaxed);
+}
+
+Chain::When WhenOf(bool of_resets) { return of_resets ? Chain::When::kReset : Chain::When::kStep; }
+
+bool HasResets(const Job& job) { return job.resets.load(std::memory_order_relaxed) > 0; }
+
+}  // namespace
+
+// ---- visits -----------------------------------------------------------------------------------
 
 [[gnu::flatten]] void Executor::VisitEnvs(Job& job, std::span<const std::uint32_t> envs, Turn turn,
                                           Scratch& scratch) {
@@ -26,14 +46,34 @@ namespace torchrl_pool::core {
     RunChain(job, job.out, when, envs, scratch, Result::kOk);
   }
   if (job.op == Op::kStepAndReset) BeginEpisodes(job, envs, visitor, scratch);
-  if (CompletesRootInVisits(job)) CompleteRoot(job, envs);
 }
 
 void Executor::VisitStates(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch) {
   const auto first = static_cast<std::size_t>(envs.data() - job.envs.data());
   for (std::size_t i = 0; i < envs.size() && !job.cancelled.load(std::memory_order_relaxed); ++i) {
-    VisitStateOp(envs_.layout(), job, first + i, envs_.slot(envs[i]));
+    VisitState(job, first + i, envs_.slot(envs[i]));
     scratch.results[i] = Result::kOk;
+  }
+}
+
+// The i-th of the job's envs. Throws Interrupted alone, which is of the call and not of the env.
+void Executor::VisitState(const Job& job, std::size_t i, EnvSlot& slot) {
+  StateOps& ops = *job.state_ops;
+  const std::uint32_t env = job.envs[i];
+  try {
+    if (job.op == Op::kSave) {
+      ops.states[i] = SaveState(envs_.layout(), slot, env);
+    } else if (job.op == Op::kLoad) {
+      LoadState(envs_.layout(), slot, env, ops.before[i] == EnvState::kReady, ops.states[i]);
+    } else {
+      trp_error error{};
+      ThrowUnlessOk(slot.task->render(slot.env, ops.pictures[i], &error), slot, env, error);
+    }
+    ops.is_done[i] = 1;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    ops.refusals[i] = std::current_exception();
   }
 }
 
@@ -98,6 +138,8 @@ void Executor::RunChain(const Job& job, const Batch& batch, Stage::When when,
   }
 }
 
+// ---- deliveries ---------------------------------------------------------------------------------
+
 [[gnu::flatten]] void Executor::Deliver(Job& job, std::span<const std::uint32_t> envs,
                                         std::span<const Result> results, std::vector<EnvFault>& faults) {
   try {
@@ -135,11 +177,12 @@ void Executor::Lose(Job& job, std::span<const std::uint32_t> envs, std::exceptio
 [[gnu::flatten]] void Executor::CountDone(Job& job, std::uint32_t count) {
   Perturb();
   if (job.remaining.fetch_sub(count, std::memory_order_acq_rel) != count) return;
-  if (job.phase == Job::Phase::kVisits) VisitsAreOver(job);
   if (!job.has_ticket) return (void)Advance(job);
   learning_order_.SetMayLearn(job);
   AdvanceLearners();
 }
+
+// ---- phases -------------------------------------------------------------------------------------
 
 // Each job that finishes lets the next one go on.
 void Executor::AdvanceLearners() {
@@ -173,6 +216,69 @@ Executor::Next Executor::RunPhases(Job& job) {
     if (next != Next::kPhase || SharePhase(job)) return next;
     RunPhase(job, job.envs);
   }
+}
+
+void Executor::CompleteRoot(const Job& job, std::span<const std::uint32_t> envs) {
+  const bool any_begins = HasResets(job);
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    const Rows done = job.out.RowsFrom(envs_.layout().done, first);
+    for (std::size_t i = 0; i < job.out.base.size(); ++i) {
+      if (!job.root.base[i] || !job.out.base[i] || job.root.base[i] == job.out.base[i]) continue;
+      const Rows from = job.out.RowsFrom(i, first), to = job.root.RowsFrom(i, first);
+      if (any_begins) {
+        CopyRowsWhereNot(done, from, to, job.out.row_bytes[i], count);
+      } else {
+        CopyRows(from, to, job.out.row_bytes[i], count);
+      }
+    }
+  });
+}
+
+// After what has to be known of all rows before that phase begins.
+Executor::Next Executor::NextPhase(Job& job) {
+  if (job.phase == Phase::kRoot || !HasFurtherPhases(job)) return Next::kNone;
+  const std::size_t last = job.chain->num_phases();
+  const bool begins = job.phase == Phase::kVisits;
+  Phase phase = begins ? (job.op == Op::kReset ? Phase::kResetRows : Phase::kStepRows) : job.phase;
+  std::size_t number = begins ? 1 : job.chain_phase + 1;
+  while (true) {
+    const bool of_resets = phase == Phase::kResetRows;
+    while (number < last && !job.chain->HasStages(number, WhenOf(of_resets))) ++number;
+    if (number < last) {
+      if (!Learn(job, number, of_resets)) return Next::kLater;
+      job.phase = phase;
+      job.chain_phase = number;
+      return Next::kPhase;
+    }
+    if (of_resets || !HasResets(job)) break;
+    phase = Phase::kResetRows;
+    number = 1;
+  }
+  job.phase = Phase::kRoot;
+  return job.completes_root || HasResets(job) ? Next::kPhase : Next::kNone;
+}
+
+bool Executor::Learn(Job& job, std::size_t chain_phase, bool of_resets) {
+  // At a reset the statistics take in what all envs now show, as TorchRL's transforms do.
+  const bool all_show = job.op == Op::kReset;
+  const std::span<const std::uint32_t> envs = job.envs, none;
+  const BatchRows rows(job.out, job.root, all_show ? envs_.all() : envs, of_resets && !all_show,
+                       envs_.layout().done, all_show ? envs : none);
+  return job.chain->Learn(job, chain_phase, WhenOf(of_resets), rows);
+}
+
+void Executor::RunPhase(const Job& job, std::span<const std::uint32_t> envs) {
+  if (job.phase == Phase::kRoot) return CompleteRoot(job, envs);
+  const bool of_resets = job.phase == Phase::kResetRows, all = !of_resets || job.op == Op::kReset;
+  const auto when = WhenOf(of_resets);
+  ChainRunner runner(job, all ? job.out : job.root);
+  ForEachRun(envs, [&](std::uint32_t first, std::uint32_t count) {
+    if (all) return runner.Run(job.chain_phase, when, first, count);
+    for (std::uint32_t env = first; env < first + count; ++env) {
+      if (!IsDone(job, env)) continue;
+      runner.Run(job.chain_phase, when, env, 1);
+    }
+  });
 }
 
 }  // namespace torchrl_pool::core

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -16,13 +17,12 @@
 #include "job.h"
 #include "job_store.h"
 #include "learning_order.h"
-#include "outbox.h"
 #include "visit.h"
 
 namespace torchrl_pool::core {
 
 // All methods may be called from any thread, except Start and the methods that end it.
-class Executor : public Deliverer {
+class Executor {
  public:
   using Clock = EventCount::Clock;
   // Polled while waiting; true stops the wait.
@@ -39,6 +39,11 @@ class Executor : public Deliverer {
   virtual void Begin(Job& job) = 0;
   // Returns when the job has finished; helps with it where its plan says so. Throws Interrupted.
   virtual void WaitFor(Job& job, InterruptCheck interrupted) = 0;
+  // Returns when a condition holds, of whose changes `changed` is notified: true. Or when the time is over.
+  // Does meanwhile what a waiting thread has to do. Throws Interrupted.
+  using Condition = std::function<bool()>;
+  virtual bool WaitUntil(EventCount& changed, const Condition& is_over, Clock::time_point until,
+                         InterruptCheck interrupted) = 0;
 
   // Frees what belongs to threads that have returned after their visits timed out.
   virtual void FreeHung() {}
@@ -86,8 +91,6 @@ class Executor : public Deliverer {
   void RunPhase(const Job& job, std::span<const std::uint32_t> envs);
   // Hands the phase that the job has come to over to other threads. False: the calling thread does it all.
   virtual bool SharePhase(Job&) { return false; }
-  // Called when all envs have been visited.
-  virtual void VisitsAreOver(const Job&) {}
 
   EnvTable& envs_;
   JobStore& jobs_;
@@ -101,6 +104,7 @@ class Executor : public Deliverer {
   };
 
   void VisitStates(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch);
+  void VisitState(const Job& job, std::size_t i, EnvSlot& slot);
   void VisitRows(Job& job, std::span<const std::uint32_t> envs, Turn turn, Visitor& visitor,
                  Scratch& scratch);
   Result Repeat(Job& job, std::uint32_t env, Turn turn, Visitor& visitor, Scratch& scratch);
@@ -114,10 +118,7 @@ class Executor : public Deliverer {
   Next RunPhases(Job& job);
   Next NextPhase(Job& job);
   bool Learn(Job& job, std::size_t chain_phase, bool of_resets);
-  // Whether the root is complete once an env has been visited: no later phase of a chain writes to it.
-  static bool CompletesRootInVisits(const Job& job);
-  // Where these envs go on with their episodes, their rows of the root are copied from `out`: everywhere, if
-  // the step begins none.
+  // Where these envs go on with their episodes, their rows of the root are copied from `out`.
   void CompleteRoot(const Job& job, std::span<const std::uint32_t> envs);
 
   LearningOrder learning_order_;

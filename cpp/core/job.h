@@ -21,7 +21,6 @@ namespace torchrl_pool::core {
 class Chain;
 class Outbox;
 class ResetOptions;
-struct StateOps;
 
 // How a job's results reach whoever has submitted it.
 enum class Delivery : std::uint8_t {
@@ -49,8 +48,23 @@ enum class Result : std::uint8_t {
   kGoesOn    // within the executor: there is more to do, which is not at hand
 };
 
+// What a save, a load or a picture reads and writes, for each of the job's envs in their order. Owned by the
+// job, since a thread may still write to it when nobody waits any longer.
+struct StateOps {
+  std::vector<std::vector<std::uint8_t>> states;  // kSave writes them, kLoad reads them
+  std::vector<std::uint8_t*> pictures;            // kRender writes them: uint8 [height, width, 3]
+  std::shared_ptr<void> owner;                    // of the pictures
+  std::vector<EnvState> before;                   // of the envs
+  std::vector<std::uint8_t> is_done;
+  std::vector<std::exception_ptr> refusals;  // why an env's operation has failed, and changed nothing
+};
+
 // A job is filled in, submitted (in flight), finished, and then reused. In flight it runs in phases: the
 // first one visits every env; each later one begins when all rows of the one before are done.
+//
+// May be null: the base of a column of a batch (nobody wants it), `owner` and `cargo` (nobody has to live
+// on), an env's entry in `reset_options` (it has none), `outbox` (somebody waits for the whole job),
+// `state_ops` (of other operations). `chain` never is.
 struct Job {
   [[maybe_unused]] Gap before;
 
@@ -61,8 +75,8 @@ struct Job {
   Batch out;
   // The root: the entries that the next step reads, as TorchRL's step_and_maybe_reset returns them. It holds
   // the first observation of a new episode where this step has ended one (written by the visit), and a copy
-  // of `out` elsewhere. The copies are made in the last phase, if any env has been reset, or, with
-  // `completes_root`, by each visit.
+  // of `out` elsewhere. The copies are made in the last phase: if any env has been reset, or if
+  // `completes_root`.
   Batch root;
   bool completes_root = false;
   std::uint32_t num_steps = 1;  // kSteps: how many, and so many consecutive rows of each batch are an env's
@@ -75,7 +89,7 @@ struct Job {
   Delivery delivery = Delivery::kAwaited;
   // Where the envs were named one by one: their numbers, in the order of the rows of `actions`.
   std::vector<std::uint32_t> order;
-  bool is_single = false;  // kOneByOne: the one env is received by its number
+  bool is_single = false;  // kOneByOne: each env is received by its number
   std::shared_ptr<void>
       cargo;                // kOneByOne: what the receiver gets back, with the place of each env in `order`
   bool has_ticket = false;  // it learns after those that have been submitted before: see LearningOrder

@@ -4,8 +4,8 @@
 //
 //               submit                     wait returns
 //   caller ───────┬──────────────────────────┬──────────────────> the caller's for ever
-//                 │ the job's workers      │
-//                 │ write rows of the batch   │   the pool keeps no pointer
+//                 │ the job's workers        │
+//                 │ write rows of the batch  │   the pool keeps no pointer
 //                 └──────────────────────────┘
 //
 // Between the two nobody else reads or writes those tensors; a row is written by exactly one thread.

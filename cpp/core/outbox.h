@@ -3,10 +3,13 @@
 #ifndef TORCHRL_POOL_CORE_OUTBOX_H_
 #define TORCHRL_POOL_CORE_OUTBOX_H_
 
+#include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,31 +17,16 @@
 #include <vector>
 
 #include "errors.h"
+#include "event_count.h"
 #include "job.h"
 
 namespace torchrl_pool::core {
 
-// The source of results. Worker processes deliver only while a receiving thread polls them.
-class Deliverer {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  virtual std::uint64_t Deliveries() const { return 0; }
-  // Fails visits that exceed the step timeout, and wakes threads for queued work. Waiting threads call it
-  // periodically.
-  virtual void LookAfterWork() = 0;
-  // Polls until there are more deliveries than this number, or until the deadline. Returns false at once
-  // where the pool has threads of its own that deliver.
-  virtual bool WorkUntil(std::uint64_t, Clock::time_point) { return false; }
-
- protected:
-  ~Deliverer() = default;
-};
-
 // Every result is received exactly once, unless it is put back. All methods may be called from any thread.
 //
 // An env is sent either as one of a batch, and then received with whichever are ready first, or alone, and
-// then received by its index. The two kinds do not mix, and each operation has its own queue.
+// then received by its index. Each operation has a queue of what is sent in batches, and each env that was
+// ever sent alone has a queue of its own.
 class Outbox {
  public:
   // Polled while waiting, without a lock held; true stops the wait.
@@ -53,7 +41,6 @@ class Outbox {
 
   struct Received {
     Op op = Op::kReset;
-    bool alone = false;
     bool is_accepted = false;          // by Pool::Accept
     std::vector<std::uint32_t> envs;   // ascending
     std::vector<std::uint8_t> resets;  // per env: whether kStepAndReset has started a new episode
@@ -61,10 +48,18 @@ class Outbox {
     std::vector<EnvFault> faults;      // envs that failed; then `envs` is empty: they wait for the next call
   };
 
-  Outbox(std::uint32_t num_envs, Deliverer& deliverer);
+  // What a thread does until a condition holds, of whose changes it is notified: Executor::WaitUntil.
+  using Condition = std::function<bool()>;
+  using WaitUntil =
+      std::function<bool(EventCount&, const Condition&, Clock::time_point until, InterruptCheck)>;
+
+  Outbox(std::uint32_t num_envs, WaitUntil wait_until);
 
   // Ends all waits, present and future, with a PoolError.
   void Close();
+
+  // Makes what envs need that are sent alone: this may fail, and what follows must not.
+  void MakeRoomAlone(std::span<const std::uint32_t> envs);
 
   // Called before the job of these envs is published. The i-th of them has row i of the cargo.
   void Expect(Op op, std::span<const std::uint32_t> envs, bool alone, const std::shared_ptr<void>& cargo);
@@ -90,42 +85,46 @@ class Outbox {
                                        InterruptCheck interrupted);
 
  private:
-  // The results of envs that were sent in batches.
   struct Queue {
     std::size_t outstanding = 0;       // not yet received
     std::vector<std::uint32_t> ready;  // with room for all envs: to deliver takes no memory
     std::vector<EnvFault> faults;
-    std::vector<std::size_t> awaited;  // per waiting thread: how many results it needs (capped at what is
-                                       // outstanding); 0: one env that was sent alone
+    std::vector<std::size_t> awaited;  // per waiting thread: how many results it needs
+
+    // Whether a thread that needs so many goes on. No more than there are: another thread may receive some.
+    bool Has(std::size_t count) const {
+      return ready.size() >= std::min(count, outstanding) || !faults.empty();
+    }
+    // Whether any waiting thread does. To wake threads for every single result would cost more than the
+    // steps.
+    bool CanWake() const {
+      return std::any_of(awaited.begin(), awaited.end(), [this](std::size_t count) { return Has(count); });
+    }
   };
-  enum class How : std::uint8_t { kWithOthers, kAlone, kAloneAndReady };
   struct Sent {
-    How how = How::kWithOthers;  // received, too
+    bool is_alone = false;
     Op op = Op::kReset;
     Result result = Result::kOk;
     Cargo cargo = {};
   };
+  class Unlocked;
 
-  // Whether a waiting thread can go on. Waking threads for every single result would cost more than the
-  // steps.
-  static bool CanWake(const Queue& queue);
-
-  // Under mutex_: waits until `enough` holds. False: the time is over.
-  template <class Enough>
-  bool WaitUntil(std::unique_lock<std::mutex>& lock, const std::optional<Clock::time_point>& deadline,
-                 InterruptCheck interrupted, const Enough& enough);
-  Received Take(Op op, std::size_t count);
+  Queue& QueueOf(std::uint32_t env, Op op);
+  // `check` throws PoolError where less than `least` is outstanding.
+  template <class Check>
+  std::optional<Received> ReceiveFrom(Queue& queue, Op op, std::size_t least, std::size_t most,
+                                      std::optional<Clock::duration> timeout, InterruptCheck interrupted,
+                                      const Check& check, std::unique_lock<std::mutex> lock);
+  Received Take(Queue& queue, Op op, std::size_t count);
   void TakeCargo(std::int64_t env, Received& received);
-  void Sort(std::vector<std::uint32_t>& envs);
 
-  Deliverer& deliverer_;
-  mutable std::mutex mutex_;
-  std::condition_variable delivered_;
+  const WaitUntil wait_until_;
+  EventCount delivered_;  // notified when a waiting thread can go on
+  std::mutex mutex_;      // guards all below
   bool closed_ = false;
   std::array<Queue, kNumOps> queues_;
-  std::vector<Sent> sent_;               // per env
-  std::vector<EnvFault> faults_alone_;   // of envs that were sent alone
-  std::vector<std::uint64_t> is_taken_;  // scratch of Sort: a bit per env
+  std::map<std::uint32_t, Queue> alone_;  // by env
+  std::vector<Sent> sent_;                // per env
 };
 
 }  // namespace torchrl_pool::core

@@ -23,9 +23,6 @@ void CheckStatus(int status, const std::string& id, const trp_error& error) {
   if (status != TRP_OK) throw StatusError(static_cast<trp_status>(status), id + ": " + MessageOf(error));
 }
 
-// Whether a struct as large as the plugin's holds this member.
-#define TRP_HAS(struct_size, type, member) ((struct_size) >= offsetof(type, member) + sizeof(type::member))
-
 // Whether a value points to what its type says, of a type that there is.
 bool IsWhole(const trp_value& value) {
   if (value.is_none) return true;
@@ -80,12 +77,8 @@ void CheckTask(const std::string& path, const trp_task* task) {
   const auto fail = [&](const std::string& what) {
     throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
   };
-  if (!task || !TRP_HAS(task->struct_size, trp_task, id) || !task->id) fail("one of its tasks has no id");
+  if (!task || !task->id) fail("one of its tasks has no id");
   const std::string id = task->id;
-  if (!TRP_HAS(task->struct_size, trp_task, step)) {
-    fail("task '" + id + "' describes itself in " + std::to_string(task->struct_size) +
-         " bytes, fewer than the required entries take");
-  }
   const std::pair<const char*, bool> required[] = {
       {"open", task->open},       {"close", task->close}, {"specs", task->specs}, {"create", task->create},
       {"destroy", task->destroy}, {"seed", task->seed},   {"reset", task->reset}, {"step", task->step},
@@ -94,12 +87,7 @@ void CheckTask(const std::string& path, const trp_task* task) {
     if (!present) fail("task '" + id + "' lacks the required function '" + name + "'");
   }
   CheckOptions(task->options, task->num_options, id, fail);
-  const bool is_older = task->struct_size == offsetof(trp_task, reset_options);
-  if (!TRP_HAS(task->struct_size, trp_task, load) ||
-      (!is_older && !TRP_HAS(task->struct_size, trp_task, reset_with))) {
-    fail("task '" + id + "' has a truncated table of optional functions");
-  }
-  if (is_older || task->num_reset_options == 0) return;
+  if (task->num_reset_options == 0) return;
   if (task->num_reset_options < 0 || !task->reset_options || !task->open_reset || !task->close_reset ||
       !task->reset_with) {
     fail("task '" + id + "' has reset options, but not all that belongs to them");
@@ -198,10 +186,8 @@ std::shared_ptr<const Plugin> Plugin::Load(const std::string& path) {
   const auto fail = [&](const std::string& what) {
     throw StatusError(TRP_INVALID_ARGUMENT, path + " is not a usable plugin: " + what);
   };
-  if (!TRP_HAS(raw->struct_size, trp_plugin, tasks)) fail("its description is truncated");
   if (!raw->family || !raw->version) fail("it names no family or no version");
   if (raw->num_tasks < 0 || (raw->num_tasks > 0 && !raw->tasks)) fail("it has no table of tasks");
-  if (!TRP_HAS(raw->struct_size, trp_plugin, locate)) fail("its description is truncated");
   if (raw->num_packages < 0 || (raw->num_packages > 0 && (!raw->packages || !raw->locate))) {
     fail("it has no table of packages");
   }
@@ -359,7 +345,6 @@ std::pair<std::int64_t, std::int64_t> Config::RenderSize() const {
 }
 
 std::span<const trp_option> ResetOptionsOf(const trp_task& task) {
-  if (!TRP_HAS(task.struct_size, trp_task, reset_with)) return {};
   return {task.reset_options, static_cast<std::size_t>(task.num_reset_options)};
 }
 

@@ -88,7 +88,7 @@ class Config {
   std::vector<Spec> specs_;
 };
 
-// What a caller may choose for one reset; empty where a task, or the header it was built with, has nothing.
+// What a caller may choose for one reset; empty where a task offers nothing.
 std::span<const trp_option> ResetOptionsOf(const trp_task& task);
 
 // What a caller chose for one reset of envs of a configuration: checked, and then only read.

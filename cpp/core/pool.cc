@@ -23,7 +23,10 @@ Pool::Pool(std::vector<EnvRequest> envs, const PoolOptions& options)
       envs_(std::move(envs), options.layout),
       jobs_(envs_.layout()),
       executor_(MakeExecutor(envs_, jobs_, options)),
-      outbox_(envs_.size(), *executor_) {}
+      outbox_(envs_.size(), [this](EventCount& changed, const Outbox::Condition& is_over,
+                                   Executor::Clock::time_point until, InterruptCheck interrupted) {
+        return executor_->WaitUntil(changed, is_over, until, interrupted);
+      }) {}
 
 std::unique_ptr<Pool> Pool::Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                  InterruptCheck interrupted) {
@@ -178,6 +181,7 @@ void CopyInputs(Job& job) {
       job.out = job.op == Op::kReset ? async_root_ : async_out_;  // a reset writes a root
       job.root = async_root_;
       job.outbox = &outbox_;
+      if (job.is_single) outbox_.MakeRoomAlone(job.envs);
     }
     if (job.op == Op::kStepAndReset && !job.out.base[layout().done]) {
       throw PoolError("a step that resets writes the column 'done'");
@@ -388,64 +392,16 @@ bool Pool::FreeAll() {
   return true;
 }
 
-namespace {
-
-// Pools that are closed, and that threads which hang may still use. Whoever retires one takes them all, tries
-// to free each, and puts the rest back.
-class Remains {
- public:
-  using Pools = std::vector<std::unique_ptr<Pool>>;
-
-  static Pools Take() {
-    Remains& remains = The();
-    remains.Lock();
-    Pools pools = std::exchange(remains.pools_, {});
-    remains.lock_.Unlock();
-    return pools;
-  }
-  static void Put(Pools pools) {
-    Remains& remains = The();
-    remains.Lock();
-    for (auto& pool : pools) remains.pools_.push_back(std::move(pool));
-    remains.lock_.Unlock();
-  }
-
- private:
-  // Never freed: threads that hang may outlive everything.
-  static Remains& The() {
-    static auto& remains = *new Remains;
-    return remains;
-  }
-  void Lock() {
-    while (!lock_.TryLock()) std::this_thread::yield();
-    // What a parent has left, perhaps in the midst of a change, is not the child's to free.
-    if (std::exchange(fork_generation_, ForkGeneration()) != ForkGeneration()) new (&pools_) Pools;
-  }
-
-  ForkAwareLock lock_;
-  unsigned fork_generation_ = ForkGeneration();
-  Pools pools_;
-};
-
-}  // namespace
-
 bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
   if (!pool) return true;
-  if (pool->forked()) {
-    (void)pool.release();
-    return false;
-  }
   bool in_time = true;
   try {
     pool->Close(interrupted);
   } catch (const Interrupted&) {
     in_time = false;
   }
-  auto remains = Remains::Take();
-  std::erase_if(remains, [](const auto& remaining) { return remaining->FreeAll(); });
-  const bool freed = pool->FreeAll();
-  if (!freed) remains.push_back(std::move(pool));
-  Remains::Put(std::move(remains));
+  const bool freed = !pool->forked() && pool->FreeAll();
+  if (!freed) (void)pool.release();
   if (!in_time) throw Interrupted();
   return freed;
 }

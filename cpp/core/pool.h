@@ -15,8 +15,18 @@
 //
 // Envs whose results are delivered one by one are in no use: the outbox knows them until they are received.
 //
-// `mutex_` guards `uses_`, the table of envs (all but its slots) and the pool's lifetime; the executor, the
-// outbox and the job store have locks of their own. No lock is held while an env works, or Python code runs.
+// What protects what:
+//
+//   constant                     the layout, which configuration an env has, the number of envs
+//   Pool::mutex_                 `uses_`; what each env may do next, and why one has failed (`envs_`, all but
+//                                its slots); where asynchronous results are written; whether it is closed
+//   whoever works on an env      its slot, and its rows of the job's batches
+//   the submitter of a job       the job, before it is in flight and after it has finished
+//   Job::faults_mutex            its faults and its error, in flight; its counts are atomics
+//   locks of their own           the job store, the outbox, the executor and its order of learning
+//
+// No lock is held while an env works, or Python code runs. Of two locks only these are held together, the
+// first one first: Pool::mutex_, and then one of the executor, the outbox or the job store.
 #ifndef TORCHRL_POOL_CORE_POOL_H_
 #define TORCHRL_POOL_CORE_POOL_H_
 
@@ -36,7 +46,6 @@
 #include "job.h"
 #include "job_store.h"
 #include "outbox.h"
-#include "state_ops.h"
 #include "threads/thread_executor.h"
 #include "workers/worker_executor.h"
 
@@ -56,8 +65,9 @@ class Pool {
   static std::unique_ptr<Pool> Open(std::vector<EnvRequest> envs, const PoolOptions& options,
                                     InterruptCheck interrupted);
 
-  // Closes and frees the pool, and returns true. Returns false if a thread hangs inside a simulator: it may
-  // still use the pool's memory, which a later Retire frees. Throws Interrupted once all of that is done.
+  // Closes and frees the pool, and returns true. Returns false where a thread hangs inside a simulator, or in
+  // a forked child: then the pool's memory, which is still in use, is never freed. Throws Interrupted once
+  // all of that is done.
   static bool Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted);
 
   // Closes it. Must not be called where a thread hangs: use Retire.

@@ -37,7 +37,6 @@ std::optional<Outbox::Received> Pool::ReceiveAlone(Op op, std::uint32_t env,
 }
 
 std::optional<Outbox::Received> Pool::Checked(std::optional<Outbox::Received> received) {
-  if (!received) executor_->LookAfterWork();
   if (!received || received->faults.empty()) return received;
   const std::lock_guard lock(mutex_);  // even if closed: the faults are known here only
   envs_.MarkFailed(received->faults);

@@ -6,7 +6,6 @@
 
 #include "errors.h"
 #include "pool.h"
-#include "state_ops.h"
 
 namespace torchrl_pool::core {
 

@@ -53,6 +53,16 @@ void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std:
   if (packed && row_bytes == 1) return SelectScalars<std::uint8_t>(mask, from, to, count);
   if (packed && row_bytes == 4) return SelectScalars<std::uint32_t>(mask, from, to, count);
   if (packed && row_bytes == 8) return SelectScalars<std::uint64_t>(mask, from, to, count);
+  if (mask.stride == 1) {  // few are set: whole stretches between them
+    for (std::size_t i = 0; i < count; ++i) {
+      const void* const set = std::memchr(mask.base + i, 1, count - i);
+      const std::size_t end =
+          set ? static_cast<std::size_t>(static_cast<const std::byte*>(set) - mask.base) : count;
+      CopyRows(from.From(i), to.From(i), row_bytes, end - i);
+      i = end;
+    }
+    return;
+  }
   WithCopier(row_bytes, [&](const auto& copy) {
     for (std::size_t i = 0; i < count; ++i) {
       if (mask.base[i * mask.stride] == std::byte{0})

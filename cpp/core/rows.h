@@ -64,7 +64,7 @@ class RowCursor {
 
 void CopyRows(Rows from, Rows to, std::size_t row_bytes, std::size_t count);
 
-// Leaves out the rows where `mask`, a column of bytes, is not zero.
+// Leaves out the rows where `mask`, a column of flags (0 or 1), is set.
 void CopyRowsWhereNot(Rows mask, Rows from, Rows to, std::size_t row_bytes, std::size_t count);
 
 // Rows with these numbers, which ascend, become consecutive ones. And the other way round, in any order.

@@ -112,7 +112,7 @@ class Stage {
   virtual std::uintptr_t lock() const { return 0; }
 };
 
-// A stage that is told as what it does with one env's row: Step(row) and, where that is something else,
+// Base of stages that are functions of one env's row: Step(row) and, where that is something else,
 // Reset(row).
 template <class Derived>
 class RowStage : public Stage {

@@ -43,7 +43,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// False may be wrong.
+// A fast test: true is certain; where it says false, each value has to be looked at.
 template <class T>
 bool AllAdmitted(const Range<T>& range, std::span<const T> values) {
   if constexpr (std::is_integral_v<T>) {

@@ -30,6 +30,10 @@ void Visitor::Bind(OutputRows& rows, const Batch& to) {
     if (column != Target::kNoColumn && to.base[column]) return to.RowsFrom(column, 0);
     return Rows{bytes == Target::kNoScratch ? nullptr : scratch_.bytes() + bytes, 0};
   });
+  const auto flag = [&](std::size_t column) {
+    return to.base[column] ? to.RowsFrom(column, 0) : Rows{&rows.unread, 0};
+  };
+  rows.flags = {flag(layout_.terminated), flag(layout_.truncated), flag(layout_.done)};
   if (layout_.at_steps.empty()) return;
   rows.values[Layout::kTold] = {reinterpret_cast<std::byte*>(&scratch_.told), 0};
   rows.values[Layout::kFault] = {reinterpret_cast<std::byte*>(&scratch_.fault), 0};
@@ -51,7 +55,7 @@ Result Visitor::Visit(std::uint32_t env_index, EnvSlot& slot) {
       return SeedAndReset(env_index, slot);
     case Op::kSteps:
       return SeveralSteps(env_index, slot);
-    case Op::kSave:  // VisitStateOp does these
+    case Op::kSave:  // Executor::VisitState does these
     case Op::kLoad:
     case Op::kRender:
     case Op::kStep:
@@ -150,12 +154,10 @@ void Visitor::DecodeActions(std::uint32_t row) {
 }
 
 void Visitor::WriteFlags(const OutputRows& rows, std::uint32_t row, bool terminated, bool truncated) {
-  const auto write = [&](std::size_t column, bool flag) {
-    if (std::byte* to = rows.batch->Row(column, row)) *to = std::byte{flag};
-  };
-  write(layout_.terminated, terminated);
-  write(layout_.truncated, truncated);
-  write(layout_.done, terminated || truncated);
+  const auto& [to_terminated, to_truncated, to_done] = rows.flags;
+  *to_terminated.From(row).base = std::byte{terminated};
+  *to_truncated.From(row).base = std::byte{truncated};
+  *to_done.From(row).base = std::byte{terminated || truncated};
 }
 
 bool Visitor::RunStages(EnvSlot& slot, OutputRows& rows, std::uint32_t row, Stage::When when) {

@@ -19,7 +19,11 @@ struct OutputRows {
   explicit OutputRows(const Layout& layout) : targets(layout.targets.size()), values(layout.num_values()) {}
 
   const Batch* batch = nullptr;
-  RowCursor<void> targets;   // of the outputs of the env at hand
+  RowCursor<void> targets;  // of the outputs of the env at hand
+  struct Flags {
+    Rows terminated, truncated, done;
+  } flags;
+  std::byte unread{};        // where a flag goes that nobody wants
   ApartVector<Rows> values;  // of the layout's stages
 };
 

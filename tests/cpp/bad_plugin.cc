@@ -50,7 +50,6 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     return nullptr;
   }
   task = {};
-  task.struct_size = sizeof task;
   task.id = "Bad-v0";
   task.description = "bad";
   task.open = is("open") ? nullptr : Open;
@@ -62,14 +61,8 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
   task.reset = is("reset") ? nullptr : Reset;
   task.step = is("step") ? nullptr : Step;
   if (is("no id")) task.id = nullptr;
-  if (is("tiny task")) task.struct_size = sizeof task.struct_size;
-  if (is("no step in task")) task.struct_size = offsetof(trp_task, step);
-  if (is("no load in task")) task.struct_size = offsetof(trp_task, load);
-  if (is("newer task")) task.struct_size += 64;
-  if (is("task without reset options")) task.struct_size = offsetof(trp_task, reset_options);
-  if (is("half of the reset options")) task.struct_size = offsetof(trp_task, reset_with);
   tasks[0] = tasks[1] = &task;
-  plugin = {TRP_ABI_VERSION, sizeof plugin, "bad", "1", 1, tasks, 0, nullptr, nullptr};
+  plugin = {TRP_ABI_VERSION, "bad", "1", 1, tasks, 0, nullptr, nullptr};
   if (is("no task")) tasks[0] = nullptr;
   if (is("no tasks")) plugin.tasks = nullptr;
   if (is("negative tasks")) plugin.num_tasks = -1;
@@ -83,7 +76,6 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     plugin.num_packages = 1;
     plugin.packages = &package;
   }
-  if (is("tiny plugin")) plugin.struct_size = sizeof plugin.abi_version;
   if (is("version") || is("older version")) {
     plugin = {};
     plugin.abi_version = is("version") ? TRP_ABI_VERSION + 1 : TRP_ABI_VERSION - 1;

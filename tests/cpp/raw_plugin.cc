@@ -121,7 +121,6 @@ trp_plugin plugin;
 extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool_plugin(trp_error*) {
   for (size_t i = 0; i < kNumCases; ++i) {
     trp_task& task = tasks[i];
-    task.struct_size = sizeof(trp_task);
     task.id = kCases[i].id;
     task.description = "";
     task.user_data = &kCases[i];
@@ -136,6 +135,6 @@ extern "C" __attribute__((visibility("default"))) const trp_plugin* torchrl_pool
     if (std::strcmp(task.id, "Category-v0") == 0) task.reset = CountInCategories;
     task_pointers[i] = &task;
   }
-  plugin = {TRP_ABI_VERSION, sizeof(trp_plugin), "raw", "1", kNumCases, task_pointers, 0, nullptr, nullptr};
+  plugin = {TRP_ABI_VERSION, "raw", "1", kNumCases, task_pointers, 0, nullptr, nullptr};
   return &plugin;
 }

@@ -28,12 +28,7 @@ Sources: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 _FLAGS = ("-std=c++20", "-O3", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 
 
-# Null pointers are found by what the compiler puts before each use: see null_trap.h.
-_CHECKS = ("-DTORCHRL_POOL_CHECKED", "-fsanitize=null,pointer-overflow,nonnull-attribute")
-_GCC_CHECKS = (
-    "-fsanitize=kernel-address",
-    *(f"--param=asan-{name}=0" for name in ("instrumentation-with-call-threshold", "globals", "stack")),
-)
+_CHECKED = "-DTORCHRL_POOL_CHECKED"
 
 
 class BuildError(RuntimeError):
@@ -52,9 +47,8 @@ def build_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool =
         flags: further flags for the compiler, after the package's own, such as ``("-O1", "-g")`` or
             ``("-I/opt/engine/include", "-lengine")``.
         checked: whether to look for mistakes of the author: each use of a ``Row`` is compared with the specs
-            (type and index), and a null pointer that is used, such as that of an info that was not asked for,
-            is trapped. Either becomes an :class:`~torchrl_pool.EnvFailure` that says which. Slower, and for
-            tests.
+            (type and index), and a mistake becomes an :class:`~torchrl_pool.EnvFailure` that says which.
+            Slower, and for tests.
 
     Returns:
         The ids of its tasks.
@@ -89,7 +83,7 @@ def compile_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool
     """
     files = _files(sources)
     compiler = _compiler()
-    options = [*_FLAGS, *(_checks(compiler[0]) if checked else ()), f"-I{get_include()}"]
+    options = [*_FLAGS, *([_CHECKED] if checked else ()), f"-I{get_include()}"]
     command = [*compiler, *options, *map(str, files), *flags]
     folder = _cache_folder()
     library = folder / f"{files[0].stem}-{_digest(command, files)}.so"
@@ -98,25 +92,9 @@ def compile_plugin(sources: Sources, *, flags: Sequence[str] = (), checked: bool
         # Under a name of its own until it is complete: another process may be building the same.
         with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as temporary:
             unfinished = Path(temporary) / library.name
-            if checked:
-                files = _compile_alone([*compiler, *options, *flags], files, Path(temporary))
-                command = [*compiler, *_FLAGS, *map(str, files), *flags]
             _run([*command, *_numpy_random(), "-o", str(unfinished)])
             os.replace(unfinished, library)
     return library
-
-
-def _checks(compiler: str) -> tuple[str, ...]:
-    return _CHECKS if "clang" in _version(compiler) else _CHECKS + _GCC_CHECKS
-
-
-def _compile_alone(command: Sequence[str], files: Sequence[Path], folder: Path) -> list[Path]:
-    """Without linking: gcc would add a library of its own that answers the checks."""
-    objects = []
-    for i, file in enumerate(files):
-        objects.append(folder / f"{i}.o")
-        _run([*command, "-c", str(file), "-o", str(objects[-1])])
-    return objects
 
 
 def note_build(library: Path, files: Sequence[Path], tasks: Sequence[str]) -> None:

@@ -2,13 +2,14 @@
 #ifndef TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_
 #define TORCHRL_POOL_CORE_THREADS_COST_MODEL_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "cache_line.h"
 #include "plan.h"
-#include "running_mean.h"
 
 namespace torchrl_pool::core {
 
@@ -16,6 +17,24 @@ namespace torchrl_pool::core {
 enum class Work { kCreate, kReset, kStep, kStepAndReset, kSteps, kSave, kLoad, kRender, kRoot, kRows };
 constexpr int kNumWorks = kNumOps + 2;
 constexpr Work VisitsOf(Op op) { return static_cast<Work>(op); }
+
+// What something takes, by what it has taken so far: numbers above zero. Any threads; of two that add at once
+// one may be lost.
+class RunningMean {
+ public:
+  // 0: nothing is known.
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+  // One that is long (the thread was not running, say) may at most double it.
+  void Add(double sample) {
+    const double old = value();
+    sample = std::max(1.0, sample);
+    value_.store(old <= 0 ? sample : old + (std::min(sample, 5 * old) - old) / 4, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<double> value_{0};
+};
 
 // Any threads.
 class CostModel {
@@ -28,7 +47,7 @@ class CostModel {
   bool IsWorthSharing(Work work, std::uint32_t num_envs) const;
 
   // How to do so many envs' work of a kind, where so many threads are awake. The first of a kind goes to the
-  // workers: nobody knows how long it takes, and a caller that waits can be interrupted while one that is
+  // other threads: its duration is unknown, and a caller that waits can be interrupted while one that is
   // inside a simulator cannot. For the same reason the caller leaves slow envs alone.
   Plan PlanFor(Work work, std::uint32_t num_envs, int num_awake) const;
 

@@ -14,6 +14,9 @@ using Clock = EventCount::Clock;
 
 constexpr std::uint32_t kMaxThreads = 4095;
 
+// So long before the end of their time threads that spin may park at any moment.
+constexpr auto kMayPark = std::chrono::microseconds(10);
+
 // Work on one thread that has taken this long was underestimated.
 constexpr auto kLongInline = std::chrono::microseconds(100);
 
@@ -56,9 +59,6 @@ void ThreadExecutor::Begin(Job& job) {
   if (options_.step_timeout) job.plan.caller_helps = false;  // a visit of the caller could not be timed out
   job.remaining.store(count, std::memory_order_relaxed);
   TakeTicket(job);
-  // Noted even where one thread does it all: threads that sleep are woken once such calls follow each other.
-  if (job.delivery == Delivery::kAwaited && cost_.IsWorthSharing(VisitsOf(job.op), count))
-    spin_policy_.Begins(Clock::now());
   if (count == 0) {
     job.finished.store(true, std::memory_order_relaxed);
   } else if (!job.IsInline()) {
@@ -66,10 +66,11 @@ void ThreadExecutor::Begin(Job& job) {
   }
 }
 
+// Threads that sleep are woken even for little work once such calls follow each other: then they spin.
 Plan ThreadExecutor::PlanFor(Work work, std::uint32_t num_envs) const {
-  return cost_.PlanFor(
-      work, num_envs,
-      cost_.IsWorthSharing(work, num_envs) && spin_policy_.IsSpinning(Clock::now()) ? num_threads() : 1);
+  const bool spin = cost_.IsWorthSharing(work, num_envs) &&
+                    Clock::now() - ended_at_.load(std::memory_order_relaxed) < kSpinForPython - kMayPark;
+  return cost_.PlanFor(work, num_envs, spin ? num_threads() : 1);
 }
 
 // Hands the job's envs, from the `first` of its list on, to the queues of their homes.
@@ -145,7 +146,7 @@ bool ThreadExecutor::WorkUntilNone(int home, Scratch& scratch, VisitWatch* watch
       idle.reset();
       continue;
     }
-    if (!idle) idle.emplace(spin_policy_.SpinTime());
+    if (!idle) idle.emplace(kSpinForPython);
     if (!idle->Pause()) return true;
   }
   return false;
@@ -203,12 +204,6 @@ bool ThreadExecutor::VisitWatched(Job& job, std::span<const std::uint32_t> envs,
   return true;
 }
 
-void ThreadExecutor::VisitsAreOver(const Job& job) {
-  const auto count = static_cast<std::uint32_t>(job.envs.size());
-  if (job.delivery == Delivery::kAwaited && cost_.IsWorthSharing(VisitsOf(job.op), count))
-    spin_policy_.Ended(Clock::now());
-}
-
 bool ThreadExecutor::SharePhase(Job& job) {
   const auto count = static_cast<std::uint32_t>(job.envs.size());
   Plan plan = PlanFor(WorkOf(job), count);
@@ -222,7 +217,14 @@ bool ThreadExecutor::SharePhase(Job& job) {
 // ---- waiting ------------------------------------------------------------------------------------
 
 void ThreadExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
-  if (job.finished.load(std::memory_order_acquire)) return;
+  if (!job.finished.load(std::memory_order_acquire)) WorkUntilFinished(job, interrupted);
+  // Noted even where one thread has done it all.
+  if (cost_.IsWorthSharing(VisitsOf(job.op), static_cast<std::uint32_t>(job.envs.size()))) {
+    ended_at_.store(Clock::now(), std::memory_order_relaxed);
+  }
+}
+
+void ThreadExecutor::WorkUntilFinished(Job& job, InterruptCheck interrupted) {
   const bool works = job.plan.caller_helps && helper_mutex_.try_lock();
   const std::unique_lock lock =
       works ? std::unique_lock(helper_mutex_, std::adopt_lock) : std::unique_lock<std::mutex>();
@@ -284,6 +286,27 @@ bool ThreadExecutor::IsTimeToAsk(Clock::time_point now) {
   if (now - last_asked_ < kInterruptPeriod) return false;
   last_asked_ = now;
   return true;
+}
+
+bool ThreadExecutor::WaitUntil(EventCount& changed, const Condition& is_over, Clock::time_point until,
+                               InterruptCheck interrupted) {
+  // However often what does not end its wait wakes this thread, it asks in time.
+  for (auto asked = Clock::now();;) {
+    const std::uint32_t key = changed.PrepareWait();
+    const auto now = Clock::now();
+    if (is_over() || now >= until) {
+      changed.CancelWait();
+      break;
+    }
+    changed.Wait(key, std::min<Clock::duration>(kInterruptPeriod, until - now));
+    if (Clock::now() - asked < kInterruptPeriod || is_over()) continue;
+    asked = Clock::now();
+    LookAfterWork();
+    if (interrupted()) throw Interrupted();
+  }
+  if (is_over()) return true;
+  LookAfterWork();
+  return false;
 }
 
 void ThreadExecutor::LookAfterWork() {

@@ -24,7 +24,6 @@
 #include "executor.h"
 #include "job.h"
 #include "job_store.h"
-#include "spin_policy.h"
 #include "threads/cost_model.h"
 #include "threads/home_map.h"
 #include "threads/home_queue.h"
@@ -49,7 +48,8 @@ class ThreadExecutor final : public Executor {
   int num_threads() const override { return homes_.size(); }
   void Begin(Job& job) override;
   void WaitFor(Job& job, InterruptCheck interrupted) override;
-  void LookAfterWork() override;
+  bool WaitUntil(EventCount& changed, const Condition& is_over, Clock::time_point until,
+                 InterruptCheck interrupted) override;
   void FreeHung() override;
   std::optional<std::uint32_t> FindHung(std::span<const std::uint32_t> envs) const override;
   void Stop() override;
@@ -96,17 +96,18 @@ class ThreadExecutor final : public Executor {
   bool VisitWatched(Job& job, std::span<const std::uint32_t> envs, Scratch& scratch, VisitWatch& watch);
   bool IsAtHand(std::uint32_t, Op) const override { return true; }
   bool SharePhase(Job& job) override;
-  void VisitsAreOver(const Job& job) override;
+  void WorkUntilFinished(Job& job, InterruptCheck interrupted);
   void RunInline(Job& job, InterruptCheck interrupted);
   void HelpUntilFinished(Job& job, bool works, InterruptCheck interrupted);
   bool IsTimeToAsk(EventCount::Clock::time_point now);
   void GiveUpHung();
+  void LookAfterWork();
 
   const ThreadOptions options_;
   const HomeMap homes_;
   CostModel cost_;
-  SpinPolicy spin_policy_{
-      kSpin};  // of calls that are waited for at once, and have work for more than one thread
+  // When the last call ended that had work for more than one thread: from then on the threads spin.
+  std::atomic<Clock::time_point> ended_at_{};
   std::vector<std::unique_ptr<HomeThread>> home_threads_;  // one for each home
   EventCount ended_;                                       // notified when a thread ends
   std::atomic<bool> stop_{false};

@@ -1,4 +1,4 @@
-// The life of a executor's threads.
+// The life of an executor's threads.
 //
 // A simulator that does not come back cannot be ended from outside, so its thread is left to itself. Whatever
 // it may still touch stays alive and is used for nothing else: its env's slot, the job (which keeps the

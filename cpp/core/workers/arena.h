@@ -26,7 +26,7 @@
 
 namespace torchrl_pool::core {
 
-// What a worker shall do with consecutive envs of its own.
+// One command to a worker, for consecutive envs of its own.
 struct Request {
   Op op = Op::kReset;
   bool seed_only = false;  // kReset: nobody wants an observation

@@ -122,7 +122,8 @@ void WorkerExecutor::Fail(std::uint32_t env, const std::string& why) {
 }
 
 std::vector<int> WorkerExecutor::Ended() {
-  LookAfterWork();
+  Serve();
+  LookAtWorkers();
   std::vector<int> ended;
   for (int index = 0; index < num_threads(); ++index) {
     if (workers_[static_cast<std::size_t>(index)]->has_ended) ended.push_back(index);

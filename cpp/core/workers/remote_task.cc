@@ -81,7 +81,6 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
          spec.low.empty() ? nullptr : spec.low.data(), spec.high.empty() ? nullptr : spec.high.data(),
          spec.one_hot ? 0 : static_cast<std::int32_t>(spec.categories.size()), spec.categories.data()});
   }
-  task_.struct_size = sizeof task_;
   task_.id = id_.c_str();
   task_.reward_threshold = std::numeric_limits<double>::quiet_NaN();
   task_.user_data = this;
@@ -95,9 +94,9 @@ RemoteTask::RemoteTask(std::string id, std::vector<Spec> specs)
     *raw = task.raw_.data();
     return static_cast<std::int64_t>(task.raw_.size());
   };
-  task_.create = nullptr;  // the executor makes them: which of the envs one is, nobody tells a task
+  task_.create = nullptr;  // the executor makes them: a task does not know which of the envs one is
   task_.destroy = [](trp_env*) {};
-  // Its worker is told the seed with the request.
+  // The request carries the seed to the worker.
   task_.seed = [](trp_env*, const std::uint32_t*, std::size_t, trp_error*) -> int { return TRP_OK; };
   task_.reset = Reset;
   task_.step = Step;

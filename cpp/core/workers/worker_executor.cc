@@ -18,7 +18,6 @@ namespace {
 // Bytes of observations that are better copied while their worker goes on.
 constexpr std::size_t kWorthCopying = std::size_t{1} << 17;
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-constexpr auto kForever = EventCount::Clock::time_point::max();
 
 }  // namespace
 
@@ -165,7 +164,7 @@ WorkerExecutor::Waiter::Waiter(const Layout& layout, std::uint32_t num_envs, std
   over.reserve(num_envs);
 }
 
-// One for the thread at hand, while this lives.
+// Borrows a Waiter for the calling thread, while this lives.
 class WorkerExecutor::WaiterInUse {
  public:
   explicit WaiterInUse(WorkerExecutor& executor) : executor_(executor) {
@@ -199,59 +198,66 @@ class WorkerExecutor::WaiterInUse {
 void WorkerExecutor::WaitFor(Job& job, InterruptCheck interrupted) {
   const auto is_over = [&] { return job.finished.load(std::memory_order_acquire); };
   if (is_over()) return;
-  if (!IsStateOp(job.op)) return Work({&job}, is_over, kForever, interrupted);
+  if (!IsStateOp(job.op)) return (void)Work({&job}, is_over, Clock::time_point::max(), interrupted);
   const WaiterInUse waiter(*this);
   Visit({&job, {job.op, false, 0, static_cast<std::uint32_t>(job.envs.size())}, 0}, *waiter);
 }
 
-bool WorkerExecutor::WorkUntil(std::uint64_t deliveries, Clock::time_point until) {
+// Workers deliver nothing by themselves: the waiting thread visits what they have finished, and is woken by
+// the arena's bell.
+bool WorkerExecutor::WaitUntil(EventCount&, const Condition& is_over, Clock::time_point until,
+                               InterruptCheck interrupted) {
   struct Receiving {
     explicit Receiving(std::atomic<int>& count) : count(count) { ++count; }
     ~Receiving() { --count; }
     std::atomic<int>& count;
   } receiving(num_receiving_);
-  Work({}, [&] { return Deliveries() != deliveries; }, until, [] { return false; });
-  return true;
+  return Work({}, is_over, until, interrupted);
 }
 
 // Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
-// who stays awake takes a processor from the workers.
-template <class Enough>
-void WorkerExecutor::Work(const Wanted& wanted, const Enough& enough, Clock::time_point until,
+// a thread that stays awake takes a processor from the workers.
+template <class IsOver>
+bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::time_point until,
                           InterruptCheck interrupted) {
   const WaiterInUse in_use(*this);
   Waiter& waiter = *in_use;
   Await(wanted, waiter);
   std::atomic<Clock::duration>& last_wait = last_waits_[wanted.job ? 0 : 1];
-  auto since = Clock::now(), asked = since;
+  auto since = Clock::now(), asked = since, now = since;
   Spin spin(kSpinForPython);
-  while (!enough()) {
+  while (!is_over()) {
     Serve();
     if (wanted.job) AdvanceBefore(*wanted.job);
     if (changes_.load(std::memory_order_relaxed) != waiter.changes) Await(wanted, waiter);
     const bool has_arrivals = HasArrivals(waiter);
     bool any = has_arrivals && VisitFinished(wanted, waiter);
     if (has_arrivals) Await(wanted, waiter);
+    if (!any && now >= until) {
+      LookAtWorkers();
+      VisitFinished(wanted, waiter);
+      return is_over();
+    }
     if (!any && (last_wait.load(std::memory_order_relaxed) > kSpinForPython || !spin.Pause())) {
-      if (Clock::now() >= until) return;
-      Sleep(waiter, enough, until);
+      Sleep(waiter, is_over, until);
       any = VisitFinished(wanted, waiter);
       Await(wanted, waiter);
     }
-    const auto now = Clock::now();
+    now = Clock::now();
     if (any) {
       spin = Spin(kSpinForPython);
       last_wait.store(now - std::exchange(since, now), std::memory_order_relaxed);
     }
-    if (now - asked < kInterruptPeriod || enough()) continue;
+    if (now - asked < kInterruptPeriod || is_over()) continue;
     asked = now;
     if (interrupted()) throw Interrupted();
     LookAtWorkers();
   }
+  return true;
 }
 
 // What the thread at hand waits for. Of each worker's envs of a job the last one is worth being woken for:
-// who looks after each of them takes a processor from the workers. Many bytes are copied meanwhile.
+// waking for each of them would take a processor from the workers. Many bytes are copied meanwhile.
 void WorkerExecutor::Await(const Wanted& wanted, Waiter& waiter) {
   const std::uint64_t many = std::max<std::uint64_t>(1, kWorthCopying / std::max<std::size_t>(1, row_bytes_));
   waiter.changes = changes_.load(std::memory_order_seq_cst);
@@ -278,11 +284,11 @@ bool WorkerExecutor::HasArrivals(const Waiter& waiter) const {
 }
 
 // Until a worker rings, since one of those who sleep waits for what it has finished; or for a while.
-template <class Enough>
-void WorkerExecutor::Sleep(const Waiter& waiter, const Enough& enough, Clock::time_point until) {
+template <class IsOver>
+void WorkerExecutor::Sleep(const Waiter& waiter, const IsOver& is_over, Clock::time_point until) {
   Doorbell& bell = arena_.bell();
   const std::uint32_t key = bell.PrepareWait();
-  bool has_arrivals = enough() || changes_.load(std::memory_order_seq_cst) != waiter.changes;
+  bool has_arrivals = is_over() || changes_.load(std::memory_order_seq_cst) != waiter.changes;
   for (int worker = 0; worker < num_threads(); ++worker) {
     const std::uint64_t wake_at = waiter.wake_at[static_cast<std::size_t>(worker)];
     if (wake_at == kNever) continue;
@@ -298,9 +304,8 @@ void WorkerExecutor::Sleep(const Waiter& waiter, const Enough& enough, Clock::ti
   if (has_arrivals) {
     bell.CancelWait();
   } else {
-    const auto period = std::chrono::nanoseconds(kInterruptPeriod);
-    const auto left = until == kForever ? period : std::chrono::nanoseconds(until - Clock::now());
-    bell.Wait(key, std::clamp(left, std::chrono::nanoseconds(0), period));
+    const std::chrono::nanoseconds left = until - Clock::now(), none{0};
+    bell.Wait(key, std::clamp<std::chrono::nanoseconds>(left, none, kInterruptPeriod));
   }
   // While this thread is awake, workers need not ring the bell for it.
   for (int worker = 0; worker < num_threads(); ++worker) {
@@ -355,9 +360,8 @@ bool WorkerExecutor::VisitFinished(const Wanted& wanted, Waiter& waiter) {
     const std::lock_guard lock(mutex_);
     --num_visiting_;
   }
-  deliveries_.fetch_add(1, std::memory_order_seq_cst);
-  const bool receives = !wanted.job && !wanted.any;
-  tells_others |= tells_receivers && num_receiving_.load(std::memory_order_seq_cst) > (receives ? 1 : 0);
+  const int others = num_receiving_.load(std::memory_order_seq_cst) - (wanted.job ? 0 : 1);
+  tells_others |= tells_receivers && others > 0;
   if (tells_others) arena_.bell().Ring();
   return true;
 }
@@ -379,15 +383,6 @@ void WorkerExecutor::ClaimOf(int index, const Wanted& wanted, Waiter& waiter) {
   };
   std::erase_if(worker.pending, is_claimed);
   worker.known = std::max(worker.known, finished);
-}
-
-void WorkerExecutor::LookAfterWork() {
-  Serve();
-  {
-    const WaiterInUse waiter(*this);
-    VisitFinished({nullptr, true}, *waiter);
-  }
-  LookAtWorkers();
 }
 
 // ---- the end ------------------------------------------------------------------------------------

@@ -55,9 +55,8 @@ class WorkerExecutor final : public Executor {
   int num_threads() const override { return static_cast<int>(workers_.size()); }
   void Begin(Job& job) override;
   void WaitFor(Job& job, InterruptCheck interrupted) override;
-  std::uint64_t Deliveries() const override { return deliveries_.load(std::memory_order_seq_cst); }
-  bool WorkUntil(std::uint64_t deliveries, Clock::time_point until) override;
-  void LookAfterWork() override;
+  bool WaitUntil(EventCount& changed, const Condition& is_over, Clock::time_point until,
+                 InterruptCheck interrupted) override;
   void Stop() override { arena_.bell().Ring(); }
   bool WaitForThreads(InterruptCheck interrupted) override;
   bool Join() override;
@@ -92,14 +91,13 @@ class WorkerExecutor final : public Executor {
     Clock::time_point progress{};           // when that had last changed
     std::uint64_t finished_before = 0;      // count when this process replaced another one
   };
-  // Which runs a thread waits for: those of one job and of what that may have to learn after, those of all
-  // asynchronous jobs, or any.
+  // Which runs a thread waits for: those of one job and of what that may have to learn after, or those of all
+  // asynchronous jobs.
   struct Wanted {
-    Job* job = nullptr;
-    bool any = false;
+    Job* job = nullptr;  // null: of all asynchronous ones
 
     bool operator()(const Run& run) const {
-      if (!job) return any || run.job->outbox;
+      if (!job) return run.job->outbox;
       return run.job == job || (run.job->has_ticket && job->has_ticket);
     }
   };
@@ -127,10 +125,10 @@ class WorkerExecutor final : public Executor {
   void NotifyOfMore();
   void AskMore(const Run& run, std::uint32_t i);
 
-  template <class Enough>
-  void Work(const Wanted& wanted, const Enough& enough, Clock::time_point until, InterruptCheck interrupted);
-  template <class Enough>
-  void Sleep(const Waiter& waiter, const Enough& enough, Clock::time_point until);
+  template <class IsOver>
+  bool Work(const Wanted& wanted, const IsOver& is_over, Clock::time_point until, InterruptCheck interrupted);
+  template <class IsOver>
+  void Sleep(const Waiter& waiter, const IsOver& is_over, Clock::time_point until);
   void Await(const Wanted& wanted, Waiter& waiter);
   bool HasArrivals(const Waiter& waiter) const;
   void Serve();
@@ -165,8 +163,7 @@ class WorkerExecutor final : public Executor {
   std::atomic<std::thread::id> serving_{};                    // the thread that runs `serve`
   std::atomic<bool> is_looking_{false};                       // a thread checks the workers
   std::array<std::atomic<Clock::duration>, 2> last_waits_{};  // for one job; for any env
-  std::atomic<std::uint64_t> deliveries_{0};
-  std::atomic<int> num_receiving_{0};  // threads that wait for asynchronous results
+  std::atomic<int> num_receiving_{0};                         // threads that wait for asynchronous results
   // Incremented when the table of runs has changed in a way that waiting threads must see.
   std::atomic<std::uint64_t> changes_{0};
 };

@@ -18,9 +18,6 @@ WorkerPort::WorkerPort(std::shared_ptr<Arena> arena, int worker)
 std::optional<Request> WorkerPort::Next() {
   const std::uint64_t waiting = mailbox_.posted.load(std::memory_order_acquire) - next_;
   if (waiting == 0) return std::nullopt;
-  if (std::exchange(is_idle_, false)) {
-    spin_policy_.Begins(SpinPolicy::Clock::now());
-  }
   const auto request = Request::Unpack(arena_->request(worker_, next_++).load(std::memory_order_relaxed));
   const bool has_sense = waiting <= arena_->num_requests(worker_) && request.first < num_envs() &&
                          request.count > 0 && request.count <= num_envs() - request.first;
@@ -45,8 +42,7 @@ bool WorkerPort::HasWork() const {
 
 void WorkerPort::Wait(std::chrono::nanoseconds timeout) {
   if (has_begun_) Publish();
-  if (!std::exchange(is_idle_, true)) spin_policy_.Ended(SpinPolicy::Clock::now());
-  for (Spin spin(spin_policy_.SpinTime()); spin.Pause();) {
+  for (Spin spin(kSpinForPython); spin.Pause();) {
     if (HasWork()) return;
   }
   const std::uint32_t key = mailbox_.doorbell.PrepareWait();

@@ -9,8 +9,6 @@
 #include <span>
 #include <string_view>
 
-#include "cpu.h"
-#include "spin_policy.h"
 #include "workers/arena.h"
 
 namespace torchrl_pool::core {
@@ -60,8 +58,6 @@ class WorkerPort {
   // Envs so far, those before this process included: no one else's writes into the mailbox change them.
   std::uint64_t finished_ = 0, begun_ = 0;
   bool has_begun_ = false;
-  SpinPolicy spin_policy_{kSpinForPython};
-  bool is_idle_ = false;  // as the policy has been told
 };
 
 }  // namespace torchrl_pool::core

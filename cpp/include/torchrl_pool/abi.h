@@ -23,10 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Raised when anything below changes meaning. Entries are only ever appended to trp_task and
- * trp_plugin, whose sizes tell the host which ones a plugin of this version knows; and to enumerations,
- * of which a host refuses those that it does not know. */
-#define TRP_ABI_VERSION 2
+/* Raised when anything below changes: a plugin is loaded by a host of the same version alone. */
+#define TRP_ABI_VERSION 3
 #define TRP_ENTRY_POINT "torchrl_pool_plugin"
 
 #ifdef __cplusplus
@@ -139,7 +137,6 @@ typedef struct trp_step_result {
 } trp_step_result;
 
 typedef struct trp_task {
-  size_t struct_size; /* sizeof(trp_task) as the plugin was built */
   const char* id;
   const char* description;
   int64_t max_episode_steps; /* 0: no limit */
@@ -191,7 +188,6 @@ typedef struct trp_package {
 
 typedef struct trp_plugin {
   uint32_t abi_version; /* TRP_ABI_VERSION; first, so that any host can read it */
-  size_t struct_size;   /* sizeof(trp_plugin) as the plugin was built */
   const char* family;
   const char* version;
   int64_t num_tasks;

@@ -289,7 +289,6 @@ class Registry {
     defaults.Visit(entry.options);
     using A = Adapter<Env>;
     trp_task& task = entry.task;
-    task.struct_size = sizeof(trp_task);
     task.id = entry.info.id.c_str();
     task.description = entry.info.description.c_str();
     task.max_episode_steps = info.max_episode_steps;
@@ -341,7 +340,6 @@ class Registry {
 
   const trp_plugin* Describe(const char* family, const char* version) {
     plugin_ = {.abi_version = TRP_ABI_VERSION,
-               .struct_size = sizeof(trp_plugin),
                .family = family,
                .version = version,
                .num_tasks = static_cast<std::int64_t>(tasks_.size()),

@@ -7,9 +7,6 @@
 #include <stdexcept>
 
 #include "torchrl_pool/abi.h"
-#ifdef TORCHRL_POOL_CHECKED
-#include "torchrl_pool/null_trap.h"
-#endif
 
 #pragma GCC visibility push(hidden)  // the parts of two plugins must not merge in one process
 namespace torchrl_pool {
@@ -29,13 +26,6 @@ class Unchanged : public std::runtime_error {  // a step has failed and left the
 
 namespace internal {
 
-#ifndef TORCHRL_POOL_CHECKED
-template <class Function>
-void TrapNull(Function&& function) {
-  function();
-}
-#endif
-
 // Runs what may throw; no exception leaves the plugin.
 template <class Function>
 int Guard(trp_error* error, Function&& function) noexcept {
@@ -44,7 +34,7 @@ int Guard(trp_error* error, Function&& function) noexcept {
     return status;
   };
   try {
-    TrapNull(function);
+    function();
     return TRP_OK;
   } catch (const FileNotFound& e) {
     return fail(TRP_FILE_NOT_FOUND, e.what());

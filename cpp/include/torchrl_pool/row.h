@@ -17,7 +17,7 @@ namespace internal {
 struct RowCheck {
   explicit RowCheck(const Specs&) {}
   template <class T>
-  void Output(int, void* const*) const {}
+  void Output(int) const {}
   template <class T>
   void Action(int, const void* const*) const {}
 };
@@ -34,7 +34,7 @@ class Row {
   // The i-th spec that is not an action, in the order of MakeSpecs. NULL for an info that nobody asked for.
   template <class T>
   T* Out(int i = 0) const {
-    check_.template Output<T>(i, outputs_);
+    check_.template Output<T>(i);
     return static_cast<T*>(outputs_[i]);
   }
 
