@@ -68,17 +68,18 @@ def _steps(physics: PoolEnv, actions: torch.Tensor) -> tuple[TensorDict, EnvFail
     pool = physics._running()
     batch_size = actions.shape[:2]
     rows = TensorDict({"action": actions.flatten(0, 1)}, [batch_size.numel()])
-    inputs, addresses = physics._check_actions(rows, len(rows))
+    inputs = physics._check_actions(rows, len(rows))
     tensors: dict[Key, torch.Tensor] = {}
     outputs = []  # rewards are not wanted
-    for key, one in physics._allocator.step_prototypes.items():
-        if key not in physics._allocator.reward_keys:
+    for key, one in physics._stepper.step_prototypes.items():
+        if key not in physics._stepper.reward_keys:
             tensors[key] = torch.empty((*batch_size, *one.shape[1:]), dtype=one.dtype, device="cpu")
         outputs.append(tensors[key].data_ptr() if key in tensors else 0)
-    physics._allocator.latest = {}
+    physics._stepper.latest = {}
     failed = None
     try:
-        pool.run(_core.Op.steps, addresses, outputs, [], (inputs, tensors), num_steps=batch_size[1])
+        calls, out = physics._stepper.calls, (tensors, outputs)
+        calls.run(pool, _core.Op.steps, inputs, out, num_steps=batch_size[1])
     except _core.EnvFailure as error:
         failed = error
     record = unsafe_tensordict(physics._on_device(tensors), batch_size, physics.device, nested=False)
