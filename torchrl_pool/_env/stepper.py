@@ -155,6 +155,7 @@ class Stepper:
 
     def step(self, root: TensorDictBase) -> TensorDict | None:
         """What ``_step`` returns. None: as :meth:`inputs`."""
+        self.env._running()  # which may begin episodes first, whose observations are the latest then
         mask, place = root.get("_step", None), self.place
         places: dict[str, Any] = {} if place is None else {"out": place}
         if mask is not None and not (mask := check_mask("_step", mask, self.env.num_envs)).all():
