@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -214,7 +215,8 @@ class Interrupted(RuleBasedStateMachine):
             raise error
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self.pool._allocator, "for_rows", fail)
+            for name in ("out", "root"):
+                patch.setattr(self.pool._stepper, name, SimpleNamespace(make=fail))
             yield
 
     def compare(self, kind, received, pending):

@@ -4,6 +4,7 @@ import copy
 import os
 import signal
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -224,7 +225,8 @@ class Sequences(RuleBasedStateMachine):
             raise error
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self.pool._allocator, "for_rows", fail)
+            for name in ("out", "root"):
+                patch.setattr(self.pool._stepper, name, SimpleNamespace(make=fail))
             yield
 
     @precondition(running)

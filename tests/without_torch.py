@@ -47,21 +47,22 @@ class Pool:
             layout=LAYOUT,
             step_timeout=None,
         )
-        self.outputs = self.pool.outputs
+        self.outputs, self.calls = self.pool.outputs, _core.Calls()
 
     def reset(self, seed: int) -> np.ndarray:
         out = self._arrays()
         given = [[seed + i] for i in range(NUM_ENVS)], [], 0
-        self.pool.run(_core.Op.reset, [], self._roots(out), [], out, given=given)
+        self.calls.run(self.pool, _core.Op.reset, None, (out, self._roots(out)), given=given)
         return out["observation"]
 
     def step(self, actions: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """What an env gives, and the observations that follow."""
         out, root = self._arrays(), self._arrays()
-        to = [o.ctypes.data for o in out.values()]
-        owner = (actions, out, root)
-        resets = self.pool.run(_core.Op.step_and_reset, [actions.ctypes.data], to, self._roots(root), owner)
-        return out, root if resets else out
+        to = out, [o.ctypes.data for o in out.values()]
+        inputs, following = (actions, [actions.ctypes.data]), (root, self._roots(root))
+        results = self.calls.run(self.pool, _core.Op.step_and_reset, inputs, to, following)
+        assert results is not None
+        return out, root if results[2] else out
 
     def _roots(self, arrays: dict[str, np.ndarray]) -> list[int]:
         """Addresses of all columns; rewards are not wanted."""

@@ -92,26 +92,46 @@ class RolloutRows:
         outputs: Sequence[RolloutColumn],
         recorded: Sequence[RolloutColumn],
         recorded_bytes: Sequence[int],
+        plain_recorded: PlainTensors,
+        owner: object,
     ) -> None: ...
 
 ResetArguments: TypeAlias = tuple[list[list[int]], list[ResetOptions | None], int]
-# The rows of a rollout's batch, the step, and the addresses of what is recorded.
-Place: TypeAlias = tuple[RolloutRows, int, list[int]]
+# Tensors, in a dict or as they may be missing in a list, and the addresses of all columns.
+Given: TypeAlias = tuple[Any, list[int]]
+# The rows of a rollout's batch and the step; without tensors to record, these are looked for in the inputs.
+Place: TypeAlias = tuple[RolloutRows, int] | tuple[RolloutRows, int, Given]
+# Tensors by key; the root that follows, where episodes have begun; how many have.
+Results: TypeAlias = tuple[Any, Any, int]
 
 class Flight:
     def __init__(self, pool: Pool) -> None: ...
     @property
     def in_flight(self) -> bool: ...
-    def submit(
+    def wait(self) -> Results: ...
+
+class Calls:
+    def __init__(
         self,
-        op: Op,
-        inputs: list[int],
-        out: Place,
-        root: list[int],
-        owner: object,
+        *,
+        inputs: PlainTensors | None = None,
+        out: TensorMemory | None = None,
+        root: TensorMemory | None = None,
         chain: Chain | None = None,
+        keep: object = None,
     ) -> None: ...
-    def wait(self) -> int: ...
+    def run(
+        self,
+        pool: Pool,
+        op: Op,
+        inputs: dict[Any, Any] | Given | None,
+        out: Given | Place | None = None,
+        root: Given | None = None,
+        mask: tuple[object, int] | None = None,
+        given: ResetArguments | None = None,
+        num_steps: int = 1,
+    ) -> Results | None: ...
+    def submit(self, flight: Flight, op: Op, inputs: dict[Any, Any] | Given, out: Place) -> bool: ...
 
 class Received:
     @property
@@ -191,19 +211,6 @@ class Pool:
     def num_threads(self) -> int: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(
-        self,
-        op: Op,
-        inputs: list[int],
-        out: list[int] | Place,
-        root: list[int],
-        owner: object,
-        chain: Chain | None = None,
-        overlap: Callable[[], None] | None = None,
-        mask: int = 0,
-        given: ResetArguments | None = None,
-        num_steps: int = 1,
-    ) -> int: ...
     def prepare_async(self, out: list[int], root: list[int], owner: object) -> None: ...
     def send(
         self,
@@ -250,19 +257,6 @@ class PlainTensors:
     ) -> None: ...
     def find(self, tensordict: object, num_rows: int | None = None) -> tuple[list[Any], list[int]] | None: ...
 
-class RolloutSteps:
-    def __init__(
-        self,
-        *,
-        pool: Pool,
-        rows: RolloutRows,
-        inputs: PlainTensors,
-        recorded: PlainTensors,
-        roots: TensorMemory,
-        chain: Chain | None,
-    ) -> None: ...
-    def make(self, step: int, entries: dict[Any, Any], owner: object) -> dict[Any, Any] | None: ...
-
 class RowEraser:
     def __init__(self, tensor_type: type[Any]) -> None: ...
     def erased(self, value: object, rows: object) -> Any: ...
@@ -276,10 +270,11 @@ class TensorMemory:
         keys: Sequence[str | tuple[str, ...]],
         tensors: Sequence[tuple[Sequence[int], str]],
         positions: Sequence[int],
-        addresses: Sequence[int],
-        keeps: bool,
+        fixed: Sequence[tuple[int, int]],
+        make: Callable[[int | None], dict[Any, Any]] | None = None,
     ) -> None: ...
-    def make(self) -> tuple[dict[Any, Any], list[int]]: ...
+    def make(self, num_rows: int | None = None) -> tuple[dict[Any, Any], list[int]]: ...
+    def let_go(self) -> None: ...
 
 class WorkerPort:
     def __init__(

@@ -28,20 +28,26 @@ py::object Text(std::string_view bytes) {
   return py::reinterpret_steal<py::object>(text);
 }
 
+PyObject* env_failure = nullptr;  // the type, for as long as the process lives
+
 }  // namespace
 
+void SetError(const core::EnvFailure& failure, const py::object& tensors) {
+  py::list faults;
+  for (const auto& fault : failure.faults) {
+    faults.append(py::make_tuple(fault.env_index, Text(fault.message), fault.step, fault.hung));
+  }
+  PyErr_SetObject(env_failure, py::make_tuple(Text(failure.what()), faults, tensors).ptr());
+}
+
 void InitErrors(py::module_& m) {
-  // EnvFailure(message, [(env_index, message, step, hung), …])
-  static py::exception<core::EnvFailure> env_failure(m, "EnvFailure", PyExc_RuntimeError);
+  // EnvFailure(message, [(env_index, message, step, hung), …], what the call has written by key, or None)
+  env_failure = py::exception<core::EnvFailure>(m, "EnvFailure", PyExc_RuntimeError).release().ptr();
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       std::rethrow_exception(pointer);
     } catch (const core::EnvFailure& e) {
-      py::list faults;
-      for (const auto& fault : e.faults) {
-        faults.append(py::make_tuple(fault.env_index, Text(fault.message), fault.step, fault.hung));
-      }
-      PyErr_SetObject(env_failure.ptr(), py::make_tuple(Text(e.what()), faults).ptr());
+      SetError(e, py::none());
     } catch (const core::StatusError& e) {
       PyErr_SetObject(TypeOf(e.status), Text(e.what()).ptr());
     } catch (const core::Interrupted&) {  // what Python has raised stays raised

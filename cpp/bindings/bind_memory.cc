@@ -70,10 +70,12 @@ void InitMemory(py::module_& m) {
       .def("__init__",
            Constructor<TensorMemory, const py::object&, py::object, const py::list&,
                        const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
-                       const std::vector<std::size_t>&, std::vector<std::size_t>, bool>(),
+                       const std::vector<std::size_t>&, std::vector<TensorMemory::Fixed>, py::object>(),
            kConstructs, py::kw_only(), py::arg("tensor_type"), py::arg("from_dlpack"), py::arg("keys"),
-           py::arg("tensors"), py::arg("positions"), py::arg("addresses"), py::arg("keeps"))
-      .def("make", &TensorMemory::Make, "Tensors that are not written yet, by key; the addresses.");
+           py::arg("tensors"), py::arg("positions"), py::arg("fixed"), py::arg("make") = py::none())
+      .def("make", &TensorMemory::Make, py::arg("num_rows") = py::none(),
+           "Tensors that are not written yet, by key; the addresses.")
+      .def("let_go", &TensorMemory::LetGo);
 }
 
 }  // namespace torchrl_pool::bindings

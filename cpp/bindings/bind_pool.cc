@@ -47,96 +47,6 @@ core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
   throw core::PoolError("expected a pool with worker processes, got one without");
 }
 
-// `out`: addresses of columns, or (rows of a batch, step, addresses of what is recorded).
-Call ToCall(Op op, const py::list& inputs, const py::object& out, const py::list& root, const Chain* chain,
-            std::optional<ResetArguments> given = std::nullopt, std::uint32_t num_steps = 1) {
-  Call call{op, FromList(inputs), {}, FromList(root), chain, {}, std::move(given), num_steps};
-  if (!py::isinstance<py::tuple>(out)) {
-    call.out = FromList(out.cast<py::list>());
-    return call;
-  }
-  const auto place = out.cast<py::tuple>();
-  const auto& rows = place[0].cast<const RolloutRows&>();
-  const Addresses addresses = FromList("sources", place[2].cast<py::list>(), rows.recorded_bytes.size());
-  std::vector<core::Rows> sources(addresses.size());
-  for (std::size_t i = 0; i < sources.size(); ++i) sources[i] = {addresses[i], rows.recorded_bytes[i]};
-  call.into.emplace(RolloutStep{rows, place[1].cast<std::size_t>(), std::move(sources)});
-  return call;
-}
-
-std::uint32_t RunCall(PoolHandle& pool, Op op, const py::list& inputs, const py::object& out,
-                      const py::list& root, const py::object& owner, const Chain* chain,
-                      const py::object& overlap, std::uintptr_t mask, std::optional<ResetArguments> given,
-                      std::uint32_t num_steps) {
-  if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
-    throw py::value_error("num_steps: a call makes from 1 to " +
-                          std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
-                          std::to_string(num_steps));
-  }
-  if (op == Op::kSteps && pool->workers()) {
-    throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
-  }
-  Call call = ToCall(op, inputs, out, root, chain, std::move(given), num_steps);
-  if (overlap.is_none()) return Run(pool, std::move(call), owner, mask);
-  return Run(pool, std::move(call), owner, mask, [&overlap] {
-    const GilTaken gil;
-    if (!gil) throw core::Interrupted();
-    PyObject* result = PyObject_CallNoArgs(overlap.ptr());
-    if (!result) throw core::Interrupted();  // its error stays set in this thread
-    Py_DECREF(result);
-  });
-}
-
-// A step of some envs, to be waited for once. If it goes out of scope before, its job is abandoned. Made
-// before the submission, so that no interrupt comes between the two.
-class Flight {
- public:
-  explicit Flight(PoolHandle& pool) : pool_(pool) {}
-  ~Flight() {
-    if (!job_) return;
-    const GilReleased released;
-    pool_.Abandon(*job_);
-  }
-  Flight(const Flight&) = delete;
-  Flight& operator=(const Flight&) = delete;
-
-  bool in_flight() const { return job_ != nullptr; }
-
-  void Submit(Op op, const py::list& inputs, const py::object& out, const py::list& root,
-              const py::object& owner, const Chain* chain) {
-    if (job_) throw core::PoolError("this step is in flight: wait for it first");
-    Call call = ToCall(op, inputs, out, root, chain);
-    if (!call.into) throw py::type_error("out: expected rows of a batch");
-    call.Check(pool_->layout(), pool_->num_envs());
-    const auto shared = Share(owner);
-    const GilReleased released;
-    Job& job = Begin(*pool_.operator->(), call, shared, [&](Job& begun) {
-      pool_->Select(begun, core::EnvRange{call.into->rows.first, call.into->rows.count});
-    });
-    pool_->Submit(job, core::Delivery::kLater, Interrupted);
-    job_ = &job;
-  }
-
-  std::uint32_t Wait() {
-    if (!job_) throw core::PoolError("this step is not in flight");
-    Job& job = *std::exchange(job_, nullptr);
-    try {
-      const GilReleased released;
-      return pool_->Wait(job, Interrupted);
-    } catch (const core::Interrupted&) {
-      job_ = &job;  // it is still in flight
-      throw;
-    } catch (const core::PoolError&) {
-      job_ = &job;
-      throw;
-    }
-  }
-
- private:
-  PoolHandle& pool_;  // Python keeps it
-  Job* job_ = nullptr;
-};
-
 // Envs that Python works with, between __enter__ and __exit__: no other thread uses them meanwhile.
 class ExclusiveAccess {
  public:
@@ -254,17 +164,6 @@ std::unique_ptr<Received> Receive(PoolHandle& pool, Op op, std::size_t least, st
   return received ? std::make_unique<Received>(pool, std::move(*received)) : nullptr;
 }
 
-std::unique_ptr<RolloutRows> MakeRolloutRows(std::uint32_t first, std::uint32_t count,
-                                             std::vector<RolloutRows::Column> outputs,
-                                             std::vector<RolloutRows::Column> recorded,
-                                             std::vector<std::size_t> recorded_bytes) {
-  if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
-  auto rows = std::make_unique<RolloutRows>(
-      RolloutRows{first, count, std::move(outputs), std::move(recorded), std::move(recorded_bytes), {}});
-  for (const auto& column : rows->outputs) rows->output_strides.push_back(std::get<1>(column));
-  return rows;
-}
-
 // dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
 void GatherRows(
     const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
@@ -282,9 +181,6 @@ void GatherRows(
 }  // namespace
 
 void InitPool(py::module_& m) {
-  py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
-      .def("__init__", Constructor(&MakeRolloutRows), kConstructs, py::kw_only(), py::arg("first"),
-           py::arg("count"), py::arg("outputs"), py::arg("recorded"), py::arg("recorded_bytes"));
   m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
         "Rows of several tensors, one after the other.");
 
@@ -293,13 +189,6 @@ void InitPool(py::module_& m) {
                               "Envs that no other thread uses while Python works with them.")
       .def("__enter__", &ExclusiveAccess::Enter)
       .def("__exit__", &ExclusiveAccess::Exit);
-  py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
-      .def("__init__", Constructor<Flight, PoolHandle&>(), kConstructs, py::arg("pool"),
-           py::keep_alive<1, 2>())
-      .def_property_readonly("in_flight", &Flight::in_flight)
-      .def("submit", &Flight::Submit, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),
-           py::arg("owner"), py::arg("chain") = nullptr)
-      .def("wait", &Flight::Wait);
   py::class_<Received>(m, "Received", "Results that were sent for, until they are accepted.")
       .def_property_readonly("envs", &Received::envs)
       .def_property_readonly("num_resets", &Received::num_resets)
@@ -321,9 +210,6 @@ void InitPool(py::module_& m) {
                                for (const auto& column : pool->layout().outputs) specs.push_back(column.spec);
                                return specs;
                              })
-      .def("run", &RunCall, py::arg("op"), py::arg("inputs"), py::arg("out"), py::arg("root"),
-           py::arg("owner"), py::arg("chain") = nullptr, py::arg("overlap") = py::none(), py::arg("mask") = 0,
-           py::arg("given") = py::none(), py::arg("num_steps") = 1)
       .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("inputs"), py::arg("is_single"),
            py::arg("cargo"), py::arg("given") = py::none())

@@ -119,20 +119,6 @@ core::Job& Begin(core::Pool& pool, Call& call, const std::shared_ptr<void>& owne
   return job;
 }
 
-// A call that is waited for. `mask`: the address of a byte for each env, or 0. Returns how many episodes have
-// begun. With the GIL.
-inline std::uint32_t Run(PoolHandle& pool, Call call, const py::object& owner, std::uintptr_t mask = 0,
-                         const std::function<void()>& overlap = nullptr) {
-  call.Check(pool->layout(), pool->num_envs());
-  const std::shared_ptr<void> shared = Share(owner);  // the last to let go, with the GIL
-  const GilReleased released;
-  core::Job& job = Begin(*pool.operator->(), call, shared, [&](core::Job& begun) {
-    if (mask != 0) pool->Select(begun, reinterpret_cast<const std::uint8_t*>(mask));
-  });
-  pool->Submit(job, core::Delivery::kAwaited, Interrupted);
-  return pool->Wait(job, Interrupted, overlap);
-}
-
 }  // namespace torchrl_pool::bindings
 
 #endif  // TORCHRL_POOL_BINDINGS_CALL_H_

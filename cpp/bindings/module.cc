@@ -12,6 +12,6 @@ PYBIND11_MODULE(_core, m) {
   InitWatch(m);
   InitWorkers(m);
   InitPool(m);
-  InitRollout(m);
+  InitCalls(m);
   InitRng(m);
 }

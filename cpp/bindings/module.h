@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "errors.h"
 #include "workers/worker_executor.h"
 
 namespace torchrl_pool::bindings {
@@ -16,19 +17,22 @@ constexpr const char* kRoleNames[] = {"action", "observation", "info", "reward",
 // Whether Python wants a wait to end: a signal handler raised. Its error stays set in this thread.
 bool Interrupted();
 
+// Raises Python's EnvFailure, with what the call has written.
+void SetError(const core::EnvFailure& failure, const pybind11::object& tensors);
+
 // A reference that any thread may drop.
 std::shared_ptr<void> Share(const pybind11::object& object);
 
 // What a torchrl_pool._workers.WorkerSet has to say to a executor.
 core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
+void InitCalls(pybind11::module_& m);  // after InitPool
 void InitChain(pybind11::module_& m);
 void InitErrors(pybind11::module_& m);
 void InitGil(pybind11::module_& m);
 void InitMemory(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
-void InitRollout(pybind11::module_& m);  // after InitPool
 void InitRng(pybind11::module_& m);
 void InitTensors(pybind11::module_& m);
 void InitWatch(pybind11::module_& m);

@@ -38,34 +38,34 @@ class PlainTensors {
     }
   }
 
-  // The entries and their addresses: None and 0 where one may be missing and is. Nothing: one is otherwise.
-  // `num_rows`: the number of rows that each has.
+  // The entries of a tensordict and their addresses: None and 0 where one may be missing and is. Nothing: one
+  // is otherwise. `num_rows`: the number of rows that each has.
   std::optional<std::pair<py::list, py::list>> Find(py::handle tensordict,
                                                     std::optional<std::int64_t> num_rows) const {
-    if (!plain_.exchange()) return std::nullopt;
     const py::object entries = EntriesOf(tensordict);
-    if (!entries) return std::nullopt;
-    py::list values(wanted_.size()), addresses(wanted_.size());
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      py::object value = ValueOf(entries, wanted_[i]);
-      const auto rows = value ? RowsOf(value, wanted_[i], num_rows, false) : Missing(wanted_[i]);
-      if (!rows) return std::nullopt;
-      values[i] = value ? std::move(value) : py::none();
-      addresses[i] = py::int_(reinterpret_cast<std::uintptr_t>(rows->base));
+    std::vector<core::Rows> rows;
+    std::vector<py::object> found;
+    if (!entries || !FindIn(entries, num_rows, false, rows, found)) return std::nullopt;
+    py::list values(found.size()), addresses(found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      values[i] = found[i] ? std::move(found[i]) : py::none();
+      addresses[i] = py::int_(reinterpret_cast<std::uintptr_t>(rows[i].base));
     }
     return std::pair(std::move(values), std::move(addresses));
   }
 
-  // Appends each entry's rows, null where one may be missing and is, and the tensors that hold them. False:
-  // an entry is otherwise. `entries`: by whole key. `apart`: whether there may be room between rows.
-  bool FindIn(const py::dict& entries, bool apart, std::vector<core::Rows>& rows, py::list& owners) const {
+  // Appends each entry's rows and the tensor that holds them, null where one may be missing and is. False:
+  // an entry is otherwise. `entries`: those of a tensordict; one of several names may also be there by its
+  // whole key. `apart`: whether there may be room between rows.
+  bool FindIn(const py::object& entries, std::optional<std::int64_t> num_rows, bool apart,
+              std::vector<core::Rows>& rows, std::vector<py::object>& owners) const {
     if (!plain_.exchange()) return false;
     for (const Wanted& wanted : wanted_) {
-      const py::object value = ItemOf(entries, wanted.key);
-      const auto found = value ? RowsOf(value, wanted, std::nullopt, apart) : Missing(wanted);
+      py::object value = ValueOf(entries, wanted);
+      const auto found = value ? RowsOf(value, wanted, num_rows, apart) : Missing(wanted);
       if (!found) return false;
       rows.push_back(*found);
-      if (value) owners.append(value);
+      owners.push_back(std::move(value));
     }
     return true;
   }
@@ -88,6 +88,7 @@ class PlainTensors {
 
   // Held, for to look at it may let other threads take it out of the dictionary. Null: there is none.
   py::object ValueOf(const py::object& entries, const Wanted& wanted) const {
+    if (py::object whole = ItemOf(entries, wanted.key); whole || wanted.path.size() == 1) return whole;
     py::object value = ItemOf(entries, wanted.path.front());
     for (std::size_t depth = 1; value && depth < wanted.path.size(); ++depth) {
       value = EntriesOf(value);

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "plain_tensors.h"
+
 namespace torchrl_pool::bindings {
 
 // In each column the row of the first env at step 0, and the bytes from an env's row to the next env's and
@@ -19,6 +21,9 @@ struct RolloutRows {
   std::vector<Column> recorded;
   std::vector<std::size_t> recorded_bytes;  // of a row
   std::vector<std::size_t> output_strides;
+  // What finds the recorded entries, and what owns the batch.
+  const PlainTensors* plain_recorded;
+  pybind11::object plain_owner, owner;
 
   static std::byte* At(const Column& column, std::size_t step) {
     const auto& [address, env_stride, step_stride] = column;

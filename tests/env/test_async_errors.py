@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from building import load_fault_plugin
@@ -98,7 +99,8 @@ def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_po
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(pool._allocator, "for_rows", fail)
+        for name in ("out", "root"):
+            patched.setattr(pool._stepper, name, SimpleNamespace(make=fail))
         for _ in range(2):
             with pytest.raises(error):
                 receive()

@@ -134,22 +134,3 @@ def test_a_running_env_cannot_be_copied(copy_by):
     env.rand_step()
     env.close()
     copy_by(env)
-
-
-def test_an_interrupt_while_the_results_are_assembled_leaves_the_pool_usable(monkeypatch):
-    env = PoolEnv("CartPole-v1", 8, num_threads=2, seed=0)
-    root = env.rand_action(env.reset())
-
-    def interrupted():
-        raise KeyboardInterrupt
-
-    # A pool's first step goes to its threads, so that what they do not need is done meanwhile.
-    monkeypatch.setattr(env._allocator, "prepare_step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        env.step_and_maybe_reset(root)
-    monkeypatch.undo()
-    with pytest.raises(RuntimeError, match="interrupted while env 0"):
-        env.step_and_maybe_reset(root)
-    env.reset()
-    assert env.rollout(10, break_when_any_done=False).shape == (8, 10)
-    env.close()

@@ -15,20 +15,19 @@ from tensordict import TensorDict
 from torchrl.envs import RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, _core, fuse
-from torchrl_pool._env.buffers import Prototypes
+from torchrl_pool._env.buffers import tensor_memory
 from torchrl_pool._env.tensors import unsafe_tensordict
 
 
 def memory_of(prototypes, tensor_type):
-    """As ``prototypes.memory``; of a type without an exchange in C, as older versions of torch have it."""
+    """As ``tensor_memory``; of a type without an exchange in C, as older versions of torch have it."""
     return _core.TensorMemory(
         tensor_type=tensor_type,
         from_dlpack=torch._C._from_dlpack,
         keys=list(prototypes),
         tensors=[(list(one.shape), str(one.dtype).removeprefix("torch.")) for one in prototypes.values()],
         positions=list(range(len(prototypes))),
-        addresses=[0] * len(prototypes),
-        keeps=True,
+        fixed=[(0, 0)] * len(prototypes),
     )
 
 
@@ -36,7 +35,7 @@ def memory_of(prototypes, tensor_type):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 3), (5, 1), (7, 4, 84, 84)])
 def test_tensors_are_as_their_templates(dtype, shape, tensor_type):
-    prototypes = Prototypes({"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)})
+    prototypes = {"a": torch.empty(shape, dtype=dtype), "b": torch.empty(2)}
     made, addresses = memory_of(prototypes, tensor_type).make()
     assert list(made) == ["a", "b"]
     tensors = list(made.values())
@@ -55,47 +54,27 @@ def test_tensors_are_as_their_templates(dtype, shape, tensor_type):
 
 
 def test_addresses_are_where_the_executor_looks_for_them():
-    prototypes = Prototypes({"a": torch.empty(2), ("b", "c"): torch.empty(3)}, [3, 1], [7, 0, 8, 0])
-    made, addresses = prototypes.memory.make()
+    like = {"a": torch.empty(2), ("b", "c"): torch.empty(3)}
+    memory = tensor_memory(like, [3, 1], [(7, 1), (0, 0), (8, 1), (0, 0)])
+    made, addresses = memory.make()
     assert list(made) == ["a", ("b", "c")]
     assert addresses == [7, made["b", "c"].data_ptr(), 8, made["a"].data_ptr()]
-    assert prototypes.addresses_of(made.values()) == addresses
-    assert prototypes.first_rows(1).memory.make()[0]["b", "c"].shape == (1,)
+    assert {key: tuple(one.shape) for key, one in memory.make(1)[0].items()} == {"a": (1,), ("b", "c"): (1,)}
 
 
 def test_memory_is_used_again_once_nobody_holds_it():
-    prototypes = Prototypes({"a": torch.empty(1 << 20), "b": torch.empty(1 << 20)})
-    first, addresses = prototypes.memory.make()
-    second, others = prototypes.memory.make()
+    memory = tensor_memory({"a": torch.empty(1 << 20), "b": torch.empty(1 << 20)})
+    first, addresses = memory.make()
+    second, others = memory.make()
     assert not {*addresses} & {*others}
     view = second["b"][5:]
     second.clear()
-    third, again = prototypes.memory.make()
+    third, again = memory.make()
     assert again[0] == others[0]  # of the same column
     assert again[1] not in (addresses[1], others[1])  # a view still holds it
     del view, third
-    prototypes.memory.make()
+    memory.make()
     assert first["a"].data_ptr() == addresses[0]
-
-
-def test_a_closed_pool_keeps_no_memory():
-    env = PoolEnv("CartPole-v1", 3, seed=0)
-    root = env.reset()
-    memory = weakref.ref(env._allocator._root.memory)
-    env.close()
-    assert memory() is None
-    assert root["observation"].isfinite().all()
-    assert env.reset()["observation"].shape == (3, 4)
-
-
-def test_a_closed_fused_env_keeps_no_memory():
-    env = fuse(TransformedEnv(PoolEnv("CartPole-v1", 3, seed=0), StepCounter()))
-    root = env.rollout(5)[:, -1]
-    memory = weakref.ref(env.native().allocator.step_prototypes.memory)
-    env.close()
-    assert memory() is None
-    assert root["next", "observation"].isfinite().all()
-    assert env.rollout(5)["next", "step_count"][0].flatten().tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells what is resident")
@@ -108,21 +87,21 @@ def test_memory_of_a_closed_pool_is_freed_while_a_tensor_of_it_is_held():
 HOLDS_ONE_ROW = """
 import json, resource
 import torch
-from torchrl_pool._env.buffers import Prototypes
+from torchrl_pool._env.buffers import tensor_memory
 
 def resident_megabytes():
     with open("/proc/self/statm") as pages:
         return int(pages.read().split()[1]) * resource.getpagesize() / 2**20
 
-prototypes = Prototypes({"a": torch.empty(48 << 18)})  # which the C library gives back at once
-batches = [prototypes.memory.make()[0] for _ in range(3)]
+memory = tensor_memory({"a": torch.empty(48 << 18)})  # which the C library gives back at once
+batches = [memory.make()[0] for _ in range(3)]
 for batch in batches:
     batch["a"].fill_(1)
 held = batches.pop()["a"][:1]
 del batch
 batches.clear()
 before = resident_megabytes()
-vars(prototypes).pop("memory")
+memory.let_go()
 assert held.item() == 1
 print(json.dumps([before, resident_megabytes()]))
 """
@@ -140,7 +119,7 @@ def test_a_closed_fused_env_keeps_no_tensors(use):
     else:
         env.append_transform(RewardSum())
         root = env.rollout(2)
-    tensors = [weakref.ref(value) for value in (*env.base_env._allocator.latest.values(), *root.values())]
+    tensors = [weakref.ref(value) for value in (*env.base_env._stepper.latest.values(), *root.values())]
     env.base_env.close()
     del root
     gc.collect()
@@ -153,7 +132,7 @@ def test_what_no_tensor_comes_of():
         raise ArithmeticError("no")
 
     tensors = [((2,), "float32")]
-    arguments = {"keys": ["a"], "tensors": tensors, "positions": [0], "addresses": [0], "keeps": False}
+    arguments = {"keys": ["a"], "tensors": tensors, "positions": [0], "fixed": [(0, 0)]}
     arguments["tensor_type"] = object
     with pytest.raises(ArithmeticError, match="no"):
         _core.TensorMemory(from_dlpack=refuse, **arguments).make()
@@ -184,8 +163,7 @@ def test_memory_is_freed_with_what_holds_it(tensor_type, is_taken):
         keys=["a"],
         tensors=[((1 << 20,), "float32")],
         positions=[0],
-        addresses=[0],
-        keeps=True,
+        fixed=[(0, 0)],
     )
 
     def make():

@@ -146,6 +146,7 @@ class ArrayPool:
             np.zeros((self.num_envs, *spec.shape), spec.dtype) for spec in read[len(self._actions) :]
         ]
         self._spare: tuple[Columns, list[int]] | None = None
+        self._calls = _core.Calls()
         self.single_observation_space, self.single_action_space = self._spaces()
         self._gather = gather_of(self.single_observation_space)
         # Tensordicts have a dimension for the single numbers of Gymnasium's envs; tasks choose theirs.
@@ -235,7 +236,7 @@ class ArrayPool:
         columns[self.reward].fill(0)
         tensor = None if mask is None else torch.from_numpy(mask)
         try:
-            self.env._reset_envs(self._root(addresses), tensor, given, (columns, mask))
+            self.env._reset_envs(self._calls, (columns, self._root(addresses)), tensor, given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         return columns
@@ -246,21 +247,21 @@ class ArrayPool:
         Returns:
             The columns, with zeros in the rows of envs that have failed; the failure of these.
         """
-        taken, sent = self._checked(actions)
-        columns, addresses = self._empty()
+        sent = self._checked(actions)
+        columns, addresses = out = self._empty()
         self._begin()
         pool = self.env._running()
         goes_on = None if ended is None else ~ended
-        owner = (taken, columns, goes_on, ended)
         calls: list[Callable[[], object]] = []
         # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
-            address = 0 if goes_on is None else _address(goes_on)
-            calls.append(partial(pool.run, _core.Op.step, sent, addresses, [], owner, mask=address))
+            rows = None if goes_on is None else (goes_on, _address(goes_on))
+            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, out, mask=rows))
         if ended is not None:
             columns[self.reward].fill(0)
             given, mask = ResetArguments(), torch.from_numpy(ended)
-            calls.append(partial(self.env._reset_envs, self._root(addresses), mask, given, owner))
+            roots = columns, self._root(addresses)
+            calls.append(partial(self.env._reset_envs, self._calls, roots, mask, given))
         failures = []
         for call in calls:
             try:
@@ -276,20 +277,20 @@ class ArrayPool:
             What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
             without rewards, or ``None``: the same; the failure of these envs.
         """
-        taken, sent = self._checked(actions)
-        columns, addresses = self._empty()
+        sent = self._checked(actions)
+        columns, _ = out = self._empty()
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
-            resets = self.env._running().run(
-                _core.Op.step_and_reset, sent, addresses, self._root(root[1]), (taken, columns, root)
-            )
+            pool, to = self.env._running(), (root[0], self._root(root[1]))
+            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, to)
         except _core.EnvFailure as error:
             goes_on = ~columns[self.done]
             for first, column in zip(root[0], columns, strict=True):
                 first[goes_on] = column[goes_on]
             return columns, root[0], env_failure(error, None)
-        if resets:
+        assert results is not None
+        if results[2] > 0:
             return columns, root[0], None
         self._spare = root
         return columns, None, None

@@ -52,7 +52,7 @@ from torchrl_pool._env.errors import EnvFailure
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
 from torchrl_pool._transforms.fused_env import FusedEnv
-from torchrl_pool._transforms.fused_pool import FusedPool
+from torchrl_pool._transforms.native_part import NativePart
 
 
 class PoolCollector(StoringCollector):
@@ -132,6 +132,7 @@ class PoolCollector(StoringCollector):
     env: Any
     frames_per_batch: int
     _carrier: TensorDictBase
+    _followed: NativePart | None = None  # of a fused env, what was last taken note of
     _final_rollout: TensorDictBase
     _wrapped_policy_maybe_compiled: Any
 
@@ -182,10 +183,10 @@ class PoolCollector(StoringCollector):
     @property
     def writes_once(self) -> bool:
         """Whether the pool writes the steps into the batches themselves."""
-        env = self._pool_env
+        stepper = self._stepper
         return (
-            env is not None
-            and env._post_step_mdp_hooks is None
+            stepper is not None
+            and stepper.env._post_step_mdp_hooks is None
             and not self._leaves_out_what_is_read
             and "_step" not in self._policy_output_keys  # of some envs, then
             and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
@@ -197,12 +198,8 @@ class PoolCollector(StoringCollector):
 
         These lie in the next root alone, where an episode that begins overwrites them before they are read.
         """
-        env, left_out = self._pool_env, getattr(self, "_compact_next_keys", ())
-        return isinstance(env, FusedPool) and any(in_next(k) in left_out for k in env.part.chain.read_later)
-
-    @property
-    def _runs_rest(self) -> bool:
-        return isinstance(self._pool_env, FusedPool) and self._pool_env.runs_rest
+        stepper, left_out = self._stepper, getattr(self, "_compact_next_keys", ())
+        return stepper is not None and any(in_next(key) in left_out for key in stepper.read_later)
 
     @property
     def num_groups(self) -> int | None:
@@ -268,7 +265,8 @@ class PoolCollector(StoringCollector):
         # From here on the env stays what it is.
         below = added_entries(self.env, self.policy_version_tracker)
         if below is not None:
-            self._pool_env, self._added_entries = below
+            pool, self._added_entries = below
+            self._stepper = pool._stepper
             return
         self.env = fused(self.env)
         self._follow_transforms()
@@ -278,18 +276,17 @@ class PoolCollector(StoringCollector):
         if not isinstance(self.env, FusedEnv):
             return
         rest = self.env.fusion().rest  # which may be the first to ask for what it then finds changed
-        part, before = self.env.native(), self._pool_env
-        if isinstance(before, FusedPool) and before.part is part:
+        part = self.env.native()
+        if part is self._followed:
             return
+        self._followed = part
         self._storage = None
         entries = entries_of(rest, self.policy_version_tracker)
         self._added_entries = entries or ()
-        if entries is None and any(
-            isinstance(spec, NonTensor) for spec in self.env.output_spec.values(True, True)
-        ):
-            self._pool_env = None
-        else:
-            self._pool_env = FusedPool(self.env, part, runs_rest=entries is None)
+        self._runs_rest = entries is None
+        specs = self.env.output_spec.values(True, True)
+        is_other = entries is None and any(isinstance(spec, NonTensor) for spec in specs)
+        self._stepper = None if is_other else part
 
     def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
         if not (make_rollout and self.writes_once):
@@ -307,11 +304,9 @@ class PoolCollector(StoringCollector):
         del self._final_rollout
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
-        env = self._pool_env
-        assert env is not None
-        outputs: dict[Key, RowType] = {
-            key: (written.shape[1:], written.dtype) for key, written in env._allocator.step_prototypes.items()
-        }
+        stepper = self._stepper
+        assert stepper is not None
+        outputs = dict(stepper.columns.rows)
         filled_in: dict[Key, RowType] = {
             ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
         }
@@ -338,7 +333,7 @@ class PoolCollector(StoringCollector):
         # here, and transforms behind the executor write to it later.
         step_by_step = goes_up and pin_memory and not differentiable and not self._runs_rest
         self._storage = RolloutStorage(
-            env.num_envs,
+            stepper.env.num_envs,
             self.frames_per_batch,
             outputs=outputs,
             filled_in=filled_in,
@@ -347,16 +342,16 @@ class PoolCollector(StoringCollector):
             differentiable=differentiable,
             pin_memory=pin_memory,
             uploads=Uploads(self.storing_device) if step_by_step else None,
-            nested_sizes=env._nested_sizes,
-            columns=env.rollout_columns if isinstance(env, FusedPool) else None,
+            nested_sizes=stepper.env._nested_sizes,
+            positions=stepper.columns.positions,
+            hidden_columns=stepper.columns.out,
         )
         return self._storage
 
     def _check_groups(self) -> None:
         buffering = self._double_buffering
         whole = not self.writes_once or self._runs_rest
-        env = self._pool_env
-        indivisible = env.part.chain.builder.indivisible if isinstance(env, FusedPool) else ""
+        indivisible = "" if self._stepper is None else self._stepper.indivisible
         if not buffering.is_decided and (whole or indivisible):
             buffering.decide(1)
         if buffering.number > 1 and "_step" in self._policy_output_keys:
@@ -441,8 +436,8 @@ class PoolCollector(StoringCollector):
             with exploring(self.exploration_type), self._policy_taken_apart():
                 return super().rollout()
         if self.env.run_type_checks and not self._runs_rest:
-            assert self._pool_env is not None
-            check_dtypes(self.env, self._pool_env._allocator.step_prototypes)
+            assert self._stepper is not None
+            check_dtypes(self.env, self._stepper.step_prototypes)
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         if self.reset_at_each_iter:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -23,24 +23,22 @@ from torchrl_pool._collecting.rollout_storage import (
     in_next,
 )
 from torchrl_pool._env.errors import env_failure
-from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key
+from torchrl_pool._env.stepper import Stepper
 from torchrl_pool._env.tensors import leaf_keys
 from torchrl_pool._env.transfers import down, pinned
-from torchrl_pool._transforms.fused_pool import FusedPool
-from torchrl_pool._transforms.native_part import StepIntoBatch
 
 _IDS = ("collector", "traj_ids")
 _STEP_AND_RESET = _core.Op.step_and_reset
-StepFromTensors: TypeAlias = "Callable[[int, dict[Key, Any], object], dict[Key, torch.Tensor] | None]"
 
 
 class StoringCollector(Collector):
     """What a rollout asks of its collector, beside what TorchRL's has."""
 
-    # The env itself, or what lies below transforms whose work is known
-    _pool_env: PoolEnv | FusedPool | None = None
-    _added_entries: Sequence[AddedEntry]  # ... which is to add these
+    # What steps the env, or what lies below transforms whose work is known; None: not into batches ...
+    _stepper: Stepper | None = None
+    _added_entries: Sequence[AddedEntry]  # ... and is to add these
+    _runs_rest: bool = False  # whether TorchRL runs transforms at each step
     _storage: RolloutStorage | None  # where batches lie
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
@@ -75,8 +73,9 @@ class Rollout:
 
     def __init__(self, collector: StoringCollector, lean: LeanPolicy | None, num_groups: int) -> None:
         self._collector = collector
-        assert collector._pool_env is not None
-        self._env = collector._pool_env
+        assert collector._stepper is not None
+        self._stepper = collector._stepper
+        self._env = self._stepper.env
         self._added = collector._added_entries
         self._pool = self._env._running()
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
@@ -85,7 +84,7 @@ class Rollout:
             group.flight = _core.Flight(self._pool)
         self._alone = num_groups == 1
         # Whether TorchRL runs transforms around what the executor does.
-        self._is_within = isinstance(self._env, FusedPool) and self._env.runs_rest
+        self._is_within = collector._runs_rest
         self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
         self._random, self._lean = False, lean
         policy = collector._wrapped_policy
@@ -103,7 +102,9 @@ class Rollout:
         for group in self._groups:
             group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
             group.policy = (
-                call if self._alone else policy_for_rows(policy, call, self._env.full_action_spec, group.envs)
+                call
+                if self._alone
+                else policy_for_rows(policy, call, collector.env.full_action_spec, group.envs)
             )
         self._batch: RolloutBatch | None = None
 
@@ -149,8 +150,8 @@ class Rollout:
             made += 1
             if interruptor is not None and interruptor.collection_stopped():
                 break
-            if made == 1 and (step := self._step_from_tensors()) is not None:
-                made = self._go_on_with_tensors(step)
+            if made == 1 and self._steps_from_tensors():
+                made = self._go_on_with_tensors()
                 break
         for group in self._groups:
             if group.flight.in_flight:
@@ -159,10 +160,10 @@ class Rollout:
 
     # ---- steps after the first one, where roots hold nothing but tensors that the pool writes
 
-    def _step_from_tensors(self) -> StepFromTensors | None:
-        """Makes a step from the tensors of a root and of the policy, to those of the next root.
+    def _steps_from_tensors(self) -> bool:
+        """Whether steps go from the tensors of a root and of the policy to those of the next root.
 
-        None: steps need more than that. What all of them have in common is decided here.
+        What all of them have in common is decided here.
         """
         collector, group, lean, storage = (
             self._collector,
@@ -171,20 +172,19 @@ class Rollout:
             self._collector._storage,
         )
         if not self._alone or self._is_within or not self._on_cpu or self._random or self._added:
-            return None
-        if lean is None or self._ids_at_each_step or storage is None:
-            return None
+            return False
+        if lean is None or self._ids_at_each_step or storage is None or self._stepper.looks_closely:
+            return False
         if storage.uploads is not None or storage.differentiable or collector._cast_to_policy_device:
-            return None
+            return False
         written = group.next_root.keys()
-        if not written >= {*leaf_keys(group.carrier)} - {_IDS} or not written >= {*lean.in_keys}:
-            return None
-        return self._env._rollout_steps(group.rows.core, storage.plain_recorded.core)
+        return written >= {*leaf_keys(group.carrier)} - {_IDS} and written >= {*lean.in_keys}
 
-    def _go_on_with_tensors(self, step_from: StepFromTensors) -> int:
+    def _go_on_with_tensors(self) -> int:
         """Makes the steps after the first one. Returns how many there are then."""
-        collector, group, lean = self._collector, self._groups[0], self._lean
+        collector, group, lean, stepper = self._collector, self._groups[0], self._lean, self._stepper
         assert lean is not None
+        pool, rows, run = self._pool, group.rows.core, stepper.calls.run
         num_steps: int = collector.frames_per_batch
         interruptor = collector.interruptor
         root, trajectories = group.next_root, group.carrier.get("collector", None)
@@ -197,18 +197,20 @@ class Rollout:
                 outputs = call(*[root[key] for key in in_keys])
                 entries: dict[Key, Any] = {**root, **constant}
                 entries.update(zip(out_keys, outputs, strict=True))
-                following = step_from(step, entries, self._batch)
-                if following is None:  # what the policy has written is looked at more closely
+                stepper.before_batch_step()
+                results = run(pool, _STEP_AND_RESET, entries, (rows, step))
+                if results is None:  # what the policy has written is looked at more closely
                     self._carry(group, root, trajectories)
                     lean.write(group.carrier, outputs)
                     self._begin_step(group, step)
-                    following = group.next_root
-                root = following
+                    root = group.next_root
+                else:
+                    root = results[1]
                 if interruptor is not None and interruptor.collection_stopped():
                     num_steps = step + 1
                     break
         finally:
-            self._env._allocator.latest = root
+            stepper.latest = root
         self._carry(group, root, trajectories)
         return num_steps
 
@@ -221,10 +223,11 @@ class Rollout:
         """Adds the policy's outputs to the carrier."""
         collector, carrier = self._collector, group.carrier
         if self._random:
+            env = collector.env
             if self._alone:
-                self._env.rand_action(carrier)
+                env.rand_action(carrier)
             else:
-                carrier.update(self._env.full_action_spec[group.envs].rand())
+                carrier.update(env.full_action_spec[group.envs].rand())
             return
         observed = carrier
         device = collector.policy_device if collector._cast_to_policy_device else None
@@ -245,7 +248,7 @@ class Rollout:
     # ---- the pool
 
     def _begin_step(self, group: _Group, step: int) -> None:
-        collector, env = self._collector, self._env
+        collector = self._collector
         for entry in self._added:
             entry.complete_next(group.carrier)
         if "_step" in group.carrier.keys():  # noqa: SIM118
@@ -261,22 +264,32 @@ class Rollout:
         assert self._batch is not None
         if storage.differentiable:
             self._batch.note_origins((group.envs, step), group.carrier)
-        actions, action_addresses = env._check_actions(root, group.num_envs)
-        sources, source_addresses = group.rows.sources(root, zeros=self._random)
-        group.next_root, root_addresses = (
-            env._allocator.for_root()
-            if self._alone
-            else env._allocator.for_rows(group.num_envs, rewards=False, first=group.first)
-        )
-        place = group.rows.core, step, source_addresses
-        chain = env._chain_for_step()
-        owner = (actions, sources, group.next_root, self._batch, chain)
-        core = None if chain is None else chain.core
-        call = _STEP_AND_RESET, action_addresses, place, root_addresses, owner, core
-        if self._alone:
-            self._advance(group, step, self._pool.run(*call))
-        else:
-            group.flight.submit(*call)
+        stepper, place = self._stepper, (group.rows.core, step)
+        stepper.before_batch_step()
+        is_plain = not stepper.looks_closely and type(root) is TensorDict
+        if is_plain and self._call(group, step, root._tensordict, place):
+            return
+        inputs = self._inputs(root, group.num_envs)
+        begun = self._call(group, step, inputs, (*place, group.rows.sources(root, zeros=self._random)))
+        assert begun
+
+    def _call(self, group: _Group, step: int, inputs: Any, place: _core.Place) -> bool:
+        """Begins a step; of all envs, makes it. False: an input is not just as the executor reads it."""
+        calls = self._stepper.calls
+        if not self._alone:
+            return calls.submit(group.flight, _STEP_AND_RESET, inputs, place)
+        results = calls.run(self._pool, _STEP_AND_RESET, inputs, place)
+        if results is not None:
+            self._advance(group, step, results)
+        return results is not None
+
+    def _inputs(self, root: TensorDictBase, num_rows: int) -> tuple[list[torch.Tensor], list[int]]:
+        inputs = self._stepper.inputs(root, num_rows)
+        if inputs is None:  # batches hold what is carried on without what it comes from
+            inputs = self._stepper.inputs(root.detach(), num_rows)
+        if inputs is None:
+            raise ValueError(f"expected a root with the entries {self._stepper.carried}, got {root!r}")
+        return inputs
 
     def _step_within(self, group: _Group, step: int) -> None:
         """A step with transforms that TorchRL runs around what the executor writes into the batch.
@@ -284,22 +297,20 @@ class Rollout:
         What batches hold is learned from the first one. Such a step, and one that goes TorchRL's way, is
         copied whole.
         """
-        collector, env, root = self._collector, self._env, group.carrier
-        assert isinstance(env, FusedPool)
+        collector, stepper, root = self._collector, self._stepper, group.carrier
         if collector._cast_to_env_device:
             root = root.to(collector.env_device)
         storage, zeros = collector._storage, self._random
         if step == 0 and storage is not None and storage.fits(root.exclude("next"), zeros=zeros):
             self._prepare_batch(group)
-        into = None
         if self._batch is not None:
-            assert storage is not None
             on_host = root if self._env._on_cpu else _on_host(root, {})
-            sources, addresses = group.rows.sources(on_host, zeros=zeros)
-            into = StepIntoBatch(group.rows.core, step, addresses, (sources, self._batch))
+            stepper.place = group.rows.core, step, group.rows.sources(on_host, zeros=zeros)
         trajectories = root.get("collector", None)
-        stepped, carrier = env.step_within(root, into)
-        written = None if into is None else into.given
+        try:
+            stepped, carrier = collector.env._step_and_maybe_reset(root)
+        finally:
+            written, stepper.place, stepper.written = stepper.written, None, None
         if step == 0 and (self._batch is None or storage is None or not storage.fits(stepped, zeros=zeros)):
             if not zeros:
                 collector._storage = None  # what it knows was not so
@@ -350,9 +361,10 @@ class Rollout:
     def _finish_step(self, group: _Group, step: int) -> None:
         self._advance(group, step, group.flight.wait())
 
-    def _advance(self, group: _Group, step: int, resets: int) -> None:
+    def _advance(self, group: _Group, step: int, results: _core.Results) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""
         env, batch = self._env, self._batch
+        _, group.next_root, resets = results
         assert batch is not None
         entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
@@ -364,9 +376,9 @@ class Rollout:
             begins = self._where_the_root_is(done)
         written = env._on_device(group.next_root)
         # Where all envs of the pool begin anew TorchRL clears nothing that they do not write.
-        root = env._next_root.following(entries, written, begins if resets < env.num_envs else None)
+        root = self._stepper.next_root.following(entries, written, begins if resets < env.num_envs else None)
         if self._alone:
-            env._allocator.latest = group.next_root
+            self._stepper.latest = group.next_root
         following, version = entries.get("next"), group.versions[-1]
         for entry in self._added:
             value = entry.next_root(following, begins, group.envs, version)
@@ -380,7 +392,7 @@ class Rollout:
             batch.send(step + 1)
 
     def _carrier_of(self, group: _Group, root: dict[Key, Any]) -> TensorDict:
-        carrier = self._env._unsafe(root, num_rows=group.num_envs)
+        carrier = self._stepper.unsafe(root, num_rows=group.num_envs)
         if self._collector._carrier_has_no_device:
             carrier._device = None
         return carrier
@@ -407,7 +419,7 @@ class Rollout:
                 ids = trajectories.get("traj_ids")
                 new = self._collector._traj_pool.get_traj_and_increment(number, device=ids.device)
                 ids = ids.masked_scatter(ended.to(ids.device) if begins is None else begins, new)
-                trajectories = self._env._unsafe({"traj_ids": ids}, num_rows=group.num_envs)
+                trajectories = self._stepper.unsafe({"traj_ids": ids}, num_rows=group.num_envs)
             carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
         group.carrier = carrier
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any, TypeAlias
 
@@ -12,18 +11,13 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from torchrl_pool import _core
-from torchrl_pool._collecting.memory_cache import MemoryCache
+from torchrl_pool._env.buffers import tensor_memory
 from torchrl_pool._env.specs import Key, NestedSizes
 from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, leaf_keys, unsafe_tensordict
 from torchrl_pool._env.transfers import PackedLayout, Uploads
 
 RowType: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
 BatchIndex: TypeAlias = "tuple[slice, int]"  # envs at a step
-# The first of the envs is the second argument.
-Columns: TypeAlias = "Callable[[Sequence[_core.RolloutColumn], int], Sequence[_core.RolloutColumn]]"
-
-# Bytes of a tensor from which on its memory is kept. Below, the C library does so by itself.
-_WORTH_RECYCLING = 1 << 16
 
 
 class RolloutBatch:
@@ -38,9 +32,9 @@ class RolloutBatch:
             self._steps = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
             self._steps_on_device = storage.uploads.begin(self._steps)
             by_step = storage.by_step.of(self._steps)
-        self.tensors = {
-            key: by_step[key].transpose(0, 1) if key in by_step else storage.empty(key, shape, dtype)
-            for key, (shape, dtype) in storage.tensors.items()
+        fresh, _ = storage.memory.make()
+        self.tensors: dict[Key, torch.Tensor] = {
+            key: by_step[key].transpose(0, 1) if key in by_step else fresh[key] for key in storage.tensors
         }
         # What was copied to a place of an entry, where gradients shall find the way back.
         self._origins: dict[Key, list[tuple[BatchIndex, torch.Tensor]]] = defaultdict(list)
@@ -140,13 +134,19 @@ class RolloutRows:
             address = 0 if key is None else batch.tensors[key].data_ptr() + first * env_stride
             return address, env_stride, step_stride
 
-        outputs = list(starmap(place_of, storage.output_columns))
+        outputs = [
+            (address + first * row_bytes, row_bytes, 0) for address, row_bytes in storage.hidden_columns
+        ]
+        for position, column in zip(storage.positions, storage.output_columns, strict=True):
+            outputs[position] = place_of(*column)
         self.core = _core.RolloutRows(
             first=first,
             count=num_envs,
-            outputs=outputs if storage.columns is None else storage.columns(outputs, first),
+            outputs=outputs,
             recorded=list(starmap(place_of, storage.recorded_columns)),
             recorded_bytes=storage.recorded_bytes,
+            plain_recorded=storage.plain_recorded.core,
+            owner=batch,
         )
         """Where the executor writes these envs' rows."""
 
@@ -193,8 +193,8 @@ class RolloutStorage:
         pin_memory: whether the batches are pinned.
         nested_sizes: what batch sizes of nested tensordicts have besides ``[N, T]``.
         uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
-        columns: from where some envs' outputs go to where all columns do that the executor writes of them.
-            None: these are all.
+        positions: the column of each output among all that the executor writes.
+        hidden_columns: of each of these, where nobody sees it, the address of row 0 and the bytes of a row.
     """
 
     def __init__(
@@ -208,15 +208,15 @@ class RolloutStorage:
         differentiable: Collection[Key],
         pin_memory: bool,
         nested_sizes: NestedSizes,
+        positions: Sequence[int],
+        hidden_columns: Sequence[tuple[int, int]],
         uploads: Uploads | None = None,
-        columns: Columns | None = None,
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
-        self.pin_memory, self.nested_sizes = pin_memory, nested_sizes
+        self.nested_sizes = nested_sizes
         self.left_out = left_out
         self.differentiable = differentiable
-        self._memory = MemoryCache()
-        self.outputs, self.columns = dict(outputs), columns
+        self.outputs, self.positions, self.hidden_columns = dict(outputs), positions, hidden_columns
         self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
         elsewhere = {*left_out, *self.filled_in}
         self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
@@ -241,6 +241,16 @@ class RolloutStorage:
             {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
         )
 
+        self.memory = tensor_memory(
+            {
+                key: torch.empty(shape, dtype=dtype, device="meta")
+                for key, (shape, dtype) in self.tensors.items()
+                if key not in self.by_step.offsets
+            },
+            pin_memory=pin_memory,
+        )
+        """What makes the tensors of a batch, but for those that go up step by step."""
+
         # By key, bytes from an env's row to the next env's, and from a step to the next. What a batch does
         # not get of the outputs goes to the next root instead.
         self.output_columns: list[tuple[Key | None, int, int]] = [
@@ -258,14 +268,6 @@ class RolloutStorage:
         if key in self.by_step.offsets:
             return row_bytes, self.by_step.num_bytes
         return row_bytes * self.num_steps, row_bytes
-
-    def empty(self, key: Key, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Memory for an entry of a batch. Pinned memory is recycled by torch, which knows of its copies."""
-        if self.pin_memory:
-            return torch.empty(*shape, dtype=dtype, pin_memory=True)
-        if math.prod(shape) * dtype.itemsize < _WORTH_RECYCLING:
-            return torch.empty(*shape, dtype=dtype, device="cpu")
-        return self._memory.empty(key, shape, dtype)
 
     def holds(self, root: TensorDictBase) -> bool:
         """Whether all entries of a root have their place, if they shall have one."""

@@ -64,7 +64,7 @@ class EnvFailure(RuntimeError):
 
 def env_failure(error: _core.EnvFailure, tensordict: TensorDictBase | None) -> EnvFailure:
     """The executor's failure as the public exception."""
-    message, faults = error.args
+    message, faults, _ = error.args
     hung = [index for index, _, _, hangs in faults if hangs]
     if hung and tensordict is not None:
         # The thread that hangs may still write to its rows: nobody shall see that.

@@ -6,7 +6,8 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, Self, TypeVar
+from functools import wraps
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -16,7 +17,6 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import check_device, check_int, seed_words
-from torchrl_pool._env.buffers import BatchAllocator
 from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.reset_arguments import ResetArguments
@@ -34,6 +34,7 @@ from torchrl_pool._env.specs import (
 )
 from torchrl_pool._env.states import StateEntries
 from torchrl_pool._env.step_mdp import NextRoot
+from torchrl_pool._env.stepper import Columns, Stepper
 from torchrl_pool._env.tensors import PlainEntries, as_choices, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool._env.transfers import down, up
 from torchrl_pool._plugins.loading import register
@@ -45,10 +46,16 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 def not_traced(call: Call) -> Call:
     """A call that breaks a graph of torch.compile, which cannot look into the executor."""
-    disable: Callable[[Call], Call] = torch.compiler.disable(  # type: ignore[no-untyped-call]
-        reason="the executor steps the envs of this pool"
+    untraced = torch.compiler.disable(  # type: ignore[no-untyped-call]
+        call, reason="the executor steps the envs of this pool"
     )
-    return disable(call)
+
+    @wraps(call)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        # Asked first, since the way through torch's wrapper takes as long as a step of a few small envs.
+        return untraced(*args, **kwargs) if torch.compiler.is_compiling() else call(*args, **kwargs)
+
+    return cast("Call", either)
 
 
 class Holder(Protocol):
@@ -77,6 +84,7 @@ class ExecutorEnv(EnvBase):
     _states: StateEntries | None  # what envs read besides actions
     _nested_sizes: NestedSizes
     _next_root: NextRoot
+    _stepper: Stepper
     # The running simulators.
     _pool: _core.Pool | None = None
     _was_closed = False
@@ -151,10 +159,17 @@ class ExecutorEnv(EnvBase):
         if self._pin_memory and not torch.cuda.is_available():
             raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
         self._on_cpu = self.device is None or self.device.type == "cpu"
-        self._overlaps = self._on_cpu and self._source.has_helpers
-        self._allocator = BatchAllocator(self._outputs, self.num_envs, self._pin_memory, not self._on_cpu)
-        self.step_keys = list(self._allocator.step_prototypes)
-        self.root_keys = [key for key in self.step_keys if key not in self._allocator.reward_keys]
+        outputs = self._outputs
+        columns = Columns(
+            {key_of(s): (torch.Size(s.shape), torch_dtype(s)) for s in outputs},
+            range(len(outputs)),
+            root_keys=[key_of(s) for s in outputs if s.role != "reward"],
+            flags=[key_of(s) for s in outputs if s.role == "done"],
+            out=[(0, 0)] * len(outputs),
+            root=[(0, 0)] * len(outputs),
+        )
+        self._stepper = Stepper(self, columns, self._plain_actions, self._next_root, nested=self._nested)
+        self.step_keys, self.root_keys = list(columns.rows), self._stepper.root_keys
 
     def _check_actions(
         self, tensordict: TensorDictBase, num_rows: int | None = None
@@ -209,9 +224,6 @@ class ExecutorEnv(EnvBase):
         """What the executor has written, where users see it."""
         return values if self._on_cpu else up(values, self.device)
 
-    def _tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
-        return self._unsafe(self._on_device(tensors))
-
     def _unsafe(
         self, values: dict[Key, Any], names: Sequence[str | None] | None = None, num_rows: int | None = None
     ) -> TensorDict:
@@ -250,21 +262,6 @@ class ExecutorEnv(EnvBase):
             raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
         return self._pool
 
-    def _chain_for_step(self) -> None:
-        """What follows the pool's own columns in a step: nothing."""
-
-    def _rollout_steps(
-        self, rows: _core.RolloutRows, recorded: _core.PlainTensors
-    ) -> Callable[..., dict[Key, torch.Tensor] | None] | None:
-        """Makes a step of all envs in one call, :meth:`_core.RolloutSteps.make`; None: not for this env."""
-        roots = self._allocator.root_memory
-        if roots is None or self._states is not None:
-            return None
-        inputs = self._plain_actions.core
-        return _core.RolloutSteps(
-            pool=self._running(), rows=rows, inputs=inputs, recorded=recorded, roots=roots, chain=None
-        ).make
-
     def __enter__(self) -> Self:
         return self
 
@@ -293,7 +290,7 @@ class ExecutorEnv(EnvBase):
             raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
         pool, self._pool = self._pool, None
         self._async_rows = None
-        for holder in (self._allocator, *self._holders):
+        for holder in (self._stepper, *self._holders):
             holder.let_go()
         self.is_closed = self._was_closed = True
         if pool is not None:
@@ -302,18 +299,19 @@ class ExecutorEnv(EnvBase):
 
     def _reset_envs(
         self,
-        out: list[int],
+        calls: _core.Calls,
+        out: _core.Given | None,
         mask: torch.Tensor | None,
         given: ResetArguments,
-        owner: object,
-        chain: _core.Chain | None = None,
-    ) -> None:
-        """Has the executor reset all envs, or those of the mask, and write to these addresses."""
+    ) -> Any:
+        """Has the executor reset all envs, or those of the mask. Returns what it has written, by key."""
         pool = self._start()
         envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self._begin_reset(pool, envs, given)
-        address = 0 if mask is None else mask.data_ptr()
-        pool.run(_RESET, [], out, [], (owner, mask), chain, mask=address, given=arguments)
+        rows = None if mask is None else (mask, mask.data_ptr())
+        results = calls.run(pool, _RESET, None, out, mask=rows, given=arguments)
+        assert results is not None
+        return results[0]
 
     def _begin_reset(
         self, pool: _core.Pool, envs: Sequence[int], given: ResetArguments
@@ -370,7 +368,9 @@ class ExecutorEnv(EnvBase):
         mask[seeded] = True
         given = self._begin_reset(pool, seeded, ResetArguments([words or [] for words in entropy]))
         try:
-            pool.run(_RESET, [], self._allocator.nowhere, [], mask, mask=mask.data_ptr(), given=given)
+            nowhere = None, [0] * len(self._outputs)
+            rows = mask, mask.data_ptr()
+            self._stepper.calls.run(pool, _RESET, None, nowhere, mask=rows, given=given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
 

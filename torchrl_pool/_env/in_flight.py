@@ -24,8 +24,8 @@ class AsyncRows:
     """Rows for all envs, which the pool's threads write and the receiver copies."""
 
     def __init__(self, env: ExecutorEnv, pool: _core.Pool) -> None:
-        self.out, out = env._allocator.for_step()
-        self.root, root = env._allocator.for_root()
+        self.out, out = env._stepper.out.make()
+        self.root, root = env._stepper.root.make()
         pool.prepare_async(out, root, (self.out, self.root))
 
 
@@ -76,7 +76,7 @@ def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) ->
     entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
     preset = items.get("next", None)
     if preset is not None:
-        preset = preset if op is RESET else preset.exclude(*env._allocator.step_prototypes)
+        preset = preset if op is RESET else preset.exclude(*env._stepper.step_prototypes)
         if len(preset.keys()) > 0:
             entries["next"] = preset
     return entries
@@ -133,12 +133,12 @@ def _take_over(
     env: ExecutorEnv, op: _core.Op, received: _core.Received
 ) -> tuple[TensorDictBase, TensorDictBase | None]:
     """Copies what was received to tensors of its own."""
-    count, allocator = len(received.envs), env._allocator
-    values, addresses = allocator.for_rows(count, rewards=op is not RESET)
+    count, stepper = len(received.envs), env._stepper
+    values, addresses = (stepper.root if op is RESET else stepper.out).make(count)
     first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
     first_addresses: list[int] = []
     if received.num_resets:
-        first, first_addresses = allocator.for_rows(count, rewards=False)
+        first, first_addresses = stepper.root.make(count)
     numbers = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=env._pin_memory)
     received.copy_rows(addresses, first_addresses, numbers.data_ptr())
     number = env._on_device({"env_index": numbers})["env_index"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -23,18 +22,16 @@ from torchrl_pool._env.arguments import (
     check_seconds,
 )
 from torchrl_pool._env.async_env import AsyncEnv
-from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
-from torchrl_pool._env.specs import Key, check_dtypes
+from torchrl_pool._env.specs import Key
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._plugins.names import task_ids
 
 # The id of a task, dm_control's name of one, or what makes an env of Python.
 Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
-_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 _FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
 
 
@@ -323,41 +320,20 @@ class PoolEnv(AsyncEnv):
         given = self._source.reset_arguments(seed, options, list_of_kwargs)
         mask = None if tensordict is None else tensordict.get("_reset", None)
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
-        tensors, out = self._allocator.for_root()
         if mask is not None and mask.all():
             mask = None
         if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
             states = self._states.packed(tensordict)
             given.states = states if mask is None else states[mask.reshape(-1)], set_state
-        if mask is not None:
-            self._allocator.keep_from(tensors, tensordict)
-        if mask is None or mask.any():
-            try:
-                self._reset_envs(out, mask, given, (tensors, mask))
-            except _core.EnvFailure as error:
-                raise env_failure(error, self._tensordict(tensors)) from None
-        self._allocator.latest = tensors
-        return self._tensordict(tensors)
+        return self._stepper.reset(mask, given, tensordict)
 
     # ---- step ------------------------------------------------------------------------------------------
 
     @not_traced
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        pool = self._running()
-        actions, addresses = self._check_actions(tensordict)
-        mask = tensordict.get("_step", None)
-        mask = None if mask is None else check_mask("_step", mask, self.num_envs)
-        tensors, out = self._allocator.for_step()
-        mask_address = 0
-        if mask is not None and not mask.all():
-            self._allocator.keep_from(tensors, tensordict)
-            mask_address = mask.data_ptr()
-        try:
-            pool.run(_STEP, addresses, out, [], (actions, tensors, mask), mask=mask_address)
-        except _core.EnvFailure as error:
-            raise env_failure(error, self._tensordict(tensors)) from None
-        self._allocator.latest = tensors
-        return self._tensordict(tensors)
+        following = self._stepper.step(tensordict)
+        assert following is not None  # without transforms, TorchRL has nothing to deal with
+        return following
 
     @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
@@ -376,78 +352,21 @@ class PoolEnv(AsyncEnv):
             KeyError, TypeError, ValueError: an action that is missing, or not as ``action_spec`` has it.
             EnvFailure: envs have failed; its ``tensordict`` holds the others' results.
         """
-        if tensordict.device != self._device:
-            tensordict = tensordict.to(self._device)  # none leaves it as it is
-        entries = getattr(tensordict, "_tensordict", None)
-        if (
-            type(tensordict) is not TensorDict
-            or entries is None
-            or "_step" in entries
-            or tensordict._device != self._device
-            or not self._next_root.can_carry(entries, self._batch_size)
-        ):
+        stepped = self._stepper.step_and_maybe_reset(self, tensordict, self._advance)
+        if stepped is None:
             return self._step_then_reset(tensordict)
-        if tensordict.batch_size != self._batch_size:
-            self._assert_tensordict_shape(tensordict)
-        if tensordict.is_locked:
-            raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
-        next_td, next_root = self._advance(tensordict, entries)
-        preset = entries.get("next")
-        if preset is not None:
-            next_td.update(preset.exclude(*next_td.keys(True, True)))
-        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
-        if self._post_step_mdp_hooks is not None:
-            tensordict, next_root = self._post_step_mdp_hooks(tensordict, next_root)
-        return tensordict, next_root
+        return stepped if self._post_step_mdp_hooks is None else self._post_step_mdp_hooks(*stepped)
 
-    def _advance(self, tensordict: TensorDict, entries: Mapping[Key, Any]) -> tuple[TensorDict, TensorDict]:
+    def _advance(
+        self, tensordict: TensorDict, entries: Mapping[Key, Any]
+    ) -> tuple[TensorDict, TensorDict] | None:
         """A step of all envs: its ``"next"`` entry, and the root that follows it, after auto-reset.
 
         Args:
             tensordict: the root that it begins with, and the actions.
             entries: the same as a dict.
         """
-        if self._run_type_checks:
-            check_dtypes(self, self._allocator.step_prototypes)
-        pool = self._running()
-        actions, addresses = self._check_actions(tensordict)
-        tensors, out = self._allocator.for_step()
-        spare = self._allocator.for_root()
-        owner = (actions, tensors, spare)
-        names = tensordict._td_dim_names
-        ready: list[TensorDict] = []
-        overlap = partial(self._assemble, ready, entries, tensors, names) if self._overlaps else None
-        try:
-            resets = pool.run(_STEP_AND_RESET, addresses, out, spare[1], owner, None, overlap)
-        except _core.EnvFailure as error:
-            raise env_failure(error, self._tensordict(tensors)) from None
-
-        next_values = self._on_device(tensors)
-        next_td = ready[0] if ready else self._unsafe(next_values, names)
-        if resets:
-            self._allocator.latest = spare[0]
-            done = next_values["done"] if resets < self.num_envs else None
-            root = self._next_root.following(entries, self._on_device(spare[0]), done)
-            return next_td, self._unsafe(root, names)
-        self._allocator.latest = tensors
-        self._allocator.give_back_root(spare)
-        if ready:
-            return next_td, ready[1]
-        return next_td, self._unsafe(self._next_root.following(entries, next_values), names)
-
-    def _assemble(
-        self,
-        ready: list[TensorDict],
-        entries: Mapping[Key, Any],
-        values: dict[Key, torch.Tensor],
-        names: list[str] | None,
-    ) -> None:
-        """What does not depend on a step's results: done while the pool's threads make them.
-
-        Adds to ``ready`` the ``"next"`` entry, and the root that follows if no episode ends.
-        """
-        ready += self._unsafe(values, names), self._unsafe(self._next_root.following(entries, values), names)
-        self._allocator.prepare_step()
+        return self._stepper.advance(tensordict, entries)
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The plain road, for what the one visit does not handle."""

@@ -238,6 +238,7 @@ class MujocoPool(PoolEnv):
         self.reward_spec = Unbounded(shape=(self.num_envs, 1), dtype=self.dtype, device=self.device)
         in_root = [*observation.keys(), *FLAGS]
         self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
+        self._stepper.next_root = self._next_root
 
     # ---- from columns to entries
 
@@ -347,7 +348,7 @@ class MujocoPool(PoolEnv):
 
     @not_traced
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        mask, latest, failure = tensordict.get("_step", None), self._allocator.latest, None
+        mask, latest, failure = tensordict.get("_step", None), self._stepper.latest, None
         given: dict[Key, Any] = {key: tensordict.get(key) for key in ("action", "_step") if key in tensordict}
         try:
             columns = super()._step(self._unsafe(given))  # rows left out are as the pool knows them
@@ -399,7 +400,7 @@ class MujocoPool(PoolEnv):
         mask, given = None, {}
         if tensordict is not None and (mask := tensordict.get("_reset", None)) is not None:
             mask = check_mask("_reset", mask, self.num_envs)
-            given = {**self._allocator.latest, "_reset": mask}  # rows left out are as the pool knows them
+            given = {**self._stepper.latest, "_reset": mask}  # rows left out are as the pool knows them
         rows = torch.arange(self.num_envs) if mask is None else mask.cpu().reshape(-1).nonzero().flatten()
         restored = tensordict if kwargs.pop("set_state", False) else None
         seed, options = kwargs.pop("seed", None), kwargs.pop("options", None)

@@ -35,18 +35,18 @@ def steps(env: PoolEnv, actions: torch.Tensor, names: Mapping[Key, str]) -> Tens
         raise ValueError(f"actions: expected shape {shape}, got {list(actions.shape)}")
     batch_size = actions.shape[:2]
     rows = TensorDict({"action": actions.flatten(0, 1)}, [batch_size.numel()])
-    inputs, addresses = env._check_actions(rows, len(rows))
-    prototypes = env._allocator.step_prototypes
+    inputs = env._check_actions(rows, len(rows))
+    prototypes = env._stepper.step_prototypes
     record: dict[Key, torch.Tensor] = {
         key: torch.empty((*batch_size, *one.shape[1:]), dtype=one.dtype, device="cpu")
         for key, one in prototypes.items()
         if key in names
     }
     outputs = [record[key].data_ptr() if key in record else 0 for key in prototypes]
-    env._allocator.latest = {}
+    env._stepper.latest = {}
     failed = None
     try:
-        pool.run(_core.Op.steps, addresses, outputs, [], (inputs, record), num_steps=batch_size[1])
+        env._stepper.calls.run(pool, _core.Op.steps, inputs, (record, outputs), num_steps=batch_size[1])
     except _core.EnvFailure as error:
         failed = error
     named: dict[Key, torch.Tensor] = {names[key]: value for key, value in env._on_device(record).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -10,7 +10,6 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.envs import Transform
 
 from torchrl_pool import _core
-from torchrl_pool._env.buffers import Batch, BatchAllocator, Prototypes
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, unsafe_tensordict
 from torchrl_pool._env.transfers import down
@@ -178,17 +177,21 @@ class Hidden:
         self._at_resets = [column for column, (value, _) in columns.items() if value.at_resets]
         self._row_bytes = {column: value.row_bytes for column, (value, _) in columns.items()}
 
-    def out_rows(self, first: int) -> dict[int, tuple[int, int]]:
-        """By column, the address of the ``first`` env's row and the bytes of a row."""
-        sizes = self._row_bytes
-        return {
-            column: (tensor.data_ptr() + first * sizes[column], sizes[column])
-            for column, tensor in self.out.items()
-        }
+    def rows_of_steps(self, num_columns: int) -> list[tuple[int, int]]:
+        """Of all columns, the address of row 0 of those that are here, and the bytes of a row."""
+        return self._rows(self.out, self.out, num_columns)
 
-    def root_addresses(self, addresses: list[int], first: int = 0) -> None:
-        for column in self._at_resets:
-            addresses[column] = self.root[column].data_ptr() + first * self._row_bytes[column]
+    def rows_of_roots(self, num_columns: int) -> list[tuple[int, int]]:
+        """The same, of those that a reset writes."""
+        return self._rows(self.root, self._at_resets, num_columns)
+
+    def _rows(
+        self, memory: dict[int, torch.Tensor], columns: Iterable[int], num_columns: int
+    ) -> list[tuple[int, int]]:
+        rows = [(0, 0)] * num_columns
+        for column in columns:
+            rows[column] = memory[column].data_ptr(), self._row_bytes[column]
+        return rows
 
     def latest_addresses(self, addresses: list[int]) -> None:
         """For a reset, which leaves the rows of the others as they are."""
@@ -206,50 +209,6 @@ class Hidden:
                 self.latest[column].data.copy_(written[key])
 
 
-class ChainAllocator(BatchAllocator):
-    """The pool's allocator, for a chain's entries: addresses are those of all columns."""
-
-    def __init__(self, chain: Chain, num_envs: int, pin_memory: bool, together: bool) -> None:
-        super().__init__((), num_envs, pin_memory, together)
-        self._chain = chain
-        out, root = [0] * chain.num_columns, [0] * chain.num_columns
-        for column, (address, _) in chain.hidden.out_rows(0).items():
-            out[column] = address
-        chain.hidden.root_addresses(root)
-        tensors = {
-            key: torch.empty((num_envs, *shape), dtype=dtype, device="cpu")
-            for key, (shape, dtype) in chain.rows.items()
-        }
-        self.step_prototypes = Prototypes(tensors, chain.positions, out)
-        self._flags = [key for key in chain.rows if key in chain.builder.flags]
-        self.reward_keys = [key for key in chain.keys if key not in chain.root_keys]
-        self._root = Prototypes({key: tensors[key] for key in chain.root_keys}, chain.root_positions, root)
-
-    def columns_of(self, tensors: Sequence[torch.Tensor], *, root: bool) -> list[int]:
-        """Addresses for a call that writes into these, which are as for a root, or for a step."""
-        return (self._root if root else self.step_prototypes).addresses_of(tensors)
-
-    def for_rows(self, num_rows: int, rewards: bool = True, first: int = 0) -> Batch:
-        """Of the roots of envs from the ``first`` on; addresses are those of its row."""
-        assert not rewards
-        tensors, addresses = super().for_rows(num_rows, rewards)
-        self._chain.hidden.root_addresses(addresses, first)
-        return tensors, addresses
-
-    def for_reset(self) -> Batch:
-        """For a reset of some envs: the others' latest values where TorchRL shows them, else zeros."""
-        tensors, addresses = self.for_root()
-        shown = self._chain.shown_keys
-        for key, tensor in tensors.items():
-            latest = self.latest.get(key) if key in shown else None
-            if latest is None or latest.shape != tensor.shape or latest.dtype is not tensor.dtype:
-                tensor.data.zero_()
-            else:
-                tensor.data.copy_(latest)  # its version says whether the user has written to it
-        self._chain.hidden.latest_addresses(addresses)
-        return tensors, addresses
-
-
 class Inputs:
     """What a step reads of its root: actions, after what transforms make of them, and what is carried."""
 
@@ -263,13 +222,9 @@ class Inputs:
         actions = [] if self._inverse else env._action_layout  # those that no transform changes before
         layout = [*actions, *((one.key, one.dtype, one.shape) for one in chain.carried)]
         required = [True] * len(actions) + [one.required for one in chain.carried]
-        self._plain = PlainEntries(layout, required)
-
-    @property
-    def plain(self) -> PlainEntries | None:
-        """What finds all of them in a root; None: they are not all there as they are."""
-        looks_elsewhere = self._inverse or self._may_be_next or self._env._states is not None
-        return None if looks_elsewhere else self._plain
+        self.plain = PlainEntries(layout, required)
+        self.looks_closely = bool(self._inverse) or self._may_be_next or env._states is not None
+        """Whether they have to be made of several entries first."""
 
     def check(
         self, root: TensorDictBase, num_rows: int | None = None
@@ -282,7 +237,7 @@ class Inputs:
         """
         is_plain = self._env._states is None
         is_plain = is_plain and not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
-        found = self._plain.find(root, num_rows) if is_plain else None
+        found = self.plain.find(root, num_rows) if is_plain else None
         if found is None:
             return self._look_closer(root, num_rows)
         if not self._inverse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tensordict import TensorDict, TensorDictBase
+from tensordict import TensorDictBase
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
@@ -85,29 +85,11 @@ class FusedEnv(TransformedEnv):
     @not_traced
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """As :meth:`PoolEnv.step_and_maybe_reset`; one visit of each env where all transforms are native."""
-        native = self.native()
-        if native.rest:
-            return self._step_then_reset(tensordict)
-        base = native.env
-        if tensordict.device != base._device:
-            tensordict = tensordict.to(base._device)  # none leaves it as it is
-        entries = getattr(tensordict, "_tensordict", None)
-        if (
-            type(tensordict) is not TensorDict
-            or entries is None
-            or "_step" in entries
-            or tensordict._device != base._device
-            or base._run_type_checks
-            or not native.next_root.can_carry(entries, base._batch_size)
-            or base._post_step_mdp_hooks is not None
-            or tensordict.is_locked
-            or tensordict.batch_size != base._batch_size
-        ):
-            return self._step_then_reset(tensordict)
-        inputs = native.inputs.check(tensordict)
-        if inputs is None:
-            return self._step_then_reset(tensordict)
-        return native.step_and_reset(tensordict, entries, inputs)
+        native, base = self.native(), self.base_env
+        stepped = None
+        if not native.rest and not base._run_type_checks and base._post_step_mdp_hooks is None:
+            stepped = native.step_and_maybe_reset(self, tensordict, native.advance)
+        return self._step_then_reset(tensordict) if stepped is None else stepped
 
     def _step_then_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         stepped: tuple[TensorDictBase, TensorDictBase] = super().step_and_maybe_reset(tensordict)
@@ -175,7 +157,7 @@ class FusedEnv(TransformedEnv):
             source = source.select(*self.reset_keys, *state_keys, strict=False)
         for transform in reversed(native.rest):
             source = transform._reset_env_preprocess(source)
-        root = native.reset(source, self.__dict__["_reset_root"], **kwargs)
+        root = native.reset_rows(source, self.__dict__["_reset_root"], **kwargs)
         source = root.empty() if source is None else source
         for transform in native.rest:
             root = transform._reset(source, root)

@@ -54,7 +54,7 @@ class _Run:
     """One env that writes into poisoned rows."""
 
     def __init__(self, env: PoolEnv, pattern: int) -> None:
-        self._pool = env._start()
+        self._pool, self._calls = env._start(), _core.Calls()
         self._pattern = pattern
         self._rows = [_GuardedRow(spec) for spec in env._outputs]
 
@@ -63,15 +63,17 @@ class _Run:
         addresses = [row.address if row in rows else 0 for row in self._rows]
         self._poison()
         with _worded_failures():
-            self._pool.run(_core.Op.reset, [], addresses, [], None, given=(entropy, [], 0))
+            out = rows, addresses
+            given: _core.ResetArguments = (entropy, [], 0)
+            self._calls.run(self._pool, _core.Op.reset, None, out, given=given)
         return self._checked(rows, "reset")
 
     def step(self, actions: list[torch.Tensor]) -> list[_GuardedRow]:
         self._poison()
         addresses = [row.address for row in self._rows]
         with _worded_failures():
-            inputs = [action.data_ptr() for action in actions]
-            self._pool.run(_core.Op.step, inputs, addresses, [], None)
+            inputs = actions, [action.data_ptr() for action in actions]
+            self._calls.run(self._pool, _core.Op.step, inputs, (self._rows, addresses))
         return self._checked(self._rows, "step")
 
     def _poison(self) -> None:

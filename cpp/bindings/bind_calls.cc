@@ -1,0 +1,318 @@
+// Calls of a pool, prepared once: from the entries of a tensordict to the tensors of the next ones.
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "call.h"
+#include "chain.h"
+#include "columns.h"
+#include "constructor.h"
+#include "errors.h"
+#include "gil.h"
+#include "module.h"
+#include "plain_tensors.h"
+#include "pool_handle.h"
+#include "rollout_rows.h"
+#include "tensor_memory.h"
+
+namespace py = pybind11;
+
+namespace torchrl_pool::bindings {
+namespace {
+
+using core::Chain;
+using core::Job;
+using core::Op;
+
+// What the memory behind a call belongs to, until no thread can touch it.
+struct Held {
+  std::vector<py::object> objects;
+  FreshTensors out, root;
+
+  static void Delete(Held* held) {
+    if (PyGILState_Check()) {
+      delete held;
+    } else if (const GilTaken gil; gil) {
+      delete held;
+    }
+  }
+};
+
+// A call that has all that it needs, and what its results come of.
+struct Prepared {
+  Call call;
+  std::shared_ptr<Held> held{new Held, Held::Delete};
+  const TensorMemory *out = nullptr, *root = nullptr;  // null: none, or in memory of the caller
+
+  py::object TakeOut() { return out ? out->Take(held->out) : py::none(); }
+  py::object TakeRoot() { return root ? root->Take(held->root) : py::none(); }
+
+  // What the call gives: its results, the root that follows where episodes have begun, and how many have.
+  py::tuple Results(std::uint32_t resets) {
+    return py::make_tuple(TakeOut(), call.into || resets > 0 ? TakeRoot() : py::none(), resets);
+  }
+
+  // Raises Python's EnvFailure. Threads that hang may still write to the results: the job keeps these.
+  [[noreturn]] void Fail(const core::EnvFailure& failure) {
+    const py::object written = TakeOut();
+    held->objects.push_back(written);
+    SetError(failure, written);
+    throw py::error_already_set();
+  }
+};
+
+// A step of some envs, to be waited for once. If it goes out of scope before, its job is abandoned. Made
+// before the submission, so that no interrupt comes between the two.
+class Flight {
+ public:
+  explicit Flight(py::object pool) : owner_(std::move(pool)), pool_(owner_.cast<PoolHandle&>()) {}
+  ~Flight() {
+    if (!job_) return;
+    const GilReleased released;
+    pool_.Abandon(*job_);
+  }
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+
+  bool in_flight() const { return job_ != nullptr; }
+
+  void Submit(Prepared prepared, py::object calls) {
+    if (job_) throw core::PoolError("this step is in flight: wait for it first");
+    if (!prepared.call.into) throw py::type_error("out: expected rows of a batch");
+    prepared.call.Check(pool_->layout(), pool_->num_envs());
+    prepared_.emplace(std::move(prepared));
+    calls_ = std::move(calls);
+    const GilReleased released;
+    Job& job = Begin(*pool_.operator->(), prepared_->call, prepared_->held, [&](Job& begun) {
+      const RolloutRows& rows = prepared_->call.into->rows;
+      pool_->Select(begun, core::EnvRange{rows.first, rows.count});
+    });
+    pool_->Submit(job, core::Delivery::kLater, Interrupted);
+    job_ = &job;
+  }
+
+  py::tuple Wait() {
+    if (!job_) throw core::PoolError("this step is not in flight");
+    Job& job = *std::exchange(job_, nullptr);
+    std::uint32_t resets = 0;
+    try {
+      const GilReleased released;
+      resets = pool_->Wait(job, Interrupted);
+    } catch (const core::Interrupted&) {
+      job_ = &job;  // it is still in flight
+      throw;
+    } catch (const core::PoolError&) {
+      job_ = &job;
+      throw;
+    }
+    py::tuple results = prepared_->Results(resets);
+    prepared_.reset();
+    return results;
+  }
+
+ private:
+  const py::object owner_;
+  PoolHandle& pool_;
+  py::object calls_;  // which the prepared call is of
+  std::optional<Prepared> prepared_;
+  Job* job_ = nullptr;
+};
+
+// Where the inputs of calls are found, and what their results are like.
+class Calls {
+ public:
+  // `inputs`: a PlainTensors. `out`, `root`: the TensorMemory of a step and of a root. Each may be None where
+  // the caller always brings its own. `keep`: what the stages of the chain write to.
+  Calls(py::object inputs, py::object out, py::object root, py::object chain, py::object keep)
+      : inputs_(To<PlainTensors>(inputs)),
+        out_(To<TensorMemory>(out)),
+        root_(To<TensorMemory>(root)),
+        chain_(To<Chain>(chain)),
+        keep_(std::move(keep)),
+        owners_{std::move(inputs), std::move(out), std::move(root), std::move(chain)} {}
+
+  // None: an input is not just as the executor reads it, and nothing has happened.
+  py::object Run(PoolHandle& pool, Op op, const py::object& inputs, const py::object& out,
+                 const py::object& root, const py::object& mask, std::optional<ResetArguments> given,
+                 std::uint32_t num_steps) const {
+    if (num_steps < 1 || std::uint64_t{pool->num_envs()} * num_steps > core::kMaxEnvs) {
+      throw py::value_error("num_steps: a call makes from 1 to " +
+                            std::to_string(core::kMaxEnvs / pool->num_envs()) + " steps of each env, got " +
+                            std::to_string(num_steps));
+    }
+    if (op == Op::kSteps && pool->workers()) {
+      throw core::PoolError("expected a pool whose envs are in threads, got one with workers");
+    }
+    std::optional<Prepared> prepared = Prepare(op, inputs, out, root);
+    if (!prepared) return py::none();
+    prepared->call.given = std::move(given);
+    prepared->call.num_steps = num_steps;
+    const std::uint8_t* rows = nullptr;
+    if (!mask.is_none()) {
+      const auto [owner, address] = mask.cast<std::pair<py::object, std::uintptr_t>>();
+      prepared->held->objects.push_back(owner);
+      rows = reinterpret_cast<const std::uint8_t*>(address);
+    }
+    try {
+      return prepared->Results(Wait(pool, *prepared, rows));
+    } catch (const core::EnvFailure& failure) {
+      prepared->Fail(failure);
+    }
+  }
+
+  // A step into a rollout's batch, which is waited for later. False: an input is not as the executor reads
+  // it.
+  bool Submit(const py::object& self, Flight& flight, Op op, const py::object& inputs,
+              const py::object& out) const {
+    std::optional<Prepared> prepared = Prepare(op, inputs, out, py::none());
+    if (prepared) flight.Submit(std::move(*prepared), self);
+    return prepared.has_value();
+  }
+
+ private:
+  template <class T>
+  static const T* To(const py::object& object) {
+    return object.is_none() ? nullptr : &object.cast<const T&>();
+  }
+
+  static std::uint32_t Wait(PoolHandle& pool, Prepared& prepared, const std::uint8_t* mask) {
+    prepared.call.Check(pool->layout(), pool->num_envs());
+    const GilReleased released;
+    Job& job = Begin(*pool.operator->(), prepared.call, prepared.held, [&](Job& begun) {
+      if (mask) pool->Select(begun, mask);
+    });
+    pool->Submit(job, core::Delivery::kAwaited, Interrupted);
+    return pool->Wait(job, Interrupted);
+  }
+
+  // `inputs`: entries to look in; or tensors and their addresses. `out`, `root`: None for fresh tensors, or
+  // tensors and their addresses. `out` may also be rows of a batch, a step, and perhaps tensors to record.
+  std::optional<Prepared> Prepare(Op op, const py::object& inputs, const py::object& out,
+                                  const py::object& root) const {
+    std::optional<Prepared> prepared(std::in_place);
+    Call& call = prepared->call;
+    std::vector<py::object>& objects = prepared->held->objects;
+    call.op = op;
+    call.chain = chain_;
+    if (!keep_.is_none()) objects.push_back(keep_);
+    std::optional<std::int64_t> num_rows;
+    std::size_t first = 0;
+    std::vector<core::Rows> found;
+    const bool into = py::isinstance<py::tuple>(out) && py::isinstance<RolloutRows>(out.cast<py::tuple>()[0]);
+    if (into) {
+      const auto place = out.cast<py::tuple>();
+      const auto& rows = place[0].cast<const RolloutRows&>();
+      objects.insert(objects.end(), {place[0], rows.owner});
+      num_rows = rows.count;
+      first = rows.first;
+      std::vector<core::Rows> sources;
+      if (place.size() > 2) {
+        const Addresses addresses = Given(place[2], objects);
+        for (std::size_t i = 0; i < addresses.size(); ++i) {
+          sources.push_back({addresses[i], rows.recorded_bytes.at(i)});
+        }
+      } else if (!rows.plain_recorded->FindIn(inputs, num_rows, true, sources, objects)) {
+        return std::nullopt;
+      }
+      call.into.emplace(RolloutStep{rows, place[1].cast<std::size_t>(), std::move(sources)});
+    }
+    if (PyDict_Check(inputs.ptr())) {
+      if (!inputs_->FindIn(inputs, num_rows, false, found, objects)) return std::nullopt;
+      for (const core::Rows& one : found) call.inputs.push_back(one.base);
+    } else if (!inputs.is_none()) {
+      call.inputs = Given(inputs, objects);
+    }
+    // What a step writes into a batch goes to tensors as well: those of the root that follows, or its own.
+    if (!into) {
+      prepared->out = op == Op::kReset ? root_ : out_;
+      call.out = Results(prepared->out, out, prepared->held->out, objects);
+    }
+    if (into || op == Op::kStepAndReset) {
+      prepared->root = op == Op::kStepAndReset ? root_ : out_;
+      call.root = Results(prepared->root, root, prepared->held->root, objects, num_rows, first);
+    }
+    return prepared;
+  }
+
+  static Addresses Given(const py::object& given, std::vector<py::object>& objects) {
+    const auto pair = given.cast<py::tuple>();
+    objects.push_back(given);
+    return FromList(pair[1].cast<py::list>());
+  }
+
+  static Addresses Results(const TensorMemory*& memory, const py::object& given, FreshTensors& fresh,
+                           std::vector<py::object>& objects,
+                           std::optional<std::int64_t> num_rows = std::nullopt, std::size_t first = 0) {
+    if (given.is_none()) {
+      if (!memory) throw py::type_error("expected tensors for the results");
+      fresh = memory->Begin(num_rows, first);
+      return fresh.addresses;
+    }
+    fresh.tensors = given.cast<py::tuple>()[0];
+    return Given(given, objects);
+  }
+
+  const PlainTensors* const inputs_;
+  const TensorMemory *const out_, *const root_;
+  const Chain* const chain_;
+  const py::object keep_;
+  const std::vector<py::object> owners_;
+};
+
+std::unique_ptr<RolloutRows> MakeRolloutRows(std::uint32_t first, std::uint32_t count,
+                                             std::vector<RolloutRows::Column> outputs,
+                                             std::vector<RolloutRows::Column> recorded,
+                                             std::vector<std::size_t> recorded_bytes,
+                                             py::object plain_recorded, py::object owner) {
+  if (recorded.size() != recorded_bytes.size()) throw py::value_error("expected a size for each column");
+  const auto& plain = plain_recorded.cast<const PlainTensors&>();
+  auto rows = std::make_unique<RolloutRows>(RolloutRows{first,
+                                                        count,
+                                                        std::move(outputs),
+                                                        std::move(recorded),
+                                                        std::move(recorded_bytes),
+                                                        {},
+                                                        &plain,
+                                                        std::move(plain_recorded),
+                                                        std::move(owner)});
+  for (const auto& column : rows->outputs) rows->output_strides.push_back(std::get<1>(column));
+  return rows;
+}
+
+}  // namespace
+
+void InitCalls(py::module_& m) {
+  py::class_<RolloutRows>(m, "RolloutRows", "Where a rollout's batch has the rows of consecutive envs.")
+      .def("__init__", Constructor(&MakeRolloutRows), kConstructs, py::kw_only(), py::arg("first"),
+           py::arg("count"), py::arg("outputs"), py::arg("recorded"), py::arg("recorded_bytes"),
+           py::arg("plain_recorded"), py::arg("owner"));
+  py::class_<Flight>(m, "Flight", "A step of some envs, from its submission to the end of the wait for it.")
+      .def("__init__", Constructor<Flight, py::object>(), kConstructs, py::arg("pool"))
+      .def_property_readonly("in_flight", &Flight::in_flight)
+      .def("wait", &Flight::Wait);
+  py::class_<Calls>(m, "Calls", "Where the inputs of calls are found, and what their results are like.")
+      .def("__init__", Constructor<Calls, py::object, py::object, py::object, py::object, py::object>(),
+           kConstructs, py::kw_only(), py::arg("inputs") = py::none(), py::arg("out") = py::none(),
+           py::arg("root") = py::none(), py::arg("chain") = py::none(), py::arg("keep") = py::none())
+      .def("run", &Calls::Run, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("out") = py::none(),
+           py::arg("root") = py::none(), py::arg("mask") = py::none(), py::arg("given") = py::none(),
+           py::arg("num_steps") = 1,
+           "The results by key, the root that follows where episodes have begun, and how many have. None: an "
+           "input is not just as the executor reads it.")
+      .def(
+          "submit",
+          [](const py::object& self, Flight& flight, Op op, const py::object& inputs, const py::object& out) {
+            return self.cast<const Calls&>().Submit(self, flight, op, inputs, out);
+          },
+          py::arg("flight"), py::arg("op"), py::arg("inputs"), py::arg("out"),
+          "A step into a rollout's batch, to be waited for once. False: as None.");
+}
+
+}  // namespace torchrl_pool::bindings

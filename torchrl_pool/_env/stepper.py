@@ -1,0 +1,288 @@
+"""Stepper: what an env's calls of the executor read and write, and what they leave for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import check_mask
+from torchrl_pool._env.buffers import tensor_memory
+from torchrl_pool._env.errors import EnvFailure, env_failure
+from torchrl_pool._env.reset_arguments import ResetArguments
+from torchrl_pool._env.specs import Key, check_dtypes
+from torchrl_pool._env.step_mdp import NextRoot
+from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
+
+if TYPE_CHECKING:
+    from torchrl_pool._env.executor_env import ExecutorEnv
+
+_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where an env's entries lie among the executor's columns."""
+
+    rows: Mapping[Key, tuple[torch.Size, torch.dtype]]  # shape and dtype of one env's
+    positions: Sequence[int]  # the column of each
+    root_keys: Sequence[Key]  # those that resets write, too
+    flags: Sequence[Key]
+    # Of each column that nobody sees, in steps and in roots: the address of row 0, and the bytes of a row.
+    out: Sequence[tuple[int, int]]
+    root: Sequence[tuple[int, int]]
+
+
+class Stepper:
+    """Steps the envs of a pool, from the entries of a tensordict to those of the next ones.
+
+    Args:
+        env: the pool.
+        columns: what the executor writes.
+        inputs: what it reads.
+        next_root: what becomes of the entries of a root.
+        nested: whether an entry lies in a tensordict of its own.
+        chain: the transforms that follow the pool's own columns, where there are any.
+    """
+
+    def __init__(
+        self,
+        env: ExecutorEnv,
+        columns: Columns,
+        inputs: PlainEntries,
+        next_root: NextRoot,
+        *,
+        nested: bool,
+        chain: Any = None,
+    ) -> None:
+        self.env, self.columns, self.next_root, self.nested = env, columns, next_root, nested
+        self.step_prototypes: dict[Key, torch.Tensor] = {
+            key: torch.empty((env.num_envs, *shape), dtype=dtype, device="cpu")
+            for key, (shape, dtype) in columns.rows.items()
+        }
+        """What a step writes: tensors like these."""
+        position_of = dict(zip(columns.rows, columns.positions, strict=True))
+        roots = {key: self.step_prototypes[key] for key in columns.root_keys}
+        self.root_keys, self._flags = list(roots), columns.flags
+        self.reward_keys = [key for key in columns.rows if key not in roots]
+        where = {"pin_memory": env._pin_memory, "together": not env._on_cpu}
+        self.out = tensor_memory(self.step_prototypes, columns.positions, columns.out, **where)
+        self.root = tensor_memory(roots, [position_of[key] for key in roots], columns.root, **where)
+        core = None if chain is None else chain.core
+        self.calls = _core.Calls(inputs=inputs.core, out=self.out, root=self.root, chain=core, keep=chain)
+        self.looks_closely = env._states is not None
+        """Whether what a step reads has to be made of several entries first."""
+        self.shows_rest = chain is None or not chain.has_phases
+        """Whether the other envs' results are known where some have failed."""
+        # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
+        # written, and read only while nobody has written to it (a fresh tensor's version is 0).
+        self.latest: dict[Key, torch.Tensor] = {}
+        self.place: _core.Place | None = None
+        """Rows of a rollout's batch to which the next step of all envs writes, too."""
+        self.written: dict[Key, torch.Tensor] | None = None
+        """What that step has given besides."""
+
+    def let_go(self) -> None:
+        """Forgets what calls have left here, and the memory that is kept for the next ones."""
+        self.latest = {}
+        self.out.let_go()
+        self.root.let_go()
+
+    # ---- what differs with a chain
+
+    read_later: Sequence[Key] = ()
+    """Entries that are read again once all envs' rows are there."""
+    carried: Mapping[Key, Any] = {}
+    """Shape and dtype of what a step reads besides actions."""
+    indivisible: str = ""
+    """Why envs cannot be stepped in groups; empty: they can."""
+
+    def inputs(
+        self, root: TensorDictBase, num_rows: int | None = None
+    ) -> tuple[list[torch.Tensor], list[int]] | None:
+        """What a step reads, looked at closely: tensors and their addresses; of all envs, or so many.
+
+        None: an entry is not as the specs have it, and TorchRL's own code of transforms has to deal with it.
+        """
+        return self.env._check_actions(root, num_rows)
+
+    def before_batch_step(self) -> None:
+        """Before a step that writes into a rollout's batch."""
+
+    def after_step(self, begun: bool) -> None:
+        """After a step of all envs; ``begun``: episodes have begun with it."""
+
+    # ---- tensordicts
+
+    def unsafe(
+        self, values: dict[Key, Any], names: Sequence[str | None] | None = None, num_rows: int | None = None
+    ) -> TensorDict:
+        """A tensordict of entries that are known to fit: a tenth of the checked constructor's cost."""
+        env = self.env
+        batch_size = env._batch_size if num_rows is None else torch.Size([num_rows])
+        return unsafe_tensordict(
+            values, batch_size, env._device, names, nested=self.nested, nested_sizes=env._nested_sizes
+        )
+
+    def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
+        """What the executor has written, where users see it."""
+        return self.unsafe(self.env._on_device(tensors))
+
+    def failure(self, error: _core.EnvFailure) -> EnvFailure:
+        """The executor's failure as the public exception, with what the call has written."""
+        written = error.args[2] if self.shows_rest else None
+        return env_failure(error, None if written is None else self.tensordict(written))
+
+    # ---- calls
+
+    def run(self, op: _core.Op, root: TensorDictBase, **places: Any) -> _core.Results | None:
+        """A step of all envs, see :meth:`_core.Calls.run`. None: as :meth:`inputs`."""
+        pool, results = self.env._running(), None
+        try:
+            if not self.looks_closely and type(root) is TensorDict:
+                results = self.calls.run(pool, op, root._tensordict, **places)
+            if results is None:
+                inputs = self.inputs(root)
+                results = None if inputs is None else self.calls.run(pool, op, inputs, **places)
+            return results
+        except _core.EnvFailure as error:
+            raise self.failure(error) from None
+
+    def step(self, root: TensorDictBase) -> TensorDict | None:
+        """What ``_step`` returns. None: as :meth:`inputs`."""
+        self.env._running()  # which may begin episodes first, whose observations are the latest then
+        mask, place = root.get("_step", None), self.place
+        places: dict[str, Any] = {} if place is None else {"out": place}
+        if mask is not None and not (mask := check_mask("_step", mask, self.env.num_envs)).all():
+            tensors, addresses = self.out.make()
+            self._keep_from(tensors, root)
+            places = {"out": (tensors, addresses), "mask": (mask, mask.data_ptr())}
+        results = self.run(_STEP, root, **places)
+        if results is None:
+            return None
+        self.latest = results[0] if place is None else results[1]
+        self.after_step(begun=False)
+        written = self.env._on_device(self.latest)
+        if place is not None:
+            self.place, self.written = None, written
+        return self.unsafe(written)
+
+    def reset(
+        self, mask: torch.Tensor | None, given: ResetArguments, tensordict: TensorDictBase | None
+    ) -> TensorDict:
+        """What ``_reset`` returns; envs that the mask leaves out keep what the tensordict holds of them."""
+        out = None
+        if mask is not None:
+            assert tensordict is not None
+            out = self.root.make()
+            self._keep_from(out[0], tensordict)
+        if mask is None or mask.any():
+            tensors = self.begin(mask, given, out)
+        else:
+            assert out is not None
+            tensors = out[0]
+        self.latest = tensors
+        return self.tensordict(tensors)
+
+    def begin(
+        self, mask: torch.Tensor | None, given: ResetArguments, out: _core.Given | None
+    ) -> dict[Key, torch.Tensor]:
+        """Has the executor begin episodes, in all envs or in those of the mask."""
+        try:
+            tensors: dict[Key, torch.Tensor] = self.env._reset_envs(self.calls, out, mask, given)
+        except _core.EnvFailure as error:
+            raise self.failure(error) from None
+        return tensors
+
+    def _keep_from(self, tensors: dict[Key, torch.Tensor], tensordict: TensorDictBase) -> None:
+        """Fills tensors, for a call that writes only some rows.
+
+        The other rows get what the tensordict holds under the same keys, shape and dtype permitting, else the
+        envs' latest observations. Rewards and flags that nobody knows are zero there.
+        """
+        for key, tensor in tensors.items():
+            value = tensordict.get(key, None)
+            if value is None and key not in self._flags and key not in self.reward_keys:
+                value = self.latest.get(key)
+                if value is not None and (value.is_inference() or value._version > 0):
+                    value = None
+            fresh = tensor.data  # writing through it does not raise the version
+            if value is not None and value.shape == tensor.shape and value.dtype is tensor.dtype:
+                fresh.copy_(value)
+            else:
+                fresh.zero_()
+
+    # ---- a step with auto-reset
+
+    def step_and_maybe_reset(
+        self,
+        env: EnvBase,
+        tensordict: TensorDictBase,
+        advance: Callable[[TensorDict, dict[Key, Any]], tuple[TensorDict, TensorDict] | None],
+    ) -> tuple[TensorDict, TensorDict] | None:
+        """``step_and_maybe_reset`` in one visit of each env. None: TorchRL's code has to do it.
+
+        Args:
+            env: whose call it is: the pool, or a fused env around it.
+            tensordict: the root, with an action.
+            advance: :meth:`advance`, or what does more than it.
+
+        Raises:
+            RuntimeError: the tensordict is locked.
+        """
+        pool_env = self.env
+        if type(tensordict) is not TensorDict:
+            return None
+        if tensordict._device != pool_env._device:
+            tensordict = tensordict.to(pool_env._device)  # none leaves it as it is
+        entries = tensordict._tensordict
+        if (
+            "_step" in entries
+            or tensordict._device != pool_env._device
+            or not self.next_root.can_carry(entries, pool_env._batch_size)
+        ):
+            return None
+        if tensordict._batch_size != pool_env._batch_size:
+            env._assert_tensordict_shape(tensordict)
+        if pool_env._run_type_checks and pool_env._writes_entries:
+            check_dtypes(env, self.step_prototypes)
+        if tensordict.is_locked:
+            raise RuntimeError("a step writes 'next' into its input, which is locked: unlock_() it first")
+        advanced = advance(tensordict, entries)
+        if advanced is None:
+            return None
+        next_td, next_root = advanced
+        preset = entries.get("next")
+        if preset is not None:
+            next_td.update(preset.exclude(*next_td.keys(True, True)))
+        tensordict._set_str("next", next_td, validated=True, inplace=False, non_blocking=False)
+        return tensordict, next_root
+
+    def advance(
+        self, tensordict: TensorDict, entries: Mapping[Key, Any]
+    ) -> tuple[TensorDict, TensorDict] | None:
+        """A step of all envs: its ``"next"`` entry, and the root that follows it, after auto-reset.
+
+        None: as :meth:`inputs`.
+        """
+        results = self.run(_STEP_AND_RESET, tensordict)
+        if results is None:
+            return None
+        env, names = self.env, tensordict._td_dim_names
+        values, begun, resets = results
+        written = values if env._on_cpu else env._on_device(values)
+        next_td = self.unsafe(written, names)
+        self.after_step(begun is not None)
+        if begun is None:
+            self.latest = values
+            root = self.next_root.following(entries, written)
+        else:
+            self.latest = begun
+            done = written["done"] if resets < env.num_envs else None
+            root = self.next_root.following(entries, env._on_device(begun), done)
+        return next_td, self.unsafe(root, names)
