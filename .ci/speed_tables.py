@@ -77,11 +77,12 @@ def sentence() -> str:
 
 
 def machine(name: str) -> str:
-    told = document(name)
-    versions = told["versions"]
+    measured = document(name)
+    versions = measured["versions"]
     return (
-        f"{told['machine']['processor']}, {told['machine']['cpus']} processors, Python {versions['python']}, "
-        f"torch {versions['torch'].split('+')[0]}, TorchRL {versions['torchrl']}, {told['date'][:10]}"
+        f"{measured['machine']['processor']}, {measured['machine']['cpus']} processors, "
+        f"Python {versions['python']}, "
+        f"torch {versions['torch'].split('+')[0]}, TorchRL {versions['torchrl']}, {measured['date'][:10]}"
     )
 
 
@@ -124,20 +125,10 @@ def latency() -> str:
     }
     cells: dict[tuple[str, int], dict[str, str]] = {}
     for row in results("latency"):
-        told = f"{row['p50'] * 1e6:,.0f} ({row['p99'] * 1e6:,.0f})"
-        cells.setdefault((row["task"], row["num_envs"]), {})[row["name"]] = told
+        cell = f"{row['p50'] * 1e6:,.0f} ({row['p99'] * 1e6:,.0f})"
+        cells.setdefault((row["task"], row["num_envs"]), {})[row["name"]] = cell
     rows = [[f"`{task}`", str(n), *(by.get(name, "") for name in names)] for (task, n), by in cells.items()]
     return table(["task", "envs:", *(f"{name}:" for name in names.values())], rows)
-
-
-def iteration() -> str:
-    told = results("ppo_iteration")
-    parts = ["env step", "inference", "training", "other"]
-    rows = [
-        [side, *(f"{seconds[part]:.3f}" for part in parts), f"{sum(seconds.values()):.3f}"]
-        for side, seconds in told["seconds"].items()
-    ]
-    return table(["seconds", *(f"{part}:" for part in parts), "all:"], rows)
 
 
 def collecting() -> str:
@@ -153,7 +144,7 @@ def collecting() -> str:
 def double_buffered() -> str:
     rows = []
     for row in results("double_buffered"):
-        seconds = {side: told["median"] for side, told in row["seconds_per_step"].items()}
+        seconds = {side: spread["median"] for side, spread in row["seconds_per_step"].items()}
         buffered = seconds["PoolCollector, double-buffered"]
         rows.append(
             [
@@ -180,12 +171,12 @@ def training_iteration() -> str:
     for side in sides:
         parts = [median(s[part] for s in side["samples"]) for part in ("collecting", "training")]
         total = whole[side["side"]]
-        told = [
+        cells = [
             *(f"{part:.3f}" for part in parts),
             f"{total:.3f}",
             f"{total / whole['Stable-Baselines3']:.2f}",
         ]
-        rows.append([SIDES.get(side["side"], side["side"]), *told])
+        rows.append([SIDES.get(side["side"], side["side"]), *cells])
     header = ["seconds an iteration", "collecting:", "training:", "all:", "of Stable-Baselines3:"]
     return f"Measured on: {machine('ppo_training')}.\n\n" + table(header, rows)
 
@@ -195,8 +186,8 @@ def training_to_return() -> str:
     for side, curve in results("ppo_lander")["curves"].items():
         last = curve[-1]
         rate = last["frames"] / last["processor_seconds"]
-        told = [f"{last['frames']:,}", f"{last['return']:.0f}", f"{last['seconds']:,.0f} s"]
-        rows.append([side, *told, f"{last['processor_seconds']:,.0f} s", digits(rate)])
+        cells = [f"{last['frames']:,}", f"{last['return']:.0f}", f"{last['seconds']:,.0f} s"]
+        rows.append([side, *cells, f"{last['processor_seconds']:,.0f} s", digits(rate)])
     header = [
         "",
         "frames:",
@@ -210,14 +201,14 @@ def training_to_return() -> str:
 
 def torchrl_programs() -> str:
     """Frames per second of TorchRL's own programs."""
-    told = results("torchrl_programs")
+    measured = results("torchrl_programs")
     forms = ["published", "PoolEnv", "fused", "PoolCollector", "8 envs", "the pool's pixels"]
-    forms = [form for form in forms if any(form in runs for runs in told.values())]
+    forms = [form for form in forms if any(form in runs for runs in measured.values())]
     rows = [
         [f"`{name}`", *(digits(median(runs[form])) if form in runs else "" for form in forms)]
-        for name, runs in told.items()
+        for name, runs in measured.items()
     ]
-    fewest = min(len(times) for runs in told.values() for times in runs.values())
+    fewest = min(len(times) for runs in measured.values() for times in runs.values())
     header = ["frames/s", *(f"{form}:" for form in forms)]
     how = f"one thread of torch, medians of {fewest} or more runs in turn"
     return f"Measured on: {machine('torchrl_programs')}; {how}.\n\n" + table(header, rows)
@@ -228,7 +219,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "throughput": throughput_table,
     "one_env": one_env,
     "latency": latency,
-    "iteration": iteration,
     "collecting": collecting,
     "double_buffered": double_buffered,
     "heavy_tail": heavy_tail,

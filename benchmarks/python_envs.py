@@ -1,7 +1,8 @@
 """Envs of Python in worker processes: steps per second beside what one would take instead.
 
-CartPole-v1 of Gymnasium, random actions, episodes begun again. Contenders take turns. Stable-Baselines3 and
-PufferLib run in Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
+Random actions, episodes begun again. Contenders take turns. ``--task`` is an id as in ``gymnasium.make``,
+with the module that registers it, such as ``nle:NetHackScore-v0``. Stable-Baselines3 and PufferLib run in
+Pythons that have them: --stable-baselines3 PYTHON, --pufferlib PYTHON.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 from throughput import PeerProcess, alternate, machine_line, one_torch_thread, save
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 
 from torchrl_pool import PoolEnv
 from torchrl_pool._tables import print_table
 
-TASK = "CartPole-v1"
 ACTIONS = 16  # batches of them, in turn
+ALONE = "one env alone"
 
 
 class TorchRL:
@@ -45,11 +45,11 @@ class TorchRL:
 
 
 class Gymnasium:
-    def __init__(self, cls: type, num_envs: int) -> None:
-        makers = [partial(gymnasium.make, TASK)] * num_envs
+    def __init__(self, cls: Callable[..., Any], task: str, num_envs: int) -> None:
+        makers = [partial(gymnasium.make, task)] * num_envs
         self.envs = cls(makers, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
         self.envs.reset(seed=0)
-        self.actions = [np.random.randint(0, 2, num_envs) for _ in range(ACTIONS)]
+        self.actions = [self.envs.action_space.sample() for _ in range(ACTIONS)]
 
     def __call__(self, calls: int) -> None:
         for i in range(calls):
@@ -59,13 +59,30 @@ class Gymnasium:
         self.envs.close()
 
 
-# What runs in interpreters of its own: `envs` of n CartPoles, and as many of their steps as a line says.
+class Alone:
+    """One env in this process."""
+
+    def __init__(self, task: str) -> None:
+        self.env = gymnasium.make(task)
+        self.env.reset(seed=0)
+
+    def __call__(self, calls: int) -> None:
+        for _ in range(calls):
+            _, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
+            if terminated or truncated:
+                self.env.reset()
+
+    def close(self) -> None:
+        self.env.close()
+
+
+# What runs in interpreters of its own: `envs` of n envs, and as many of their steps as a line says.
 
 STABLE_BASELINES3 = """
 import os, signal, sys, numpy as np, gymnasium as gym
 from stable_baselines3.common.vec_env import SubprocVecEnv
-n = int(sys.argv[1])
-envs = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * n, start_method="fork")
+task, n = sys.argv[1], int(sys.argv[2])
+envs = SubprocVecEnv([lambda: gym.make(task)] * n, start_method="fork")
 envs.reset()
 spinning = []
 """
@@ -80,12 +97,13 @@ with tempfile.TemporaryDirectory() as folder:
     from pufferlib.vector import Multiprocessing, Serial, make
     os.chdir("/")
 
-def cartpole(buf=None, seed=0):
-    return pufferlib.emulation.GymnasiumPufferEnv(env=gym.make("CartPole-v1"), buf=buf)
+task, n, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
-n, workers = int(sys.argv[1]), int(sys.argv[2])
+def make_env(buf=None, seed=0):
+    return pufferlib.emulation.GymnasiumPufferEnv(env=gym.make(task), buf=buf)
+
 kind = dict(backend=Multiprocessing, num_workers=workers, overwork=True) if workers else dict(backend=Serial)
-envs = make(cartpole, num_envs=n, **kind)
+envs = make(make_env, num_envs=n, **kind)
 envs.reset(seed=0)
 spinning = [worker.pid for worker in envs.processes] if workers else []
 """
@@ -99,7 +117,8 @@ def tell_spinning(signal):
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 tell_spinning(signal.SIGSTOP)
 try:
-    actions = [np.random.randint(0, 2, n).astype(np.int32) for _ in range(16)]
+    space = gym.make(task).action_space
+    actions = [np.stack([space.sample() for _ in range(n)]) for _ in range(16)]
     for line in sys.stdin:
         tell_spinning(signal.SIGCONT)
         for i in range(int(line)):
@@ -124,12 +143,19 @@ class Elsewhere:
 
 
 def contenders(
-    num_envs: int, workers: int, sb3_python: str | None, puffer_python: str | None
+    id: str, num_envs: int, workers: int, sb3_python: str | None, puffer_python: str | None
 ) -> dict[str, Callable[[], Any]]:
-    make = partial(GymEnv, TASK)
-    task = f"gymnasium:{TASK}"
+    make = partial(GymEnv, id)
+    task = f"gymnasium:{id}"
     few = partial(SerialEnv, num_envs // workers, make)
     found: dict[str, Callable[[], Any]] = {
+        # Those that fork come first: libraries such as NetHack's do not live through it.
+        "AsyncVectorEnv": lambda: Gymnasium(
+            partial(gymnasium.vector.AsyncVectorEnv, context="fork"), id, num_envs
+        ),
+        f"ParallelEnv({workers}, SerialEnv)": lambda: TorchRL(
+            ParallelEnv(workers, few, mp_start_method="fork")
+        ),
         f"PoolEnv, {workers} workers": lambda: TorchRL(PoolEnv(task, num_envs, num_workers=workers)),
         f"PoolEnv, {workers - 1} workers and the caller": lambda: TorchRL(
             PoolEnv(task, num_envs, num_workers=workers - 1, caller_steps=True)
@@ -138,20 +164,17 @@ def contenders(
         f"PoolEnv of GymEnv, {workers} workers": lambda: TorchRL(
             PoolEnv(make, num_envs, num_workers=workers)
         ),
-        "SyncVectorEnv": lambda: Gymnasium(gymnasium.vector.SyncVectorEnv, num_envs),
-        "AsyncVectorEnv": lambda: Gymnasium(gymnasium.vector.AsyncVectorEnv, num_envs),
+        "SyncVectorEnv": lambda: Gymnasium(gymnasium.vector.SyncVectorEnv, id, num_envs),
+        ALONE: lambda: Alone(id),
         "SerialEnv": lambda: TorchRL(SerialEnv(num_envs, make)),
-        f"ParallelEnv({workers}, SerialEnv)": lambda: TorchRL(
-            ParallelEnv(workers, few, mp_start_method="fork")
-        ),
     }
     if sb3_python:
-        found["SubprocVecEnv"] = lambda: Elsewhere(sb3_python, STABLE_BASELINES3, num_envs)
+        found["SubprocVecEnv"] = lambda: Elsewhere(sb3_python, STABLE_BASELINES3, id, num_envs)
     if puffer_python:
         found[f"PufferLib, {workers} workers"] = lambda: Elsewhere(
-            puffer_python, PUFFERLIB, num_envs, workers
+            puffer_python, PUFFERLIB, id, num_envs, workers
         )
-        found["PufferLib, none"] = lambda: Elsewhere(puffer_python, PUFFERLIB, num_envs, 0)
+        found["PufferLib, none"] = lambda: Elsewhere(puffer_python, PUFFERLIB, id, num_envs, 0)
     return found
 
 
@@ -170,6 +193,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--task", default="CartPole-v1")
+    parser.add_argument("--against", nargs="+", metavar="NAME", help="how names begin; default: all")
     parser.add_argument("--num-envs", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -182,23 +207,17 @@ def main() -> None:
     one_torch_thread()
     rows, results = [], []
     for n in parsed.num_envs:
-        makers = contenders(n, parsed.workers, parsed.stable_baselines3, parsed.pufferlib)
-        running = {name: make() for name, make in makers.items()}
+        makers = contenders(parsed.task, n, parsed.workers, parsed.stable_baselines3, parsed.pufferlib)
+        chosen = tuple(["PoolEnv", *parsed.against] if parsed.against else [""])
+        running = {name: make() for name, make in makers.items() if name.startswith(chosen)}
         with busy_programs(parsed.busy):
             times = alternate(running, round_seconds=parsed.round_seconds, rounds=parsed.rounds)
         for contender in running.values():
             contender.close()
-        ours = next(iter(times.values())).median
+        ours = n / times[f"PoolEnv, {parsed.workers} workers"].median
         for name, seconds in times.items():
-            rows.append(
-                [
-                    str(n),
-                    name,
-                    f"{n / seconds.median:,.0f}",
-                    f"{seconds.median / ours:.2f}",
-                    f"{seconds.spread:.0%}",
-                ]
-            )
+            rate = (1 if name == ALONE else n) / seconds.median
+            rows.append([str(n), name, f"{rate:,.0f}", f"{ours / rate:.2f}", f"{seconds.spread:.0%}"])
         results.append({"num_envs": n, "seconds_per_step": times})
     print(f"{machine_line()}\n")
     print_table(["envs", "", "steps/s", "ours is … times as fast", "spread"], rows, numbers=3)

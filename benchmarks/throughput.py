@@ -122,7 +122,18 @@ def document(results: Any) -> dict[str, Any]:
 def save(path: Path | None, results: Any) -> None:
     """Writes ``document(results)``; with no path, does nothing."""
     if path is not None:
-        path.write_text(json.dumps(document(results), indent=1, default=asdict) + "\n")
+        path.write_text(as_json(document(results)))
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """JSON with a line for each key, and for each of a list of results."""
+    lines = []
+    for key, item in value.items():
+        text = json.dumps(item, default=asdict)
+        if isinstance(item, list):
+            text = "[\n  " + ",\n  ".join(json.dumps(row, default=asdict) for row in item) + "\n]"
+        lines.append(f"{json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def machine() -> dict[str, Any]:

@@ -28,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from throughput import document
+from throughput import save
 
 Replacement = tuple[str, str]  # a regular expression, and what stands there instead
 
@@ -383,7 +383,7 @@ def main() -> int:
             print(f"{name:22}{form:20}{rate:10.0f} frames/s", flush=True)
             rates.setdefault(form, []).append(rate)
             if options.json:
-                options.json.write_text(json.dumps(document(results), indent=1) + "\n")
+                save(options.json, results)
     return int(failed)
 
 

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("scipy")
 
 from torchrl_pool.examples.results import plot_curves
-from torchrl_pool.examples.seeds import interquartile_mean, interval, summary, told
+from torchrl_pool.examples.seeds import described, interquartile_mean, interval, summary
 
 
 def test_the_mean_of_the_middle_half():
@@ -24,8 +24,8 @@ def test_an_interval_holds_the_mean_and_is_the_same_each_time():
 
 
 def test_equal_seeds_have_no_spread():
-    assert told([5.0, 5.0]) == "interquartile mean 5.0, 95 % interval 5.0 to 5.0"
-    assert told([5.0]) == "5.0"
+    assert described([5.0, 5.0]) == "interquartile mean 5.0, 95 % interval 5.0 to 5.0"
+    assert described([5.0]) == "5.0"
 
 
 def test_summary():

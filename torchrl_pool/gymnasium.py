@@ -19,7 +19,6 @@ except ImportError as error:
 
 from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
-from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
 from torchrl_pool._plugins.registry import list_tasks, task_info
@@ -80,10 +79,6 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if "seed" in options:
-            raise TypeError(
-                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium"
-            )
         self._arguments = {
             "autoreset_mode": autoreset_mode,
             "render_mode": render_mode,
@@ -155,7 +150,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             TypeError: its envs have begun.
         """
-        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
+        return self._pool.remade(self, partial(type(self), self._task, self.num_envs, **self._arguments))
 
     def reset(
         self,
@@ -185,7 +180,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             if self._latest is not None:
                 for column, latest in zip(self._pool.observed, self._latest, strict=True):
                     columns[column][~mask] = latest[~mask]
-        infos = self._with_told(self._infos(columns, mask), self._pool.take_infos()[1])
+        infos = self._with_own_infos(self._infos(columns, mask), self._pool.take_infos()[1])
         self._keep(columns)
         return self._pool.observations(columns), infos
 
@@ -224,7 +219,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         if root is not None:
             infos.update(self._final(columns, steps))
             steps = {i: info for i, info in steps.items() if not columns[pool.done][i]}
-        self._with_told(infos, {**steps, **resets})
+        self._with_own_infos(infos, {**steps, **resets})
         return (
             pool.observations(seen),
             columns[pool.exact_reward],
@@ -390,13 +385,13 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             level[last], level[f"_{last}"] = value, everyone.copy()
         return infos
 
-    def _with_told(self, infos: dict[str, Any], told: Infos) -> dict[str, Any]:
+    def _with_own_infos(self, infos: dict[str, Any], own_infos: Infos) -> dict[str, Any]:
         """The same, and what Python envs have given, with masks that say which."""
-        for i, info in sorted(told.items()):
+        for i, info in sorted(own_infos.items()):
             infos = self._add_info(infos, info, i)
         return infos
 
-    def _final(self, columns: Columns, told: Infos) -> dict[str, Any]:
+    def _final(self, columns: Columns, own_infos: Infos) -> dict[str, Any]:
         """What the ended episodes saw last."""
         ended = columns[self._pool.done]
         observations = self._pool.observations(columns)
@@ -404,11 +399,11 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         last: Infos = {}
         for i in np.flatnonzero(ended).tolist():
             final[i] = row_of(observations, i, self.single_observation_space)
-            last[i] = told.get(i, {})
+            last[i] = own_infos.get(i, {})
         return {
             "final_obs": final,
             "_final_obs": ended.copy(),
-            "final_info": self._with_told(self._infos(columns, ended), last),
+            "final_info": self._with_own_infos(self._infos(columns, ended), last),
             "_final_info": ended.copy(),
         }
 

@@ -17,7 +17,6 @@ except ImportError as error:
 
 from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos
-from torchrl_pool._arrays.copies import remake
 from torchrl_pool._arrays.spaces import Array, row_of
 from torchrl_pool._env.python_source import is_python
 
@@ -38,7 +37,7 @@ class PoolVecEnv(VecEnv):
     Keyword Args:
         render_mode: ``"rgb_array"`` or ``None``, which is the same for native tasks: recorders such as
             ``VecVideoRecorder`` work without it. For a callable, what it made its envs with.
-        info_keys: what the envs' info dicts hold besides ``"TimeLimit.truncated"`` and
+        info_keys: what the envs' info dicts hold in addition to ``"TimeLimit.truncated"`` and
             ``"terminal_observation"``: the envs' own keys (``/`` separates nested levels), or those that
             every env has (``step_count``, ``episode_reward``, …). Default: all of the envs' own. ``()``:
             none, which is fastest.
@@ -69,10 +68,6 @@ class PoolVecEnv(VecEnv):
         info_keys: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        if "seed" in options:
-            raise TypeError(
-                "seed: not an argument of the constructor: pass it to seed(), as in Stable-Baselines3"
-            )
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task
         if render_mode is None and not is_python(task):
@@ -98,7 +93,7 @@ class PoolVecEnv(VecEnv):
         Raises:
             TypeError: its envs have begun.
         """
-        return remake(self, self._pool, partial(type(self), **self._arguments), (self._task, self.num_envs))
+        return self._pool.remade(self, partial(type(self), self._task, self.num_envs, **self._arguments))
 
     def reset(self) -> Any:
         """Begins episodes, with the seeds of :meth:`seed` and the options of :meth:`set_options`.
@@ -144,7 +139,7 @@ class PoolVecEnv(VecEnv):
                 self.reset_infos[i] = first[i]
         return pool.observations(columns if root is None else root), columns[pool.reward], dones, infos
 
-    def _infos(self, columns: Columns, told: Infos) -> list[dict[str, Any]]:
+    def _infos(self, columns: Columns, own_infos: Infos) -> list[dict[str, Any]]:
         """A dict for each env: what columns hold, and what Python envs have given."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, column in self._pool.infos.items():
@@ -153,7 +148,7 @@ class PoolVecEnv(VecEnv):
                 for key in above:
                     info = info.setdefault(key, {})
                 info[last] = value.copy() if isinstance(value, np.ndarray) else value
-        for i, info in told.items():
+        for i, info in own_infos.items():
             infos[i].update(info)
         return infos
 

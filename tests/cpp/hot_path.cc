@@ -68,12 +68,11 @@ std::int64_t* FirstAction(test::Tensors& actions) {
 class Env : public Subject {
  public:
   explicit Env(const std::shared_ptr<const core::Config>& config)
-      : config_(config), outputs_(config->specs().size()) {
+      : config_(config) {
     const std::uint32_t seed = 0;
-    outputs_[0] = observation_;  // no infos
     Check(task_.create(config->handle(), &env_, &error_));
     Check(task_.seed(env_, &seed, 1, &error_));
-    Check(task_.reset(env_, outputs_.data(), &error_));
+    Check(task_.reset(env_, outputs_, &error_));
   }
   ~Env() override { task_.destroy(env_); }
 
@@ -82,10 +81,10 @@ class Env : public Subject {
       const std::int64_t chosen = i % 2;
       const void* action = &chosen;
       trp_step_result result{};
-      Check(task_.step(env_, &action, outputs_.data(), &result, &error_));
+      Check(task_.step(env_, &action, outputs_, &result, &error_));
       if (++elapsed_steps_ < kMaxEpisodeSteps && !result.terminated && !result.truncated) continue;
       elapsed_steps_ = 0;
-      Check(task_.reset(env_, outputs_.data(), &error_));
+      Check(task_.reset(env_, outputs_, &error_));
     }
   }
 
@@ -97,7 +96,8 @@ class Env : public Subject {
   const std::shared_ptr<const core::Config> config_;
   const trp_task& task_ = config_->task();
   float observation_[4];
-  std::vector<void*> outputs_;
+  float reward_[1];
+  void* const outputs_[2] = {observation_, reward_};
   trp_env* env_ = nullptr;
   std::int64_t elapsed_steps_ = 0;
   trp_error error_{};

@@ -73,6 +73,11 @@ class ArrayPool:
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
+        if "seed" in options:
+            raise TypeError(
+                "seed: not an argument of the constructor: pass it to reset(seed=...), as in Gymnasium, "
+                "or to seed(), as in Stable-Baselines3"
+            )
         if unknown := [name for name in _NOT_FOR_ARRAYS if name in options]:
             raise TypeError(
                 f"{', '.join(unknown)}: for PoolEnv alone, which gives tensors; this class gives NumPy arrays"
@@ -120,6 +125,23 @@ class ArrayPool:
         except BaseException:
             self.close()
             raise
+
+    def remade(self, front: Any, make: Callable[[], Any]) -> tuple[Any, ...]:
+        """What ``__reduce__`` of a vector env around this pool returns: how to make another one.
+
+        Args:
+            front: the vector env.
+            make: makes it anew, with another pool.
+
+        Raises:
+            TypeError: envs have begun, or were changed, which another pool's would not know of.
+        """
+        if not self.is_fresh:
+            raise TypeError(
+                f"{front!r} cannot be pickled or copied after its envs were reset or changed, for simulators "
+                "cannot be copied: do so before the first reset"
+            )
+        return make, (), {name: value for name, value in vars(front).items() if value is not self}
 
     def _describe(self, info_keys: Sequence[str]) -> None:
         env, outputs = self.env, self.env._outputs

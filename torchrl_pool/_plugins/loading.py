@@ -139,7 +139,7 @@ def _discover() -> None:
         try:
             path = _library_of(entry.load())
             register(path)
-        except Exception as error:  # whatever a stranger's code raises must not take the other tasks away
+        except Exception as error:  # an error in foreign code must not take the other tasks away
             package = f" of {entry.dist.name}" if entry.dist else ""
             reason = "".join(traceback.format_exception_only(error)).strip()
             broken = f"the plugin {entry.name!r}{package} ({entry.value}) cannot be loaded: {reason}"

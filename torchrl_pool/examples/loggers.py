@@ -1,4 +1,4 @@
-"""Where a training's figures and video go besides its folder: TorchRL's loggers, by name."""
+"""TorchRL's loggers, by name: they get a training's figures and its video."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Exchange:
 
 
 class Population:
-    """What a checkpoint holds of a population besides its members: its random numbers, and its history.
+    """The state of a population without its members: its random numbers, and its history.
 
     Args:
         config: of the whole.

@@ -34,8 +34,8 @@ from torchrl_pool.examples.results import (
     save_json,
 )
 from torchrl_pool.examples.run import CHECKPOINT, CURVE, EVALUATION, Run, Train
+from torchrl_pool.examples.seeds import described as seeds_described
 from torchrl_pool.examples.seeds import summary
-from torchrl_pool.examples.seeds import told as seeds_told
 from torchrl_pool.examples.video import check_video
 
 # What an earlier training may have left that this one need not write again.
@@ -113,13 +113,13 @@ class Program:
             title = f"{self.title} on {configs[0].task}, seeds {seeds}"
             went_well.append(could(path, plot_curves, list(curves.values()), title, path))
             last = [one for rows in curves.values() if not math.isnan(one := rows[-1]["return"])]
-            told = seeds_told(last) if last else "no episode has ended yet"
-            print(f"Return over {len(curves)} seeds, {seeds}: {told}; {path}")
+            spread = seeds_described(last) if last else "no episode has ended yet"
+            print(f"Return over {len(curves)} seeds, {seeds}: {spread}; {path}")
         if len(evaluations) > 1:
             path = Path(f"{together}.json")
             went_well.append(could(path, save_json, path, summary(evaluations)))
             means = [fmean(returns) for returns in evaluations.values()]
-            print(f"Evaluation over {len(means)} seeds: {seeds_told(means)}; {path}")
+            print(f"Evaluation over {len(means)} seeds: {seeds_described(means)}; {path}")
         return 0 if all(went_well) else 1
 
     def parser(self) -> argparse.ArgumentParser:
@@ -185,7 +185,7 @@ class Program:
                     f"{opt.flag(name)}: expected {saved[name]} with --resume, as the training began, "
                     f"got {value}"
                 )
-        # What changes the last digits is as it was, unless told otherwise.
+        # What changes the last digits stays as it was, unless an option changes it.
         if options.compile == "auto" and "compile" in state:
             options.compile = "yes" if state["compile"] else "no"
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

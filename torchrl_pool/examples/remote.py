@@ -134,8 +134,7 @@ class RemoteActor:
     """An :class:`~torchrl_pool.examples.actors.Actor` on whichever machine of a cluster has room.
 
     A call whose answer is lost, with a machine or a connection, is made again, and a new process begins in
-    the state that the lost one had after its last batch. So a batch is the same one, whatever happens to
-    machines meanwhile.
+    the state that the lost one had after its last batch. So faults of machines do not change a batch.
 
     Args:
         name: for messages.
@@ -202,7 +201,7 @@ class RemoteActor:
                 raise ConnectionError(f"{self._name} cannot be asked: {reason}") from None
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Waits for an answer as long as there are signs of life: nobody knows how long a batch takes.
+        """Waits for an answer as long as there are signs of life, since the duration of a batch is unknown.
 
         Raises:
             GetTimeoutError: there are none.
@@ -258,7 +257,7 @@ def _shared(weights: torch.Tensor) -> Any:
 
 
 def _check_reachable(address: str) -> None:
-    """Raises ConnectionError where nobody listens, for which Ray would look for minutes."""
+    """Raises ConnectionError if no process listens there; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "://" not in address:
         try:

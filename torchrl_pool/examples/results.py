@@ -70,7 +70,7 @@ class Curve:
         return fmean(self._returns) if self._returns else -math.inf
 
     @property
-    def told(self) -> str:
+    def progress(self) -> str:
         """The mean return as text."""
         return f"mean return {self.mean_return:.1f}" if self._returns else "no episode has ended yet"
 

@@ -1,4 +1,4 @@
-"""A training besides its algorithm: its iterations, its checkpoints, and what it leaves in its folder."""
+"""A training without its algorithm: its iterations, its checkpoints, and what it leaves in its folder."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class Run:
                         self.ending = "diverged"
                         break
                     bar.update(self.frames_per_batch)
-                    bar.set_postfix_str(self.curve.told)
+                    bar.set_postfix_str(self.curve.progress)
                     if time.monotonic() - saved > options.checkpoint_seconds:
                         self.save()
                         saved = time.monotonic()
@@ -286,7 +286,7 @@ class Run:
         print(
             f"{config.task}, seed {config.seed}: {self.frames} frames in {self.seconds:.1f} s "
             f"({self.frames / seconds:.0f} frames/s, {collecting / seconds:.0%} of the time in collecting), "
-            f"{curve.told}; {folder}"
+            f"{curve.progress}; {folder}"
         )
         if self.ending == "diverged":
             left = f"{self._last} holds the last finite ones" if self._last else "none were saved"

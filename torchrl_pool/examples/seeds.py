@@ -50,7 +50,7 @@ def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64
     return found.confidence_interval.low, found.confidence_interval.high
 
 
-def told(values: Sequence[float]) -> str:
+def described(values: Sequence[float]) -> str:
     """Interquartile mean and interval as text."""
     if len(values) < 2:
         return f"{fmean(values):.1f}"
@@ -59,7 +59,7 @@ def told(values: Sequence[float]) -> str:
 
 
 def summary(returns: Mapping[int, Sequence[float]]) -> dict[str, Any]:
-    """What the evaluations of several seeds tell together: the file beside their folders.
+    """The evaluations of several seeds: the file beside their folders.
 
     Args:
         returns: of the episodes of each seed.

@@ -1,4 +1,4 @@
-"""A task against the contract, whatever it simulates: check by check, each on pools of its own.
+"""Checks of the contract of tasks, each on pools of its own.
 
 A check returns whether it applies to the task, and raises AssertionError where the task fails it.
 """
@@ -250,7 +250,7 @@ CHECKS: dict[str, Callable[[str, int, int, Options], bool]] = {
 
 
 def check_plugin(task: str, *, num_envs: int = 4, steps: int = 50, **options: Any) -> list[str]:
-    """Checks that a task keeps the contract, whatever it simulates.
+    """Checks that a task keeps the contract of plugins.
 
     Looks at its options and runs TorchRL's ``check_env_specs``; compares runs with equal seeds, with other
     numbers of threads, with the same envs at other places in the batch, by ``step_and_maybe_reset`` and by

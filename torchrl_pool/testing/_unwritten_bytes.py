@@ -13,7 +13,7 @@ from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import actions_of, full_output_spec, key_of, saturated, torch_dtype
 
-_GUARD = 4096  # bytes on either side of a row that nobody may write
+_GUARD = 4096  # bytes on either side of a row that must not be written
 _PATTERNS = (0xA5, 0x5A)
 
 

@@ -57,7 +57,7 @@ class Docking {
   void Write(pool::Row& row) const {
     row.Out<float>(0)[0] = static_cast<float>(position_);
     row.Out<float>(0)[1] = static_cast<float>(velocity_);
-    if (double* fuel = row.Out<double>(1)) *fuel = fuel_;  // null where nobody asked for it
+    if (double* fuel = row.Out<double>(1)) *fuel = fuel_;  // null unless info_keys has it
   }
 
   const Options& options_;
