@@ -1,6 +1,7 @@
 """What TorchRL expects of an env, and what a pool promises besides."""
 
 import pickle
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from long_form import few_of
 from models import ARM
 from tensordict import TensorDict
 from torchrl.collectors import Collector, MultiSyncCollector
+from torchrl.data import Unbounded
 from torchrl.envs import (
     Compose,
     InitTracker,
@@ -68,6 +70,16 @@ def play(env, steps, seed=0):
 )
 def test_specs(options):
     check_env_specs(make(**options))
+
+
+@pytest.mark.parametrize("run_type_checks", [False, True])
+def test_types_are_checked_of_entries(run_type_checks):
+    env = make(run_type_checks=run_type_checks)
+    root = env.rand_action(env.reset())
+    _, root = env.step_and_maybe_reset(root)
+    env.reward_spec = Unbounded((4, 1), dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"expected reward\.dtype") if run_type_checks else nullcontext():
+        env.step_and_maybe_reset(env.rand_action(root))
 
 
 def test_episodes_end_and_begin():

@@ -238,6 +238,7 @@ class MujocoPool(PoolEnv):
         self.reward_spec = Unbounded(shape=(self.num_envs, 1), dtype=self.dtype, device=self.device)
         in_root = [*observation.keys(), *FLAGS]
         self._next_root = NextRoot(["reward", *in_root], in_root, ["action"], self.done_keys, {})
+        self._stepper.next_root = self._next_root
 
     # ---- from columns to entries
 
