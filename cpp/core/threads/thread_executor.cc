@@ -294,9 +294,12 @@ bool ThreadExecutor::WaitUntil(EventCount& changed, const Condition& is_over, Cl
   for (auto asked = Clock::now();;) {
     const std::uint32_t key = changed.PrepareWait();
     const auto now = Clock::now();
-    if (is_over() || now >= until) {
+    const bool holds = is_over();  // perhaps for a moment only
+    if (holds || now >= until) {
       changed.CancelWait();
-      break;
+      if (holds) return true;
+      LookAfterWork();
+      return is_over();
     }
     changed.Wait(key, std::min<Clock::duration>(kInterruptPeriod, until - now));
     if (Clock::now() - asked < kInterruptPeriod || is_over()) continue;
@@ -304,9 +307,6 @@ bool ThreadExecutor::WaitUntil(EventCount& changed, const Condition& is_over, Cl
     LookAfterWork();
     if (interrupted()) throw Interrupted();
   }
-  if (is_over()) return true;
-  LookAfterWork();
-  return false;
 }
 
 void ThreadExecutor::LookAfterWork() {
