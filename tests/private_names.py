@@ -22,7 +22,6 @@ PRIVATE = [
     # ---- torch
     Private("torch", "_dynamo", "its lookup_backend: the compiler that torch.compile calls by default"),
     Private("torch._C", "_from_dlpack", "memory of the executor becomes a tensor without a detour by Python"),
-    Private("torch._C", "_storage_Use_Count", "memory is used again once nobody else holds it"),
     Private("torch:Tensor", "_version", "has anybody written in place since the last look"),
     Private("torch:UntypedStorage", "_cdata", "whose memory it is"),
     Private("torch.nn.modules.conv", "_ConvNd", "all convolutions"),

@@ -189,7 +189,12 @@ class Calls {
       if (mask) pool->Select(begun, mask);
     });
     pool->Submit(job, core::Delivery::kAwaited, Interrupted);
-    return pool->Wait(job, Interrupted);
+    // Where other threads do the work, Python's objects for its results are made meanwhile.
+    return pool->Wait(job, Interrupted, [&prepared] {
+      const GilTaken gil;
+      if (!gil) throw core::Interrupted();
+      prepared.TakeOut();
+    });
   }
 
   // `inputs`: entries to look in; or tensors and their addresses. `out`, `root`: None for fresh tensors, or

@@ -92,7 +92,6 @@ class PythonSource:
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
         self.num_threads = 1  # the calling one, which collects what workers have written
         self.num_workers = min(num_workers, num_envs - has_local)
-        self.has_helpers = self.num_workers > 0
         with _options_known(task_options), failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),

@@ -37,7 +37,6 @@ class Source(Protocol):
         group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads of this process that the executor works in, the calling one included.
         num_workers: worker processes that step envs.
-        has_helpers: whether envs are stepped by others than the calling thread.
         info_keys: which infos are written besides those that were asked for.
         states: what steps read besides actions, of one env.
         state_spec: TorchRL's spec of these.
@@ -51,7 +50,6 @@ class Source(Protocol):
     group_map: Mapping[str, list[str]] | None
     num_threads: int
     num_workers: int
-    has_helpers: bool
     info_keys: list[str]
     states: Sequence[Entry]
     state_spec: Composite | None
@@ -110,7 +108,6 @@ class PluginSource:
         if num_threads is not None:
             num_threads = check_int("num_threads", num_threads, minimum=1)
         self.num_threads = min(num_threads or _core.available_cpus(), num_envs)
-        self.has_helpers = self.num_threads > 1
         self.one_hot = one_hot
         self.info_keys: list[str] = []
         self._tasks = task_per_env(task, num_envs)
