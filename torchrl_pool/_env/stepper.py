@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -18,9 +18,6 @@ from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
-
-if TYPE_CHECKING:
-    from torchrl_pool._env.executor_env import ExecutorEnv
 
 _STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 
@@ -42,7 +39,7 @@ class Stepper:
     """Steps the envs of a pool, from the entries of a tensordict to those of the next ones.
 
     Args:
-        env: the pool.
+        env: the pool, an ExecutorEnv.
         columns: what the executor writes.
         inputs: what it reads.
         next_root: what becomes of the entries of a root.
@@ -52,7 +49,7 @@ class Stepper:
 
     def __init__(
         self,
-        env: ExecutorEnv,
+        env: Any,
         columns: Columns,
         inputs: PlainEntries,
         next_root: NextRoot,
