@@ -427,7 +427,8 @@ class Rollout:
         env = self._env
         if env._on_cpu or not value.is_cpu:
             return value
-        return env._on_device({"value": pinned(value)})["value"]
+        moved: dict[str, torch.Tensor] = env._on_device({"value": pinned(value)})
+        return moved["value"]
 
     def _finish_batch(self, made: int) -> RolloutBatch:
         batch = self._batch

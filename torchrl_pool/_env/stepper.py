@@ -110,7 +110,8 @@ class Stepper:
 
         None: an entry is not as the specs have it, and TorchRL's own code of transforms has to deal with it.
         """
-        return self.env._check_actions(root, num_rows)
+        inputs: tuple[list[torch.Tensor], list[int]] = self.env._check_actions(root, num_rows)
+        return inputs
 
     def before_batch_step(self) -> None:
         """Before a step that writes into a rollout's batch."""
