@@ -50,11 +50,13 @@ core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
 // Envs that Python works with, between __enter__ and __exit__: no other thread uses them meanwhile.
 class ExclusiveAccess {
  public:
-  ExclusiveAccess(PoolHandle& pool, std::vector<std::uint32_t> envs) : pool_(pool), envs_(std::move(envs)) {}
+  ExclusiveAccess(py::object pool, std::vector<std::uint32_t> envs)
+      : pool_(std::move(pool)), envs_(std::move(envs)) {}
 
   void Enter() {
+    auto& pool = pool_.cast<PoolHandle&>();
     const GilReleased released;
-    access_.emplace(*pool_.operator->(), envs_, Interrupted);
+    access_.emplace(*pool.operator->(), envs_, Interrupted);
   }
   void Exit(const py::args&) {
     const GilReleased released;
@@ -62,7 +64,7 @@ class ExclusiveAccess {
   }
 
  private:
-  PoolHandle& pool_;
+  const py::object pool_;
   const std::vector<std::uint32_t> envs_;
   std::optional<Pool::ExclusiveAccess> access_;
 };
@@ -104,14 +106,26 @@ void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const
 // out of scope before they are accepted, or are put back: so an interrupt at any moment loses none.
 class Received {
  public:
-  Received(PoolHandle& pool, core::Outbox::Received received) : pool_(pool), received_(std::move(received)) {}
+  explicit Received(py::object pool) : owner_(std::move(pool)), pool_(owner_.cast<PoolHandle&>()) {}
   ~Received() {
-    if (!received_.is_accepted) PutBack();
+    if (!received_.is_accepted && !received_.envs.empty()) PutBack();
     const GilReleased released;  // what was sent asks for it to be let go of
     received_.cargo.clear();
   }
   Received(const Received&) = delete;
   Received& operator=(const Received&) = delete;
+
+  // Results that are ready, as Pool::Receive and ReceiveAlone give them. False: too few within the timeout.
+  bool Receive(Op op, std::size_t least, std::size_t most, const std::optional<double>& timeout,
+               std::optional<std::uint32_t> env) {
+    const auto limit = ToDuration(timeout);
+    const GilReleased released;
+    auto received = env ? pool_->ReceiveAlone(op, *env, limit, Interrupted)
+                        : pool_->Receive(op, least, most, limit, Interrupted);
+    if (!received) return false;
+    received_ = std::move(*received);
+    return true;
+  }
 
   const std::vector<std::uint32_t>& envs() const { return received_.envs; }
   std::ptrdiff_t num_resets() const {
@@ -147,21 +161,17 @@ class Received {
   }
 
  private:
-  PoolHandle& pool_;  // Python keeps it
+  const py::object owner_;  // of `pool_`
+  PoolHandle& pool_;
   core::Outbox::Received received_;
 };
 
-// Results that are ready, as Pool::Receive and ReceiveAlone give them; none: too few within the timeout.
-std::unique_ptr<Received> Receive(PoolHandle& pool, Op op, std::size_t least, std::size_t most,
+// None: too few within the timeout. Made before anything is received, so that nothing is lost where memory
+// runs out.
+std::unique_ptr<Received> Receive(const py::object& pool, Op op, std::size_t least, std::size_t most,
                                   const std::optional<double>& timeout, std::optional<std::uint32_t> env) {
-  const auto limit = ToDuration(timeout);
-  std::optional<core::Outbox::Received> received;
-  {
-    const GilReleased released;
-    received = env ? pool->ReceiveAlone(op, *env, limit, Interrupted)
-                   : pool->Receive(op, least, most, limit, Interrupted);
-  }
-  return received ? std::make_unique<Received>(pool, std::move(*received)) : nullptr;
+  auto received = std::make_unique<Received>(pool);
+  return received->Receive(op, least, most, timeout, env) ? std::move(received) : nullptr;
 }
 
 // dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
@@ -214,7 +224,7 @@ void InitPool(py::module_& m) {
       .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("inputs"), py::arg("is_single"),
            py::arg("cargo"), py::arg("given") = py::none())
       .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"),
-           py::arg("env"), py::keep_alive<0, 1>())
+           py::arg("env"))
       .def(
           "save",
           [](PoolHandle& handle, const std::vector<std::uint32_t>& envs) {
@@ -258,10 +268,10 @@ void InitPool(py::module_& m) {
           py::arg("envs"), py::arg("addresses"), py::arg("owner"))
       .def(
           "exclusive_access",
-          [](PoolHandle& handle, std::vector<std::uint32_t> envs) {
-            return std::make_unique<ExclusiveAccess>(handle, std::move(envs));
+          [](const py::object& pool, std::vector<std::uint32_t> envs) {
+            return std::make_unique<ExclusiveAccess>(pool, std::move(envs));
           },
-          py::arg("envs"), py::keep_alive<0, 1>())
+          py::arg("envs"))
       .def(
           "ended_workers", [](PoolHandle& handle) { return WorkersOf(handle).Ended(); },
           py::call_guard<GilReleased>())

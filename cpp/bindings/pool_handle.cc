@@ -42,6 +42,9 @@ PoolHandle::~PoolHandle() {
     freed = Pool::Retire(std::move(pool_), Interrupted);
   } catch (const core::Interrupted&) {
     PyErr_WriteUnraisable(nullptr);
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    PyErr_WriteUnraisable(nullptr);
   }
   if (!freed) owner_.release();
 }

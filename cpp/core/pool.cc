@@ -399,6 +399,9 @@ bool Pool::Retire(std::unique_ptr<Pool> pool, InterruptCheck interrupted) {
     pool->Close(interrupted);
   } catch (const Interrupted&) {
     in_time = false;
+  } catch (...) {  // there is no memory to close it with: it is left behind
+    (void)pool.release();
+    throw;
   }
   const bool freed = !pool->forked() && pool->FreeAll();
   if (!freed) (void)pool.release();
