@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chain.h"
+#include "constructor.h"
 #include "module.h"
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
@@ -157,8 +158,11 @@ Parameter MakeParameter(Address address, const std::string& dtype, bool is_scala
 void InitStages(py::module_& m) {
   py::class_<core::Stage, Stage>(m, "Stage", "What one transform does with one entry of a row.");
   py::class_<Parameter>(m, "Parameter", "A tensor that a stage reads where it lies.")
-      .def(py::init<>())
-      .def(py::init(&MakeParameter), py::arg("address"), py::arg("dtype"), py::arg("is_scalar"));
+      .def("__init__", Constructor<Parameter>(), kConstructs)
+      .def("__init__", Constructor(+[](Address address, const std::string& dtype, bool is_scalar) {
+             return std::make_unique<Parameter>(MakeParameter(address, dtype, is_scalar));
+           }),
+           kConstructs, py::arg("address"), py::arg("dtype"), py::arg("is_scalar"));
   const auto define = [&m](const char* name, const auto& make, const auto*... arguments) {
     m.def(name, make, py::kw_only(), py::arg(arguments)...);
   };
@@ -196,12 +200,14 @@ void InitStages(py::module_& m) {
 
 void InitChain(py::module_& m) {
   py::class_<Chain, std::shared_ptr<Chain>>(m, "Chain", "Stages in their order, and the columns they write.")
-      .def(py::init([](std::size_t pool_columns, std::vector<std::size_t> columns, std::size_t pool_actions,
-                       std::vector<std::size_t> carried, std::vector<std::size_t> temps) {
+      .def("__init__",
+           Constructor(+[](std::size_t pool_columns, std::vector<std::size_t> columns,
+                           std::size_t pool_actions, std::vector<std::size_t> carried,
+                           std::vector<std::size_t> temps) {
              return std::make_shared<Chain>(ChainColumns{pool_columns, std::move(columns), pool_actions,
                                                          std::move(carried), std::move(temps)});
            }),
-           py::kw_only(), py::arg("pool_columns"), py::arg("columns"), py::arg("pool_actions"),
+           kConstructs, py::kw_only(), py::arg("pool_columns"), py::arg("columns"), py::arg("pool_actions"),
            py::arg("carried"), py::arg("temps"))
       .def(
           "add",

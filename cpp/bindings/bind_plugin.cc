@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "constructor.h"
 #include "cpu.h"
 #include "dtype.h"
 #include "errors.h"
@@ -229,31 +230,35 @@ void InitPlugin(py::module_& m) {
       py::arg("path"), py::call_guard<GilReleased>());
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
-      .def(py::init([](std::vector<std::string> info_keys, bool one_hot, int float_dtype, bool from_pixels,
-                       bool pixels_only, bool refuse_nan, bool strict_actions) {
-             return core::LayoutOptions{.info_keys = std::move(info_keys),
-                                        .one_hot = one_hot,
-                                        .float_dtype = float_dtype,
-                                        .from_pixels = from_pixels,
-                                        .pixels_only = pixels_only,
-                                        .refuse_nan = refuse_nan,
-                                        .strict_actions = strict_actions};
+      .def("__init__",
+           Constructor(+[](std::vector<std::string> info_keys, bool one_hot, int float_dtype,
+                           bool from_pixels, bool pixels_only, bool refuse_nan, bool strict_actions) {
+             return std::make_unique<core::LayoutOptions>(
+                 core::LayoutOptions{.info_keys = std::move(info_keys),
+                                     .one_hot = one_hot,
+                                     .float_dtype = float_dtype,
+                                     .from_pixels = from_pixels,
+                                     .pixels_only = pixels_only,
+                                     .refuse_nan = refuse_nan,
+                                     .strict_actions = strict_actions});
            }),
-           py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"),
+           kConstructs, py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"),
            py::arg("from_pixels"), py::arg("pixels_only"), py::arg("refuse_nan"), py::arg("strict_actions"));
 
   py::class_<Config, std::shared_ptr<Config>>(m, "Config", "One configuration of a task.")
-      .def(py::init([](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {
-             const trp_task& task = plugin->task(id);
-             std::vector<OptionValue> converted;
-             for (std::size_t i = 0; i < values.size() && i < static_cast<std::size_t>(task.num_options);
-                  ++i) {
-               converted.push_back(
-                   ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
-             }
-             return OpenConfig(plugin, task, std::move(converted));
-           }),
-           py::arg("plugin"), py::arg("task_id"), py::arg("values"))
+      .def("__init__",
+           Constructor(
+               +[](const std::shared_ptr<Plugin>& plugin, const std::string& id, const py::list& values) {
+                 const trp_task& task = plugin->task(id);
+                 std::vector<OptionValue> converted;
+                 for (std::size_t i = 0; i < values.size() && i < static_cast<std::size_t>(task.num_options);
+                      ++i) {
+                   converted.push_back(
+                       ToValue(values[i], static_cast<trp_type>(task.options[i].default_value.type)));
+                 }
+                 return OpenConfig(plugin, task, std::move(converted));
+               }),
+           kConstructs, py::arg("plugin"), py::arg("task_id"), py::arg("values"))
       .def_property_readonly("specs", &Config::specs)
       .def(
           "outputs",
@@ -270,7 +275,7 @@ void InitPlugin(py::module_& m) {
 
   py::class_<core::ResetOptions, std::shared_ptr<core::ResetOptions>>(
       m, "ResetOptions", "What a caller chose for one reset of envs of a configuration.")
-      .def(py::init([](const std::shared_ptr<Config>& config, const py::dict& chosen) {
+      .def("__init__", Constructor(+[](const std::shared_ptr<Config>& config, const py::dict& chosen) {
              std::vector<std::optional<OptionValue>> values;
              for (const trp_option& option : core::ResetOptionsOf(config->task())) {
                const auto type = static_cast<trp_type>(option.default_value.type);
@@ -279,7 +284,7 @@ void InitPlugin(py::module_& m) {
              }
              return std::make_shared<core::ResetOptions>(config, values);
            }),
-           py::arg("config"), py::arg("chosen"));
+           kConstructs, py::arg("config"), py::arg("chosen"));
 }
 
 }  // namespace torchrl_pool::bindings

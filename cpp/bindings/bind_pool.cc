@@ -207,11 +207,12 @@ void InitPool(py::module_& m) {
       .def("accept", &Received::Accept)
       .def("put_back", &Received::PutBack);
 
-  pool.def(py::init<const std::vector<std::shared_ptr<Config>>&, const std::vector<std::int64_t>&, int,
-                    std::vector<int>, const core::LayoutOptions&, const std::optional<double>&,
-                    const py::object&>(),
-           py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"), py::arg("num_threads"),
-           py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"),
+  pool.def("__init__",
+           Constructor<PoolHandle, const std::vector<std::shared_ptr<Config>>&,
+                       const std::vector<std::int64_t>&, int, std::vector<int>, const core::LayoutOptions&,
+                       const std::optional<double>&, const py::object&>(),
+           kConstructs, py::kw_only(), py::arg("configs"), py::arg("max_episode_steps"),
+           py::arg("num_threads"), py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"),
            py::arg("workers") = py::none())
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
       .def_property_readonly("outputs",

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "constructor.h"
 #include "dtype.h"
 #include "errors.h"
 #include "field.h"
@@ -426,8 +427,9 @@ void InitWorkers(py::module_& m) {
 
   py::class_<Arena, std::shared_ptr<Arena>>(m, "Arena", py::buffer_protocol(),
                                             "The memory that a pool and its workers share: bytes.")
-      .def(py::init(
-               [](int descriptor, std::vector<std::uint32_t> first_env, const py::list& entries, bool make) {
+      .def("__init__",
+           Constructor(
+               +[](int descriptor, std::vector<std::uint32_t> first_env, const py::list& entries, bool make) {
                  core::ArenaShape shape;
                  shape.first_env = std::move(first_env);
                  for (const Spec& spec : ToSpecs(entries)) {
@@ -436,7 +438,7 @@ void InitWorkers(py::module_& m) {
                  }
                  return std::make_shared<Arena>(descriptor, std::move(shape), make);
                }),
-           py::arg("descriptor"), py::arg("first_env"), py::arg("entries"), py::arg("make"))
+           kConstructs, py::arg("descriptor"), py::arg("first_env"), py::arg("entries"), py::arg("make"))
       .def_property_readonly("action_offsets", &Arena::actions, "Of env 0's row of each action, in bytes.")
       .def(
           "send_word",
@@ -459,10 +461,13 @@ void InitWorkers(py::module_& m) {
       });
 
   py::class_<Port>(m, "WorkerPort", "A worker's end: what it is asked for, and where results go.")
-      .def(py::init([](std::shared_ptr<Arena> arena, int worker, const py::list& entries, bool flags_lost) {
+      .def("__init__",
+           Constructor(+[](std::shared_ptr<Arena> arena, int worker, const py::list& entries,
+                           bool flags_lost) {
              return std::make_unique<Port>(std::move(arena), worker, OutputsOf(ToSpecs(entries)), flags_lost);
            }),
-           py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"), py::arg("flags_lost"))
+           kConstructs, py::kw_only(), py::arg("arena"), py::arg("worker"), py::arg("entries"),
+           py::arg("flags_lost"))
       .def("serve", [](Port& port, const py::dict& adapters, const py::set& unset, const py::list& actions,
                        const py::function& fail, const py::function& work,
                        bool waits) { port.Serve({adapters, unset, actions, fail, work}, waits); })

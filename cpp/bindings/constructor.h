@@ -9,16 +9,15 @@
 
 namespace torchrl_pool::bindings {
 
-// As py::init, for `def("__init__", Constructor<T, …>(), kConstructs, …)`. pybind11 itself registers a new
-// object, for which it allocates, after its own `try`, so that a bad_alloc ends the process; of one that
-// comes in its holder it does so in time, but then frees the object twice.
-template <class T, class... Arguments>
-auto Constructor(std::unique_ptr<T> (*make)(Arguments...) = [](Arguments... arguments) {
-  return std::make_unique<T>(std::forward<Arguments>(arguments)...);
-}) {
+// As py::init, for `def("__init__", Constructor<T, …>(), kConstructs, …)`, or of a function that makes the
+// object's holder. pybind11 itself registers a new object, for which it allocates, after its own `try`, so
+// that a bad_alloc ends the process; of one that comes in its holder it does so in time, but then frees it
+// twice.
+template <class Holder, class... Arguments>
+auto Constructor(Holder (*make)(Arguments...)) {
   return [make](pybind11::detail::value_and_holder& self, Arguments... arguments) {
-    std::unique_ptr<T> made = make(std::forward<Arguments>(arguments)...);
-    self.value_ptr() = made.get();
+    Holder made = make(std::forward<Arguments>(arguments)...);
+    self.value_ptr() = const_cast<void*>(static_cast<const void*>(made.get()));
     try {
       self.type->init_instance(self.inst, &made);
     } catch (...) {
@@ -26,6 +25,11 @@ auto Constructor(std::unique_ptr<T> (*make)(Arguments...) = [](Arguments... argu
       throw;
     }
   };
+}
+template <class T, class... Arguments>
+auto Constructor() {
+  return Constructor(
+      +[](Arguments... arguments) { return std::make_unique<T>(std::forward<Arguments>(arguments)...); });
 }
 constexpr pybind11::detail::is_new_style_constructor kConstructs;
 

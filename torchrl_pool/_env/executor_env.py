@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import wraps
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -290,12 +290,13 @@ class ExecutorEnv(EnvBase):
             raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
         pool, self._pool = self._pool, None
         self._async_rows = None
-        for holder in (self._stepper, *self._holders):
-            holder.let_go()
         self.is_closed = self._was_closed = True
-        if pool is not None:
-            pool.close()
-        self._source.close()
+        with ExitStack() as closing:  # each of them, whatever the one before raises
+            closing.callback(self._source.close)
+            if pool is not None:
+                closing.callback(pool.close)
+            for holder in (self._stepper, *self._holders):
+                holder.let_go()
 
     def _reset_envs(
         self,
