@@ -67,8 +67,7 @@ std::int64_t* FirstAction(test::Tensors& actions) {
 
 class Env : public Subject {
  public:
-  explicit Env(const std::shared_ptr<const core::Config>& config)
-      : config_(config) {
+  explicit Env(const std::shared_ptr<const core::Config>& config) : config_(config) {
     const std::uint32_t seed = 0;
     Check(task_.create(config->handle(), &env_, &error_));
     Check(task_.seed(env_, &seed, 1, &error_));
