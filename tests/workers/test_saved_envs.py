@@ -117,25 +117,26 @@ class Failing(Sampled):
             raise KeyError("no such thing")
 
 
-@pytest.mark.parametrize("call", ["get_state", "set_state"])
-def test_a_worker_that_ends_in_a_call_with_states_fails_as_in_a_step(make_pool, call):
-    pool = make_pool(partial(Failing, call, "ends"), 2)
-    pool.reset()
-    arguments = [pool.get_state()] if call == "set_state" else []
-    with pytest.raises(RuntimeError, match="its worker process ended with exit code 3") as raised:
-        getattr(pool, call)(*arguments)
-    assert raised.type is RuntimeError
-    pool.reset()
+ENDED = "its worker process ended with exit code 3"
 
 
-@pytest.mark.parametrize(("call", "error"), [("get_state", RuntimeError), ("set_state", ValueError)])
-def test_states_that_an_env_itself_cannot_take_or_give(make_pool, call, error):
-    pool = make_pool(partial(Failing, call, "raises"), 2)
+@pytest.mark.parametrize(
+    ("call", "how", "error", "message"),
+    [
+        ("get_state", "ends", RuntimeError, ENDED),
+        ("set_state", "ends", RuntimeError, ENDED),
+        ("get_state", "raises", RuntimeError, "no such thing"),
+        ("set_state", "raises", ValueError, "no such thing"),
+    ],
+)
+def test_a_call_with_states_that_fails_within_an_env(make_pool, call, how, error, message):
+    pool = make_pool(partial(Failing, call, how), 2)
     pool.reset()
     arguments = [pool.get_state()] if call == "set_state" else []
-    with pytest.raises(error, match="no such thing") as raised:
+    with pytest.raises(error, match=message) as raised:
         getattr(pool, call)(*arguments)
     assert raised.type is error
+    pool.reset()
 
 
 def drawn_hopper():
