@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("matplotlib")
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, run, sac
+from torchrl_pool.examples import appo, dqn, impala, ppo, run, sac, seeds
 from torchrl_pool.examples.results import Curve, load_checkpoint, save_checkpoint
 from torchrl_pool.examples.run import Run
 
@@ -277,7 +277,7 @@ def test_a_population_goes_on_where_its_history_cannot_be_written(name, tmp_path
 
 def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, capsys, monkeypatch):
     """Of four seeds the first diverges, and the third is stopped."""
-    iterate, titles, plot = Run.iterate, [], program.plot_curves
+    iterate, titles, plot = Run.iterate, [], seeds.plot_curves
 
     def iterate_and_end(training):
         iterate(training)
@@ -291,9 +291,9 @@ def test_the_summary_names_the_seeds_that_were_run_and_how_they_ended(tmp_path, 
         plot(rows, title, path)
 
     monkeypatch.setattr(Run, "iterate", iterate_and_end)
-    monkeypatch.setattr(program, "plot_curves", plot_and_note)
-    seeds = ["--seeds", "1", "2", "3", "4", "--evaluate", "0"]
-    assert ppo.PROGRAM.main([*PPO, *seeds, "--output", str(tmp_path)]) == 1
+    monkeypatch.setattr(seeds, "plot_curves", plot_and_note)
+    asked = ["--seeds", "1", "2", "3", "4", "--evaluate", "0"]
+    assert ppo.PROGRAM.main([*PPO, *asked, "--output", str(tmp_path)]) == 1
     assert "Return over 3 seeds, 1 (diverged), 2, 3 (stopped): " in capsys.readouterr().out
     assert titles == ["PPO on CartPole-v1, seeds 1 (diverged), 2, 3 (stopped)"]
     assert not (tmp_path / "ppo-CartPole-v1-4").exists()

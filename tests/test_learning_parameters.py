@@ -9,9 +9,9 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
-from torchrl.objectives import A2CLoss, ClipPPOLoss
+from torchrl.objectives import ClipPPOLoss
 
-from torchrl_pool.training import PPOUpdate, TargetUpdate, VTraceUpdate
+from torchrl_pool.training import PPOUpdate, TargetUpdate
 
 ROWS, FEATURES = 32, 4
 ADAM = partial(torch.optim.Adam, lr=0.01)
@@ -49,16 +49,6 @@ def ppo(network, **options):
     return loss, update, partial(update, update.columns(batch), torch.arange(ROWS))
 
 
-def vtrace(network):
-    actor = actor_of(network)
-    critic = ValueOperator(layers(1), in_keys=["observation"])
-    loss = A2CLoss(actor, critic, loss_critic_type="l2")
-    update = VTraceUpdate(loss, ADAM, gamma=0.9)
-    batch = steps(torch.eye(2, dtype=torch.int64)[torch.randint(2, (ROWS,))])
-    batch["action_log_prob"] = torch.full((ROWS,), -0.7)
-    return loss, update, partial(update, batch.reshape(4, 8))
-
-
 class Following(nn.Module):
     """A loss with a network, and a target that follows it."""
 
@@ -81,7 +71,6 @@ def target(network, **options):
 
 MAKES = {
     "ppo": ppo,
-    "vtrace": vtrace,
     "target": target,
     "target, traced": partial(target, compile="trace"),
 }

@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from torchrl_pool.examples.loggers import close_logger, log_video, open_logger
-from torchrl_pool.examples.video import Video
+from torchrl_pool.examples.video import Video, close_logger, log_video, open_logger
 
 # A CSV logger needs nothing; the others are libraries of their own.
 LOGGERS = ["csv", "tensorboard", "wandb", "mlflow", "trackio"]

@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-from torchrl_pool.examples import appo, dqn, impala, loggers, ppo, program, sac, self_play
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play, video
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.results import load_checkpoint, save_checkpoint
 
@@ -147,7 +147,7 @@ def test_presets_may_name_what_a_task_has_no_use_for():
 
 @pytest.mark.parametrize(
     ("options", "num_workers"),
-    [({"num_workers": 3}, 3), ({"num_workers": 1, "caller_steps": True}, 1), ({"num_workers": 0}, 0)],
+    [({"num_workers": 3}, 3), ({"num_workers": 0}, 0)],
 )
 def test_envs_of_gymnasium_live_where_they_are_told_to(options, num_workers):
     config = ppo.PROGRAM.config(task="gymnasium:CartPole-v1", **options)
@@ -255,7 +255,7 @@ def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
             heard.append(("closed", 0))
 
     made = []
-    monkeypatch.setattr(loggers, "get_logger", lambda kind, **names: made.append(kind) or Logger())
+    monkeypatch.setattr(video, "get_logger", lambda kind, **names: made.append(kind) or Logger())
     assert ppo.PROGRAM.main([*PPO, "--logger", "wandb", "--output", str(tmp_path)]) == 0
     assert made == ["wandb"]
     assert [step for name, step in heard if name == "return"] == [16, 32]

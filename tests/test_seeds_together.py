@@ -5,8 +5,7 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from torchrl_pool.examples.results import plot_curves
-from torchrl_pool.examples.seeds import described, interquartile_mean, interval, summary
+from torchrl_pool.examples.seeds import described, interquartile_mean, interval, plot_curves, summary
 
 
 def test_the_mean_of_the_middle_half():

@@ -1,9 +1,9 @@
-"""Actors: pools that collect with a copy of the policy, each in a thread, while the learner learns."""
+"""Where batches come from: the learner's own pool, or actors that collect in threads while it learns."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -17,6 +17,7 @@ from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env
+from torchrl_pool.examples.options import expect
 from torchrl_pool.examples.results import Row
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
 
@@ -98,17 +99,15 @@ class Actors:
 
     Args:
         policy: what learns.
-        title: of a picture of the lags.
     """
 
-    def __init__(self, policy: nn.Module, title: str = "") -> None:
-        self.title, self._parameters = title, list(policy.parameters())
+    def __init__(self, policy: nn.Module) -> None:
+        self._parameters = list(policy.parameters())
         self.seconds = 0.0
         """How long the learner has waited for batches."""
-        self.lags: Counter[int] = Counter()
-        """How many steps were chosen by weights of how many updates before."""
         self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
-        """The last batch's mean, and its largest."""
+        """How many updates before its batch was learned from a step was chosen: mean and largest, for the
+        curve."""
 
     def weights(self) -> torch.Tensor:
         """A copy of the policy's weights."""
@@ -121,7 +120,6 @@ class Actors:
         self.seconds += time.perf_counter() - start
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
-            self.lags.update(lag.flatten().tolist())
             self.lag_row = {"lag": lag.double().mean().item(), "largest_lag": int(lag.max())}
         return batch
 
@@ -130,15 +128,6 @@ class Actors:
 
     def rest(self) -> None:
         """Waits until no actor collects; the next call of :meth:`next` lets them go on."""
-
-    def close(self) -> None:
-        """Ends threads and simulators."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
 
 
 class Synchronous(Actors):
@@ -180,7 +169,6 @@ class Threaded(Actors):
         max_lag: in batches; 0: actors and learner take turns.
         exact: whether weights are exactly that old.
         refreshes: rollouts in a batch, each begun with the newest weights.
-        title: of a picture of the lags.
         end: is called after all actors are closed.
     """
 
@@ -192,10 +180,9 @@ class Threaded(Actors):
         *,
         exact: bool = False,
         refreshes: int = 1,
-        title: str = "",
         end: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(policy, title)
+        super().__init__(policy)
         self._end = end
         self.actors, self._max_lag, self._exact, self._refreshes = actors, max_lag, exact, refreshes
         self._threads = [ThreadPoolExecutor(1, "actor") for _ in actors]
@@ -340,12 +327,12 @@ def begin_actors(
 
 def threads_of(architecture: str) -> dict[str, Any]:
     """Arguments of :class:`Threaded`: how far actors are ahead in an architecture."""
-    return {"max_lag": MAX_LAGS[architecture], "exact": architecture == "cleanba", "title": architecture}
+    return {"max_lag": MAX_LAGS[architecture], "exact": architecture == "cleanba"}
 
 
 def check_actors(config: Any) -> None:
     """Raises ValueError: envs or statistics cannot be shared among so many actors."""
-    if config.num_envs % config.actors:
-        raise ValueError(f"--num-envs: expected a multiple of {config.actors} actors, got {config.num_envs}")
-    if config.actors > 1 and config.normalize_observations:
-        raise ValueError("--actors: expected 1 with --normalize-observations, which is one pool's")
+    share = f"a multiple of {config.actors} actors"
+    expect(config.num_envs % config.actors == 0, "num_envs", share, config.num_envs)
+    alone = config.actors == 1 or not config.normalize_observations
+    expect(alone, "actors", "1 with --normalize-observations, which is one pool's", config.actors)

@@ -24,7 +24,7 @@ from torchrl_pool.examples import population
 from torchrl_pool.examples.actors import Threaded, check_actors, make_actor, make_actor_env
 from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import Memory, actor_and_critic
-from torchrl_pool.examples.options import layer_sizes, option
+from torchrl_pool.examples.options import expect, layer_sizes, option
 from torchrl_pool.examples.ppo import adapted
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row
@@ -128,42 +128,28 @@ class Config(EnvOptions):
         super().check()
         check_actors(self)
         layer_sizes(self.hidden)
-        if self.steps % self.steps_in_a_row:
-            raise ValueError(
-                f"--sequence-length: expected a divisor of the {self.steps} steps of an env in a batch, "
-                f"got {self.sequence_length}"
-            )
-        if self.minibatch_size < self.steps_in_a_row:
-            raise ValueError(
-                f"--minibatch-size: expected at least one sequence of {self.steps_in_a_row} steps "
-                f"(--sequence-length), got {self.minibatch_size}"
-            )
-        if self.minibatch_size > self.steps * self.num_envs:
-            raise ValueError(
-                f"--minibatch-size: expected at most the {self.steps * self.num_envs} steps of a batch, "
-                f"got {self.minibatch_size}"
-            )
-        if self.kl_target and self.anneal_learning_rate:
-            raise ValueError("--kl-target: expected 0 with --anneal-learning-rate, got both")
-        parts = self.minibatch_size // self.steps_in_a_row
-        if self.gradient_accumulation > parts:
-            raise ValueError(
-                f"--gradient-accumulation: expected at most the {parts} "
-                f"{'steps' if self.recurrent == 'none' else 'sequences'} of a minibatch, "
-                f"got {self.gradient_accumulation}"
-            )
-        if self.entropy_coef and self.policy == "tanh-normal":
-            raise ValueError(
-                "--entropy-coef: expected 0 with --policy tanh-normal (its entropy has no formula)"
-            )
-        if self.total_frames < self.population:
-            raise ValueError(
-                f"--total-frames: expected some for each of {self.population} policies, "
-                f"got {self.total_frames}"
-            )
-        steps = math.ceil(self.frames_per_batch / self.num_envs)
-        if steps % self.refreshes:
-            raise ValueError(f"--refreshes: expected a divisor of {steps} steps, got {self.refreshes}")
+        row, batch, size = self.steps_in_a_row, self.steps * self.num_envs, self.minibatch_size
+        divisor = f"a divisor of the {self.steps} steps of an env in a batch"
+        expect(self.steps % row == 0, "sequence_length", divisor, self.sequence_length)
+        sequence = f"at least one sequence of {row} steps (--sequence-length)"
+        expect(size >= row, "minibatch_size", sequence, size)
+        expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
+        parts = f"at most the {size // row} steps, or sequences, of a minibatch"
+        expect(
+            self.gradient_accumulation <= size // row,
+            "gradient_accumulation",
+            parts,
+            self.gradient_accumulation,
+        )
+        is_moved_once = not (self.kl_target and self.anneal_learning_rate)
+        expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", self.kl_target)
+        has_entropy = self.policy == "normal" or not self.entropy_coef
+        formula = "0 with --policy tanh-normal (its entropy has no formula)"
+        expect(has_entropy, "entropy_coef", formula, self.entropy_coef)
+        each = f"some for each of {self.population} policies"
+        expect(self.total_frames >= self.population, "total_frames", each, self.total_frames)
+        divisor = f"a divisor of {self.steps} steps"
+        expect(self.steps % self.refreshes == 0, "refreshes", divisor, self.refreshes)
 
 
 def make_networks(
@@ -217,7 +203,6 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
         actor,
         config.max_lag,
         refreshes=config.refreshes,
-        title=f"max lag {config.max_lag}",
     )
     frames = config.steps * config.num_envs
     yield run.begin(env, actor, frames, actors=actors, update=update, scaling=scaling)

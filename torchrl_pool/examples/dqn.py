@@ -21,7 +21,7 @@ from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
 from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
-from torchrl_pool.examples.options import layer_sizes, option
+from torchrl_pool.examples.options import expect, layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
 from torchrl_pool.examples.results import Row
@@ -109,27 +109,17 @@ class Config(EnvOptions):
     def check(self) -> None:
         super().check()
         layer_sizes(self.hidden)
-        if self.learning_starts >= self.total_frames:
-            raise ValueError(
-                f"--learning-starts: expected less than the {self.total_frames} of --total-frames, "
-                f"got {self.learning_starts}"
-            )
-        if self.buffer_size < self.frames_per_round:
-            raise ValueError(
-                f"--buffer-size: expected at least the {self.frames_per_round} steps of a batch, "
-                f"got {self.buffer_size}"
-            )
-        if self.epsilon_end > self.epsilon_start:
-            raise ValueError(
-                f"--epsilon-end: expected at most the {self.epsilon_start} of --epsilon-start, "
-                f"got {self.epsilon_end}"
-            )
-        if self.value_min >= self.value_max:
-            raise ValueError(f"--value-min: expected less than {self.value_max}, got {self.value_min}")
-        if self.distributional and (self.double or self.loss != "l2"):
-            raise ValueError(
-                "--distributional: expected neither --double, which it is, nor --loss, which is cross-entropy"
-            )
+        starts, batch = self.learning_starts, self.frames_per_round
+        before_end = f"less than the {self.total_frames} of --total-frames"
+        expect(starts < self.total_frames, "learning_starts", before_end, starts)
+        room = f"at least the {batch} steps of a batch"
+        expect(self.buffer_size >= batch, "buffer_size", room, self.buffer_size)
+        falling = f"at most the {self.epsilon_start} of --epsilon-start"
+        expect(self.epsilon_end <= self.epsilon_start, "epsilon_end", falling, self.epsilon_end)
+        expect(self.value_min < self.value_max, "value_min", f"less than {self.value_max}", self.value_min)
+        alone = not self.distributional or not (self.double or self.loss != "l2")
+        other = "neither --double, which it is, nor --loss, which is cross-entropy"
+        expect(alone, "distributional", other, self.distributional)
 
 
 def train(config: Config, run: Run) -> Iterator[Row]:
@@ -173,7 +163,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     )
     actors: Actors
     if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
-        actors = Threaded([Actor(collector, acting)], policy, 1, exact=True, title="parallel")
+        actors = Threaded([Actor(collector, acting)], policy, 1, exact=True)
     else:
         actors = Synchronous(collector, policy)
     frames = config.rounds * config.frames_per_round
@@ -275,8 +265,7 @@ def make_networks(config: Config, env: EnvBase) -> tuple[QValueActor, nn.Module]
     """The values of all actions, or their distributions, with what is to be made least."""
     pool = pool_of(env)
     actions = pool.action_spec_unbatched
-    if not isinstance(actions, Categorical):
-        raise ValueError(f"--task: expected one with discrete actions, got {config.task}")
+    expect(isinstance(actions, Categorical), "task", "one with discrete actions", config.task)
     observed = pool.observation_spec_unbatched["observation"]
     if not config.distributional:
         network = value_network(observed, actions.n, config.hidden)

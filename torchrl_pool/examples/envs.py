@@ -23,7 +23,7 @@ from torchrl.envs import (
 )
 
 from torchrl_pool import PoolEnv, fuse, task_info
-from torchrl_pool.examples.options import check_limits, option
+from torchrl_pool.examples.options import check_limits, expect, option
 
 # Of no interest to those who run a training.
 warnings.filterwarnings("ignore", "Support of VecNormV2 for containers", UserWarning)
@@ -67,9 +67,6 @@ class EnvOptions:
         least=0,
         family=GYMNASIUM,
     )
-    caller_steps: bool = option(
-        False, "step a share of the envs in this process, too (gymnasium:ID)", family=GYMNASIUM
-    )
 
     # Not options, but what a program is like:
     clips_actions = False  # simulators get the nearest action that they can take; policies learn from theirs
@@ -99,29 +96,28 @@ def make_env(
         render: whether it will be rendered.
     """
     family = family_of(settings.task)
-    info_keys = ["episode_reward", "step_count", *(["life_lost"] if settings.episodic_life else [])]
+    info_keys = ["episode_reward", "step_count"]
     options: dict[str, Any] = {}
-    if settings.episodic_life and family != "atari":
-        raise ValueError(
-            f"--episodic-life: expected a game of Atari's as --task, got {settings.task!r}; "
-            "presets of Atari's set it, too"
-        )
+    if settings.episodic_life:
+        game = "a game of Atari's as --task, since --episodic-life, or a preset of Atari's, is set"
+        expect(family == "atari", "episodic_life", game, repr(settings.task))
+        info_keys.append("life_lost")
     if family == "atari":
         options["repeat_action_probability"] = settings.sticky_actions
         options["full_action_space"] = settings.all_actions
     if family == "dm_control":
         options["flatten"] = True
     is_grid = settings.supports_images and family == "minigrid"
+    is_road = settings.supports_images and settings.task.startswith("CarRacing")
     if is_grid:
         options["mission"] = "words"
     if family == GYMNASIUM:
-        options.update(num_workers=settings.num_workers, caller_steps=settings.caller_steps)
+        options["num_workers"] = settings.num_workers
         if render:
             options["render_mode"] = "rgb_array"
     pool = PoolEnv(
         settings.task, num_envs, seed=seed, info_keys=info_keys, categorical_action_encoding=True, **options
     )
-    is_road = settings.supports_images and settings.task.startswith("CarRacing")
     if not is_grid and not is_road:
         check_entries(pool, info_keys)
     transforms: list[Any] = []
@@ -129,10 +125,8 @@ def make_env(
         transforms = [PermuteTransform((-1, -3, -2), ["observation"]), CatFrames(2, -3, ["observation"])]
     observation = pool.observation_spec["image" if is_grid else "observation"]
     if settings.normalize_observations:
-        if not observation.dtype.is_floating_point:
-            raise ValueError(
-                f"--normalize-observations: expected floating-point observations, got {observation.dtype}"
-            )
+        is_float = observation.dtype.is_floating_point
+        expect(is_float, "normalize_observations", "floating-point observations", observation.dtype)
         if observation.dtype is torch.float32:
             # An element that all envs begin with alike would have a variance below zero, and no root.
             transforms.append(DTypeCastTransform(torch.float32, torch.float64, in_keys=["observation"]))
@@ -155,31 +149,24 @@ def make_env(
 
 def check_entries(pool: PoolEnv, info_keys: Sequence[str]) -> None:
     """Raises ValueError: the networks of the training programs have no use for such a task."""
-    names = [
-        key if isinstance(key, str) else "/".join(key)
-        for key in pool.observation_spec.keys(True, True)
-        if key not in info_keys
-    ]
-    if "observation" not in names:
-        raise ValueError(f"--task: expected an entry 'observation', got {', '.join(map(repr, names))}")
-    observation = pool.observation_spec_unbatched["observation"]
+    keys = [key for key in pool.observation_spec.keys(True, True) if key not in info_keys]
+    names = ", ".join(repr(key if isinstance(key, str) else "/".join(key)) for key in keys)
+    expect("observation" in keys, "task", "an entry 'observation'", names)
+    observation, actions = pool.observation_spec_unbatched["observation"], pool.action_spec_unbatched
     shape = list(observation.shape)
-    if observation.dtype is torch.uint8 and len(shape) > 1 and shape[1:] != [84, 84]:
-        raise ValueError(f"--task: expected pictures [channels, 84, 84], got {shape}")
-    actions = pool.action_spec_unbatched
+    is_other_picture = observation.dtype is torch.uint8 and len(shape) > 1 and shape[1:] != [84, 84]
+    expect(not is_other_picture, "task", "pictures [channels, 84, 84]", shape)
     is_choice = type(actions) is Categorical  # of one player, or of several
-    if not is_choice and not (actions.dtype.is_floating_point and len(actions.shape) == 1):
-        raise ValueError(
-            f"--task: expected one with Discrete actions, or vectors of floats, got {type(actions).__name__} "
-            f"{list(actions.shape)} of {actions.dtype}"
-        )
+    is_vector = actions.dtype.is_floating_point and len(actions.shape) == 1
+    given = f"{type(actions).__name__} {list(actions.shape)} of {actions.dtype}"
+    expect(is_choice or is_vector, "task", "one with Discrete actions, or vectors of floats", given)
 
 
 def clip_actions(pool: PoolEnv) -> ClipTransform:
     """Gives simulators the nearest actions that they can take; the policy learns from its own."""
     space = pool.action_spec_unbatched.space
-    if bool((space.low != space.low[0]).any() or (space.high != space.high[0]).any()):
-        raise ValueError("--policy: expected tanh-normal where the elements of an action differ in bounds")
+    are_equal = bool((space.low == space.low[0]).all() and (space.high == space.high[0]).all())
+    expect(are_equal, "policy", "tanh-normal where the elements of an action differ in bounds", "normal")
     bounds = {"low": space.low[0].item(), "high": space.high[0].item()}
     return ClipTransform(in_keys=[], out_keys=[], in_keys_inv=["action"], out_keys_inv=["action"], **bounds)
 

@@ -1,10 +1,9 @@
-"""A program's options: the fields of a dataclass as a command line's, and presets of them."""
+"""A program's options: the fields of a dataclass as argparse's arguments, and presets of them."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import operator
 import shlex
 import textwrap
 import tomllib
@@ -14,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PRESETS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("presets.toml").read_text())
-LIMITS = {
-    "least": ("at least", operator.ge),
-    "above": ("more than", operator.gt),
-    "most": ("at most", operator.le),
-    "below": ("less than", operator.lt),
-}
+LIMITS = {"least": "at least", "above": "more than", "most": "at most", "below": "less than"}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -40,35 +34,44 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def expect(holds: bool, name: str, expected: str, got: Any) -> None:
+    """Raises ValueError where an option's value cannot be."""
+    if not holds:
+        raise ValueError(f"{flag(name)}: expected {expected}, got {got}")
+
+
 def is_allowed(one: Field[Any], value: Any) -> bool:
-    """Whether a value is a number within a field's limits, or no number at all."""
+    """Whether a value is within a field's limits, or no number."""
     if not isinstance(value, (int, float)):
         return True
-    limits = [holds(value, one.metadata[name]) for name, (_, holds) in LIMITS.items() if name in one.metadata]
-    return all(limits) and not math.isnan(value)
+    least, above, most, below = (one.metadata.get(name) for name in LIMITS)
+    return not (
+        math.isnan(value)
+        or (least is not None and value < least)
+        or (above is not None and value <= above)
+        or (most is not None and value > most)
+        or (below is not None and value >= below)
+    )
 
 
 def check_limits(kind: type[Any], values: Any) -> None:
     """Raises ValueError: one of the options of that class is outside of its limits."""
     for one in fields(kind):
+        limits = [f"{words} {one.metadata[name]}" for name, words in LIMITS.items() if name in one.metadata]
         value = getattr(values, one.name)
-        if not is_allowed(one, value):
-            limits = [
-                f"{words} {one.metadata[name]}" for name, (words, _) in LIMITS.items() if name in one.metadata
-            ]
-            raise ValueError(f"{flag(one.name)}: expected {' and '.join(limits) or 'a number'}, got {value}")
+        expect(is_allowed(one, value), one.name, " and ".join(limits) or "a number", value)
 
 
 def layer_sizes(text: str) -> list[int]:
     """Units of each hidden layer, from a text such as ``"64,64"``."""
     sizes = text.split(",")
-    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise ValueError(f"--hidden: expected numbers of units such as 64,64, got {text!r}")
+    are_sizes = all(size.strip().isdecimal() and int(size) > 0 for size in sizes)
+    expect(are_sizes, "hidden", "numbers of units such as 64,64", repr(text))
     return [int(size) for size in sizes]
 
 
 def add_options(group: Any, kind: type[Any], *, with_defaults: bool) -> None:
-    """An option for each field of a dataclass; without defaults, those that are not given are None."""
+    """An argument for each field of a dataclass; without defaults, those that are not given are None."""
     for one in fields(kind):
         more, default = one.metadata, one.default if with_defaults else None
         has_no_default = one.default in (None, "", math.inf) or one.default is False
@@ -107,8 +110,7 @@ def described_presets(presets: Mapping[str, Any]) -> str:
     lines = []
     for name, preset in presets.items():
         families = ", ".join(preset.get("families", []))
-        default = f" (default for {families})" if families else ""
-        lines.append(f"  {name}: {preset['source']}{default}")
+        lines.append(f"  {name}: {preset['source']}" + (f" (default for {families})" if families else ""))
         words = textwrap.wrap(preset["options"], width=94, break_on_hyphens=False)
         lines += [" " * 6 + line for line in words]
     return "\n".join(lines)

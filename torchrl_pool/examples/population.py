@@ -16,7 +16,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from torchrl_pool.examples.options import flag, is_allowed
+from torchrl_pool.examples.options import expect, is_allowed
 from torchrl_pool.examples.results import Row, could
 from torchrl_pool.examples.run import Run, Train
 
@@ -109,10 +109,8 @@ class Population:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, value in state["began_with"].items():
-            if self._began_with[name] != value:
-                raise ValueError(
-                    f"{flag(name)}: expected {value}, as the population began: exchanges change it"
-                )
+            began = f"{value}, as the population began, since exchanges change it"
+            expect(self._began_with[name] == value, name, began, self._began_with[name])
         self.history = [dict(row) for row in state["history"]]
         version, internal, gauss = state["random"]
         self.random.setstate((version, tuple(internal), gauss))

@@ -21,25 +21,22 @@ from torchrl.envs import EnvBase
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import options as opt
+from torchrl_pool.examples import seeds
 from torchrl_pool.examples.envs import GYMNASIUM, family_of
-from torchrl_pool.examples.loggers import open_logger
-from torchrl_pool.examples.options import RunOptions
+from torchrl_pool.examples.options import RunOptions, expect, flag
 from torchrl_pool.examples.results import (
     Row,
     could,
     first_line,
     is_same_file,
     load_checkpoint,
-    plot_curves,
     save_json,
 )
 from torchrl_pool.examples.run import CHECKPOINT, CURVE, EVALUATION, Run, Train
-from torchrl_pool.examples.seeds import described as seeds_described
-from torchrl_pool.examples.seeds import summary
-from torchrl_pool.examples.video import check_video
+from torchrl_pool.examples.video import check_video, open_logger
 
 # What an earlier training may have left that this one need not write again.
-RESULTS = {CHECKPOINT, EVALUATION, CURVE, "curve.png", "lag.png", "video.mp4", "video.gif"}
+RESULTS = {CHECKPOINT, EVALUATION, CURVE, "curve.png", "video.mp4", "video.gif"}
 RESULTS |= {"population.csv", "population.png"}
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 FAMILIES = {"atari": "a game of Atari's", GYMNASIUM: "gymnasium:ID"}
@@ -83,9 +80,7 @@ class Program:
             folders = self.folders_of(configs, options)
         except (ValueError, OSError) as error:
             parser.error(str(error))
-        curves: dict[str, list[Row]] = {}  # by the seed, and how it ended before its end
-        evaluations: dict[int, list[float]] = {}  # by the seed: returns of its episodes
-        went_well = []
+        runs, went_well = [], []
         for config, folder in zip(configs, folders, strict=True):
             try:
                 run = self.begin(config, options, folder)
@@ -101,26 +96,35 @@ class Program:
             except KeyboardInterrupt:  # after the training, which saves what there is and stops
                 print(f"interrupted; {folder}")
                 return 128 + signal.SIGINT
-            if run.curve.rows:
-                curves[f"{config.seed} ({run.ending})" if run.ending else str(config.seed)] = run.curve.rows
-            if run.returns:
-                evaluations[config.seed] = run.returns
+            runs.append(run)
             if run.was_stopped:
                 break
-        together = folders[0].with_name(f"{self.name}-{_file_name(configs[0])}")
-        if len(curves) > 1:
-            path, seeds = Path(f"{together}.png"), ", ".join(curves)
-            title = f"{self.title} on {configs[0].task}, seeds {seeds}"
-            went_well.append(could(path, plot_curves, list(curves.values()), title, path))
-            last = [one for rows in curves.values() if not math.isnan(one := rows[-1]["return"])]
-            spread = seeds_described(last) if last else "no episode has ended yet"
-            print(f"Return over {len(curves)} seeds, {seeds}: {spread}; {path}")
-        if len(evaluations) > 1:
-            path = Path(f"{together}.json")
-            went_well.append(could(path, save_json, path, summary(evaluations)))
-            means = [fmean(returns) for returns in evaluations.values()]
-            print(f"Evaluation over {len(means)} seeds: {seeds_described(means)}; {path}")
+        went_well += self._compare(runs, folders[0].parent)
         return 0 if all(went_well) else 1
+
+    def _compare(self, runs: Sequence[Run], folder: Path) -> list[bool]:
+        """Draws and sums up several seeds; returns whether each file could be written."""
+        went_well = []
+        curves: dict[str, list[Row]] = {}  # by the seed, and how it ended before its end
+        for run in runs:
+            if run.curve.rows:
+                seed = run.config.seed
+                curves[f"{seed} ({run.ending})" if run.ending else str(seed)] = run.curve.rows
+        if len(curves) > 1:
+            task = runs[0].config.task
+            path, names = folder / f"{self.name}-{_file_name(task)}.png", ", ".join(curves)
+            title = f"{self.title} on {task}, seeds {names}"
+            went_well.append(could(path, seeds.plot_curves, list(curves.values()), title, path))
+            last = [one for rows in curves.values() if not math.isnan(one := rows[-1]["return"])]
+            spread = seeds.described(last) if last else "no episode has ended yet"
+            print(f"Return over {len(curves)} seeds, {names}: {spread}; {path}")
+        returns = {run.config.seed: run.returns for run in runs if run.returns}
+        if len(returns) > 1:
+            path = folder / f"{self.name}-{_file_name(runs[0].config.task)}.json"
+            went_well.append(could(path, save_json, path, seeds.summary(returns)))
+            means = [fmean(one) for one in returns.values()]
+            print(f"Evaluation over {len(means)} seeds: {seeds.described(means)}; {path}")
+        return went_well
 
     def parser(self) -> argparse.ArgumentParser:
         """The options: those of a run, and one for each field of the settings."""
@@ -141,21 +145,24 @@ class Program:
     def configs_of(self, options: argparse.Namespace) -> list[Any]:
         """Settings of the trainings that are asked for, all of which can be."""
         opt.check_limits(RunOptions, options)
-        if options.preset and options.resume:
-            raise ValueError("--preset: expected none with --resume, which takes the checkpoint's settings")
-        if options.preset and options.preset not in self.presets:
-            raise ValueError(f"--preset: expected one of {', '.join(self.presets)}, got {options.preset!r}")
-        if options.seeds and (options.seed is not None or options.resume):
-            raise ValueError("--seeds: expected neither --seed nor --resume with it")
-        if options.seeds and len(set(options.seeds)) < len(options.seeds):
-            raise ValueError(f"--seeds: expected different ones, got {options.seeds}")
+        preset, several = options.preset, options.seeds or []
+        expect(
+            not (preset and options.resume),
+            "preset",
+            "none with --resume, which takes the checkpoint's settings",
+            preset,
+        )
+        expect(not preset or preset in self.presets, "preset", f"one of {', '.join(self.presets)}", preset)
+        alone = options.seed is None and not options.resume
+        expect(not several or alone, "seeds", "neither --seed nor --resume with it", several)
+        expect(len(set(several)) == len(several), "seeds", "different ones", several)
         config = self.config_of(options)
-        configs = [replace(config, seed=seed) for seed in options.seeds or [config.seed]]
+        configs = [replace(config, seed=seed) for seed in several or [config.seed]]
         for one in configs:
             one.check()
             _check_effects(one, opt.given(self.config, options))
-        if options.compile == "yes" and not config.compiles:
-            raise ValueError("--compile: expected auto or no, there is no update here that can be compiled")
+        compiles = options.compile != "yes" or config.compiles
+        expect(compiles, "compile", "auto or no, since no update here can be compiled", options.compile)
         return configs
 
     def config_of(self, options: argparse.Namespace) -> Any:
@@ -177,14 +184,11 @@ class Program:
         saved = state["config"]
         # What is not there may have come later, unless it is what a training is kept by.
         kept = {one.name: one.metadata.get("kept", False) for one in fields(self.config)}
-        if not saved.keys() <= kept.keys() or any(kept[name] for name in kept.keys() - saved.keys()):
-            raise ValueError(f"--resume: expected a checkpoint of {self.name}, got {options.resume}")
+        fits = saved.keys() <= kept.keys() and not any(kept[name] for name in kept.keys() - saved.keys())
+        expect(fits, "resume", f"a checkpoint of {self.name}", options.resume)
         for name, value in given.items():
-            if kept[name] and value != saved[name]:
-                raise ValueError(
-                    f"{opt.flag(name)}: expected {saved[name]} with --resume, as the training began, "
-                    f"got {value}"
-                )
+            stays = not kept[name] or value == saved[name]
+            expect(stays, name, f"{saved[name]} with --resume, as the training began", value)
         # What changes the last digits stays as it was, unless an option changes it.
         if options.compile == "auto" and "compile" in state:
             options.compile = "yes" if state["compile"] else "no"
@@ -196,7 +200,7 @@ class Program:
     def folders_of(self, configs: Sequence[Any], options: argparse.Namespace) -> list[Path]:
         """Of each training. Raises ValueError: an earlier one is there, and is not to be overwritten."""
         output = options.output or Path("runs")
-        folders = [output / f"{self.name}-{_file_name(config)}-{config.seed}" for config in configs]
+        folders = [output / f"{self.name}-{_file_name(config.task)}-{config.seed}" for config in configs]
         if options.resume and not options.output:
             folders = [options.resume.parent]
         for folder in folders:
@@ -235,9 +239,8 @@ class Program:
         return run
 
 
-def _file_name(config: Any) -> str:
-    task: str = config.task.replace("/", "-").replace(":", "-")
-    return task
+def _file_name(task: str) -> str:
+    return task.replace("/", "-").replace(":", "-")
 
 
 def _check_effects(config: Any, set_by_hand: Mapping[str, Any]) -> None:
@@ -248,20 +251,17 @@ def _check_effects(config: Any, set_by_hand: Mapping[str, Any]) -> None:
         if set_by_hand.get(one.name, one.default) == one.default:
             continue
         of, needed = one.metadata.get("family", family), one.metadata.get("needs")
-        if of != family:
-            raise ValueError(f"{opt.flag(one.name)}: expected {FAMILIES[of]} as --task, got {config.task!r}")
+        expect(of == family, one.name, f"{FAMILIES.get(of)} as --task", repr(config.task))
         if needed and getattr(config, needed) == (off := defaults[needed]):
             other = "" if off is False else f" other than {off}"
-            raise ValueError(f"{opt.flag(one.name)}: expected {opt.flag(needed)}{other} with it")
+            raise ValueError(f"{flag(one.name)}: expected {flag(needed)}{other} with it")
 
 
 def _resume(run: Run, path: Path) -> None:
     """Goes on from a checkpoint; one of other networks or envs is a ``ValueError``."""
     state = load_checkpoint(path)
-    if "not_whole" in state:
-        raise ValueError(
-            f"--resume: expected a checkpoint of simulators, too, got {path}: {state['not_whole']}"
-        )
+    why_not = f"{path}: {state.get('not_whole')}"
+    expect("not_whole" not in state, "resume", "a checkpoint of simulators, too", why_not)
     try:
         run.load_state_dict(state)
         if not run.is_finite:
@@ -285,10 +285,9 @@ def load_policy(
     alone = {"num_envs": num_envs, "architecture": "synchronous", "actors": 1, "population": 1}
     known = {one.name for one in fields(program.config)}
     config = {**state["config"], **alone, "parallel": False}
+    config = program.config(**{name: value for name, value in config.items() if name in known})
     with tempfile.TemporaryDirectory() as nothing:
-        run = Run(
-            program.train, program.config(**{k: v for k, v in config.items() if k in known}), Path(nothing)
-        )
+        run = Run(program.train, config, Path(nothing))
     try:
         run.load_networks(state)
         for parameter in run.actor.parameters():

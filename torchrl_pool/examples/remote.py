@@ -18,7 +18,7 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
 from torchrl_pool.examples.actors import Actor, Actors, MakeNetworks, Threaded, make_actor, threads_of
-from torchrl_pool.examples.options import option
+from torchrl_pool.examples.options import expect, option
 from torchrl_pool.examples.results import warn
 
 try:
@@ -56,10 +56,9 @@ class RemoteOptions:
 
     def check(self) -> None:
         super().check()  # type: ignore[misc]
-        if self.normalize_observations:  # type: ignore[attr-defined]
-            raise ValueError(
-                "--normalize-observations: expected no statistics of observations, which actors do not share"
-            )
+        has_statistics = self.normalize_observations  # type: ignore[attr-defined]
+        none = "no statistics of observations, which actors do not share"
+        expect(not has_statistics, "normalize_observations", none, has_statistics)
 
 
 class NotBegunError(Exception):

@@ -1,4 +1,4 @@
-"""What a training leaves behind: times, learning curve, checkpoint, evaluation."""
+"""What a training leaves behind: learning curve, checkpoint, evaluation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
@@ -24,10 +23,8 @@ from torchrl.envs.utils import ExplorationType, set_exploration_type
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
-from torchrl_pool.examples.seeds import interquartile_mean, interval
 
 try:
-    from matplotlib.figure import Figure
     from tqdm import tqdm
 except ImportError as error:
     say_what_is_missing(error)
@@ -114,57 +111,6 @@ class Curve:
             episodes.extend(saved)
         if self.rows:
             self._write()
-
-
-# ---- pictures
-
-
-def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
-    """Draws return by frames: one run, or several with their interquartile mean and its interval."""
-    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")  # without pyplot: needs no display
-    axes = figure.add_subplot()
-    several = len(runs) > 1
-    width, alpha = (1, 0.4) if several else (2, 1)
-    for rows in runs:
-        frames, returns = [row["frames"] for row in rows], [row["return"] for row in rows]
-        axes.plot(frames, returns, color="tab:blue", linewidth=width, alpha=alpha)
-    if several:
-        steps = min(len(rows) for rows in runs)
-        values = np.array([[row["return"] for row in rows[:steps]] for rows in runs])
-        known = ~np.isnan(values).any(0)  # an episode of each seed has ended
-        frames = np.array([row["frames"] for row in runs[0][:steps]])[known]
-        if known.any():
-            low, high = interval(values[:, known])
-            mean = interquartile_mean(values[:, known])
-            axes.plot(
-                frames, mean, color="tab:blue", linewidth=2, label=f"interquartile mean, {len(runs)} seeds"
-            )
-            axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="95 % bootstrap interval")
-            axes.legend(loc="lower right")
-    axes.set(title=title, xlabel="Frames (env steps)", ylabel=f"Mean return of the last {WINDOW} episodes")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, format="png")
-
-
-def plot_lags(lags: Mapping[str, Counter[int]], path: Path) -> None:
-    """Draws how many updates old the weights were that chose the steps, one plot for each name."""
-    figure = Figure(figsize=(2 + 2.5 * len(lags), 3), dpi=120, layout="constrained")
-    plots = figure.subplots(1, len(lags), sharey=True, squeeze=False)[0]
-    for axes, (name, counts) in zip(plots, lags.items(), strict=True):
-        total = max(sum(counts.values()), 1)
-        axes.bar(list(counts), [count / total for count in counts.values()], color="tab:blue", width=0.8)
-        axes.set(title=name, xlabel="updates behind", xlim=(-0.6, max([4, *counts]) + 0.6))
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.spines[["top", "right"]].set_visible(False)
-    plots[0].set_ylabel("share of steps")
-    figure.savefig(path, format="png")
-
-
-def mean_and_spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation as text."""
-    numbers = torch.tensor(values)
-    return f"{numbers.mean():.1f} ± {numbers.std(correction=min(1, len(values) - 1)):.1f}"
 
 
 def progress_bar(total: int, initial: int, shown: bool) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 import torch
@@ -20,7 +20,6 @@ from torchrl.modules import get_primers_from_module
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples.envs import make_env, normalizer_of
-from torchrl_pool.examples.loggers import close_logger, log_video
 from torchrl_pool.examples.results import (
     Curve,
     Row,
@@ -29,15 +28,13 @@ from torchrl_pool.examples.results import (
     evaluate,
     first_line,
     is_same_file,
-    mean_and_spread,
-    plot_curves,
-    plot_lags,
     progress_bar,
     save_checkpoint,
     save_json,
     warn,
 )
-from torchrl_pool.examples.video import record_video
+from torchrl_pool.examples.seeds import plot_curves
+from torchrl_pool.examples.video import close_logger, log_video, record_video
 
 CHECKPOINT, EVALUATION, CURVE = "checkpoint.pt", "evaluation.json", "curve.csv"
 Train = Callable[[Any, "Run"], Iterator[Row]]
@@ -116,11 +113,20 @@ class Run:
         return self.iteration >= self.num_iterations
 
     @property
+    def learners(self) -> list[Run]:
+        """The members of a population, or this one."""
+        return self.members or [self]
+
+    @property
+    def best(self) -> Run:
+        """Of the learners the one whose last episodes went best."""
+        return max(self.learners, key=lambda one: one.curve.objective)
+
+    @property
     def is_finite(self) -> bool:
         """Whether all weights are finite numbers."""
-        groups = self.parts["update"].optimizer.param_groups if "update" in self.parts else []
-        own = (bool(one.isfinite().all()) for group in groups for one in group["params"])
-        return all(own) and all(one.is_finite for one in self.members)
+        groups = [group for one in self.learners for group in one.parts["update"].optimizer.param_groups]
+        return all(bool(weights.isfinite().all()) for group in groups for weights in group["params"])
 
     def iterate(self) -> None:
         """Makes an iteration, and adds its row to the curve."""
@@ -135,14 +141,8 @@ class Run:
 
     @property
     def _waited(self) -> float:
-        """Seconds that the learner has waited for batches."""
-        own: float = self.parts["actors"].seconds if "actors" in self.parts else 0.0
-        return own + sum(one._waited for one in self.members)
-
-    @property
-    def best(self) -> Run:
-        """Of a population the member whose last episodes went best; else this one."""
-        return max(self.members, key=lambda one: one.curve.objective) if self.members else self
+        """Seconds that learners have waited for batches."""
+        return math.fsum(one.parts["actors"].seconds for one in self.learners)
 
     def _stays_finite(self) -> bool:
         """Makes an iteration; returns whether weights are finite. Errors that NaNs lead to are not raised."""
@@ -158,11 +158,10 @@ class Run:
     def networks(self) -> dict[str, Any]:
         """What has been learned: weights, and statistics of observations."""
         if self.members:
-            returns = [one.curve.state_dict()["returns"] for one in self.members]
-            learned = [{**one.networks(), "config": asdict(one.config)} for one in self.members]
             return {
                 "members": [
-                    {**one, "curve": {"returns": own}} for one, own in zip(learned, returns, strict=True)
+                    {**one.networks(), "config": asdict(one.config), "curve": one.curve.state_dict()}
+                    for one in self.members
                 ]
             }
         normalizer = normalizer_of(self.env)
@@ -275,12 +274,8 @@ class Run:
     def _finish(self, options: Any, title: str) -> bool:
         """Draws, evaluates and records what has not diverged; returns whether all could be written."""
         config, folder, curve = self.config, self.folder, self.curve
-        picture, lags = folder / "curve.png", folder / "lag.png"
-        title = f"{title} on {config.task} (seed {config.seed})"
+        picture, title = folder / "curve.png", f"{title} on {config.task} (seed {config.seed})"
         went_well = [could(picture, plot_curves, [curve.rows], title, picture)]
-        if "actors" in self.parts and self.parts["actors"].lags:
-            actors = self.parts["actors"]
-            went_well.append(could(lags, plot_lags, {actors.title: actors.lags}, lags))
         seconds = max(self.seconds, 1e-9)
         collecting = sum(row["collecting_seconds"] for row in curve.rows)
         print(
@@ -303,7 +298,7 @@ class Run:
 
     def evaluation_env(self, num_envs: int, *, render: bool = False) -> EnvBase:
         """An env of its own, that normalizes with today's statistics and learns nothing."""
-        for one in self.members or [self]:
+        for one in self.learners:
             one.parts["actors"].rest()
         if self.members:
             return self.best.evaluation_env(num_envs, render=render)
@@ -323,7 +318,8 @@ class Run:
         with closing(self.evaluation_env(episodes)) as env:
             self.returns, unended = evaluate(env, self.best.actor)
         returns = self.returns
-        print(mean_and_spread(returns), f"({unended} had not ended when it was cut off)" * (unended > 0))
+        spread = f"{fmean(returns):.1f} ± {stdev(returns) if len(returns) > 1 else 0:.1f}"
+        print(spread, f"({unended} had not ended when it was cut off)" * (unended > 0))
         save_json(self.folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
 
     def _record(self) -> None:

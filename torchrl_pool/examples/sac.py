@@ -19,7 +19,7 @@ from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
 from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
-from torchrl_pool.examples.options import layer_sizes, option
+from torchrl_pool.examples.options import expect, layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
 from torchrl_pool.examples.results import Row
@@ -91,16 +91,11 @@ class Config(EnvOptions):
     def check(self) -> None:
         super().check()
         layer_sizes(self.hidden)
-        if self.learning_starts >= self.total_frames:
-            raise ValueError(
-                f"--learning-starts: expected less than the {self.total_frames} of --total-frames, "
-                f"got {self.learning_starts}"
-            )
-        if self.buffer_size < self.frames_per_round:
-            raise ValueError(
-                f"--buffer-size: expected at least the {self.frames_per_round} steps of a batch, "
-                f"got {self.buffer_size}"
-            )
+        starts, batch = self.learning_starts, self.frames_per_round
+        before_end = f"less than the {self.total_frames} of --total-frames"
+        expect(starts < self.total_frames, "learning_starts", before_end, starts)
+        room = f"at least the {batch} steps of a batch"
+        expect(self.buffer_size >= batch, "buffer_size", room, self.buffer_size)
 
 
 def train(config: Config, run: Run) -> Iterator[Row]:
@@ -138,7 +133,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     )
     actors: Actors
     if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
-        actors = Threaded([Actor(collector, acting)], actor, 1, exact=True, title="parallel")
+        actors = Threaded([Actor(collector, acting)], actor, 1, exact=True)
     else:
         actors = Synchronous(collector, actor)
     frames = config.rounds * config.frames_per_round
@@ -255,13 +250,12 @@ def make_networks(config: Config, env: EnvBase) -> tuple[ProbabilisticActor, SAC
     """An actor, with what is to be made least of it, two critics and a temperature."""
     pool = pool_of(env)
     actions = pool.action_spec_unbatched
-    if not actions.dtype.is_floating_point:
-        raise ValueError(f"--task: expected one with continuous actions, got {config.task}")
-    if not (actions.space.high.float() - actions.space.low.float()).isfinite().all():
-        raise ValueError(f"--task: expected one with bounded actions, got {config.task}")
+    expect(actions.dtype.is_floating_point, "task", "one with continuous actions", config.task)
+    width = actions.space.high.float() - actions.space.low.float()
+    expect(bool(width.isfinite().all()), "task", "one with bounded actions", config.task)
     spec = pool.observation_spec_unbatched["observation"]
-    if not spec.dtype.is_floating_point or len(spec.shape) != 1:
-        raise ValueError(f"--task: expected observations that are vectors of floats, got {config.task}")
+    is_vector = spec.dtype.is_floating_point and len(spec.shape) == 1
+    expect(is_vector, "task", "observations that are vectors of floats", config.task)
     observed = spec.shape[-1]
     layers = {"num_cells": layer_sizes(config.hidden), "activation_class": nn.ReLU}
     size = actions.shape[-1]

@@ -26,7 +26,7 @@ from torchrl_pool import PoolCollector, build_plugin
 from torchrl_pool.examples.actors import Synchronous
 from torchrl_pool.examples.envs import EnvOptions, make_env
 from torchrl_pool.examples.networks import mlp
-from torchrl_pool.examples.options import layer_sizes, option
+from torchrl_pool.examples.options import expect, layer_sizes, option
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row, evaluate
 from torchrl_pool.examples.run import Run
@@ -80,13 +80,11 @@ class Config(EnvOptions):
     def check(self) -> None:
         super().check()
         layer_sizes(self.hidden)
-        if self.normalize_observations:
-            raise ValueError("--normalize-observations: expected none, the players' would not be the same")
-        if not self.gradient_accumulation <= self.minibatch_size <= self.steps * self.num_envs:
-            raise ValueError(
-                f"--minibatch-size: expected at least the {self.gradient_accumulation} parts of it, and at "
-                f"most the {self.steps * self.num_envs} steps of a batch, got {self.minibatch_size}"
-            )
+        batch, parts = self.steps * self.num_envs, self.gradient_accumulation
+        statistics = "none, which would not be the same for both players"
+        expect(not self.normalize_observations, "normalize_observations", statistics, True)
+        size = f"{parts} steps, the parts of a minibatch, to {batch}, the steps of a batch"
+        expect(parts <= self.minibatch_size <= batch, "minibatch_size", size, self.minibatch_size)
 
 
 class Runner(nn.Module):
@@ -156,8 +154,8 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     """
     torch.manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
-    if "opponent_observation" not in env.observation_spec.keys():  # noqa: SIM118
-        raise ValueError(f"--task: expected one with an entry 'opponent_observation', got {config.task}")
+    is_game = "opponent_observation" in env.observation_spec.keys()  # noqa: SIM118
+    expect(is_game, "task", "one with an entry 'opponent_observation'", config.task)
     inputs = env.observation_spec["observation"].shape[-1]
     choices = env.action_spec_unbatched.space.n  # of each player
     layers = [inputs, *layer_sizes(config.hidden)]

@@ -8,13 +8,11 @@ from torchrl_pool.training._return_scaling import ReturnScaling
 from torchrl_pool.training._sequences import minibatches
 from torchrl_pool.training._target_update import TargetUpdate
 from torchrl_pool.training._vtrace import estimate_vtrace, vtrace_targets
-from torchrl_pool.training._vtrace_update import VTraceUpdate
 
 __all__ = [
     "PPOUpdate",
     "ReturnScaling",
     "TargetUpdate",
-    "VTraceUpdate",
     "collector_state",
     "estimate_advantages",
     "estimate_vtrace",

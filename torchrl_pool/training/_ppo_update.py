@@ -14,12 +14,16 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl_pool._collecting.lean_policy import read_first
 from torchrl_pool._collecting.lean_policy.distributions import density_of
 from torchrl_pool.training._flat_parameters import FlatUpdate, shrinking
-from torchrl_pool.training._losses import DISTANCES, check_class, refuse_counting, refuse_unknown
 from torchrl_pool.training._module_calls import Tensors, call, called_in_pieces, networks_of, with_critic
 from torchrl_pool.training._sequences import check_trajectories
-from torchrl_pool.training._traced_once import TracedOnce
+from torchrl_pool.training._traced_once import TracedOnce, refuse_counting
 
 ADVANTAGE = 2  # its place among the columns
+DISTANCES: dict[str, Callable[..., torch.Tensor]] = {
+    "l1": nn.functional.l1_loss,
+    "l2": nn.functional.mse_loss,
+    "smooth_l1": nn.functional.smooth_l1_loss,
+}
 
 
 class PPOUpdate(FlatUpdate):
@@ -295,16 +299,18 @@ class _Terms(nn.Module):
 
 
 def _check(loss: Any) -> None:
-    check_class(loss, ClipPPOLoss)
-    refuse_unknown(
-        {
-            "delay_actor": loss.delay_actor,
-            "max_importance_ratio": loss.max_importance_ratio is not None,
-            "advantage_norm": loss.advantage_norm is not None,
-            "separate_losses": loss.separate_losses,
-            "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
-            "entropy_coeff, as a mapping": loss._entropy_coeff_map is not None,
-            "critic_coeff=None or 0": not loss._has_critic,
-            "reduction": loss.reduction != "mean",
-        }
-    )
+    if type(loss) is not ClipPPOLoss:  # a subclass may change what is not followed here
+        raise TypeError(f"loss: expected ClipPPOLoss, got {type(loss).__name__}")
+    are_set = {
+        "delay_actor": loss.delay_actor,
+        "max_importance_ratio": loss.max_importance_ratio is not None,
+        "advantage_norm": loss.advantage_norm is not None,
+        "separate_losses": loss.separate_losses,
+        "normalize_advantage_exclude_dims": loss.normalize_advantage_exclude_dims,
+        "entropy_coeff, as a mapping": loss._entropy_coeff_map is not None,
+        "critic_coeff=None or 0": not loss._has_critic,
+        "reduction": loss.reduction != "mean",
+    }
+    unknown = [name for name, is_set in are_set.items() if is_set]
+    if unknown:
+        raise ValueError(f"loss: expected none of these unsupported options: {', '.join(unknown)}")

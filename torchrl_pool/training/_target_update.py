@@ -12,8 +12,7 @@ from torch import nn
 
 from torchrl_pool._env.specs import Key
 from torchrl_pool.training._flat_parameters import FlatUpdate, flatten_parameters
-from torchrl_pool.training._losses import refuse_counting
-from torchrl_pool.training._traced_once import TracedOnce
+from torchrl_pool.training._traced_once import TracedOnce, refuse_counting
 
 Compile: TypeAlias = "bool | Literal['trace']"
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.modules.batchnorm import _NormBase
 
 Layout = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device]
 
@@ -47,3 +49,17 @@ class TracedOnce:
             dynamic=False,
             options={"guard_filter_fn": lambda guards: [False] * len(guards)},
         )
+
+
+def refuse_counting(networks: nn.Module) -> None:
+    """Refuses layers that change what they keep while a gradient is made of them as functions.
+
+    Raises:
+        ValueError: a layer of batch normalisation in train mode that keeps running statistics.
+    """
+    for name, layer in networks.named_modules():
+        if isinstance(layer, _NormBase) and layer.training and layer.track_running_stats:
+            raise ValueError(
+                f"loss: {type(layer).__name__} {name!r} changes its statistics with each call in train mode, "
+                "which cannot be part of this gradient: call eval() on it, or use LayerNorm"
+            )
