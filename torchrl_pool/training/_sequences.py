@@ -81,8 +81,8 @@ def minibatches(num_rows: int, size: int, sequence_length: int = 1) -> Iterator[
 
 def _shuffled_sequences(num_rows: int, size: int, sequence_length: int) -> Iterator[torch.Tensor]:
     firsts = torch.randperm(num_rows // sequence_length) * sequence_length
-    for some in torch.split(firsts, max(size // sequence_length, 1)):
-        yield (some.unsqueeze(1) + torch.arange(sequence_length)).reshape(-1)
+    rows = (firsts.unsqueeze(1) + torch.arange(sequence_length)).reshape(-1)
+    yield from torch.split(rows, max(size // sequence_length, 1) * sequence_length)
 
 
 def check_trajectories(batch: TensorDictBase, sequence_length: int = 1) -> None:
