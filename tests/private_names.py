@@ -20,7 +20,6 @@ class Private(NamedTuple):
 
 PRIVATE = [
     # ---- torch
-    Private("torch", "_dynamo", "its lookup_backend: the compiler that torch.compile calls by default"),
     Private("torch._C", "_from_dlpack", "memory of the executor becomes a tensor without a detour by Python"),
     Private("torch:Tensor", "_version", "has anybody written in place since the last look"),
     Private("torch:UntypedStorage", "_cdata", "whose memory it is"),
@@ -51,7 +50,7 @@ PRIVATE = [
     ),
     Private(
         "tensordict.nn:ProbabilisticTensorDictModule",
-        "_dist_sample _generator _generator_key _out_keys",
+        "_generator _generator_key _out_keys",
         "samples as the module draws them",
     ),
     Private(
@@ -59,14 +58,13 @@ PRIVATE = [
         "_requires_sample",
         "whether, and by which module, an action is drawn",
     ),
-    Private("tensordict.nn.probabilistic", "_use_generator", "random numbers from the module's own stream"),
     # ---- TorchRL: envs and transforms
     Private("torchrl._utils", "seed_generator", "the seed that set_seed returns, as SerialEnv's"),
     Private("torchrl._utils", "_append_last", "names of a transform's statistics"),
     Private(
         "torchrl.envs:EnvBase",
         "_assert_tensordict_shape _run_type_checks _is_spec_locked _complete_done _skip_tensordict "
-        "_post_step_mdp_hooks _step_proc_data _step_and_maybe_reset",
+        "_post_step_mdp_hooks _step_proc_data",
         "step_and_maybe_reset in one call does what TorchRL's own does",
     ),
     Private("torchrl.envs.common", "_EnvWrapper", "what lies below a wrapper, for workers"),
@@ -76,7 +74,6 @@ PRIVATE = [
         "_reset_env_preprocess _inv_call _inv_apply_transform _apply_transform _check_batched_worker_compat",
         "transforms that TorchRL runs, from the executor's results",
     ),
-    Private("torchrl.envs:TransformedEnv", "_transform", "whether the transforms are others by now"),
     Private("torchrl.envs:VecNorm", "_td _init", "statistics that the executor learns"),
     Private(
         "torchrl.envs:VecNormV2",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from torchrl.envs import EnvBase, TransformedEnv
+from torchrl.envs import EnvBase, Transform, TransformedEnv
 
 from torchrl_pool._collecting import PoolCollector
 from torchrl_pool._env.pool_env import PoolEnv
@@ -70,22 +70,24 @@ def explain(what: EnvBase | PoolCollector) -> Explanation:
         return Explanation(tuple(_transforms(env)) if isinstance(env, TransformedEnv) else ())
     env, groups = what.env, what.num_groups
     stepping = "the envs are stepped " + _GROUPS.get(groups, f"in {groups} groups, in turn")
-    transforms = _transforms(env) if isinstance(env, TransformedEnv) else ()
+    tracker = what.policy_version_tracker if what._counts_versions else None
+    transforms = _transforms(env, tracker) if isinstance(env, TransformedEnv) else ()
     return Explanation(tuple(transforms), tuple(_modules(what)), stepping)
 
 
-def _transforms(env: TransformedEnv) -> Iterator[Row]:
+def _transforms(env: TransformedEnv, tracker: Transform | None = None) -> Iterator[Row]:
     if isinstance(env, FusedEnv):
         num_native, why_not = env.fusion().num_native, env.fusion().why_not
-    elif isinstance(env.base_env, PoolEnv) and not env.base_env._writes_entries:
+    elif isinstance(env.base_env, PoolEnv):
         num_native, why_not = 0, "rewards and ends of episodes are torch's, which computes them after a step"
-    else:  # a collector's env around which are only flags and recurrent states
-        yield from ((type(one).__name__, "the collector", "") for one in transforms_of(env))
-        return
-    for index, transform in enumerate(transforms_of(env)):
-        name = type(transform).__name__
+    else:
+        num_native, why_not = 0, "the env below it has transforms of its own"
+    for index, one in enumerate(transforms_of(env)):
+        name = type(one).__name__
         if index < num_native:
             yield name, "the executor", ""
+        elif one is tracker:
+            yield name, "the collector", ""
         elif index == num_native:
             yield name, "TorchRL", why_not
         else:

@@ -318,45 +318,6 @@ def test_explain_tells_how_the_policy_is_called(capsys):
     env.close()
 
 
-@pytest.mark.parametrize("own", ["nothing", "module", "function"])
-def test_guards_of_a_compiled_policy_are_checked_at_a_batchs_first_calls(own, monkeypatch):
-    """... unless code of the user's own may do more; what is changed between batches counts."""
-
-    class Scaled(nn.Linear):
-        calls = 0
-
-        def forward(self, observation):
-            self.calls = 1 - self.calls
-            return super().forward(observation)
-
-    env = PoolEnv("CartPole-v1", 4, seed=0)
-    network = nn.Sequential(Scaled(4, 2) if own == "module" else nn.Linear(4, 2), nn.Dropout(1.0).eval())
-    policy = QValueActor(network, in_keys=["observation"], spec=env.action_spec_unbatched)
-    if own == "function":
-        seen = TensorDictModule(lambda observation: 2 * observation, ["observation"], ["seen"])
-        policy = TensorDictSequential(seen, policy)
-    collector = PoolCollector(env, policy, frames_per_batch=32, total_frames=-1, compile_policy=True)
-    batches = iter(collector)
-    next(batches)
-    compiled, guarded = collector._compiled[1].call, []
-    call = compiled._guarded
-    monkeypatch.setattr(compiled, "_guarded", lambda *inputs: guarded.append(1) or call(*inputs))
-    for change in (
-        lambda: None,
-        lambda: network[0].weight.data.mul_(-1),
-        lambda: setattr(network[0], "weight", nn.Parameter(torch.ones(2, 4))),
-        lambda: network.train(),
-    ):
-        change()
-        guarded.clear()
-        batch = next(batches)
-        assert len(guarded) == (2 if own == "nothing" else 8)
-        with torch.no_grad():
-            torch.testing.assert_close(batch["action_value"], network(batch["observation"]))
-    assert not batch["action_value"].any()  # all of it dropped out
-    collector.shutdown()
-
-
 def test_a_compiled_policy_is_compiled_once():
     """... for all batches, as one graph; without draws it is compared with what is not compiled."""
     torch._dynamo.reset()

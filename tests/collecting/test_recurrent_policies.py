@@ -19,13 +19,11 @@ from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequ
 from torch import nn
 from torchrl.collectors import Collector
 from torchrl.data import Composite, LazyTensorStorage, ReplayBuffer, Unbounded
-from torchrl.envs import Compose, InitTracker, StepCounter, TensorDictPrimer, TransformedEnv
-from torchrl.envs.llm.transforms import PolicyVersion
+from torchrl.envs import InitTracker, TensorDictPrimer, TransformedEnv
 from torchrl.modules import GRUModule, LSTMModule, OneHotCategorical, ProbabilisticActor
-from torchrl.modules.utils import get_env_transforms_from_module, get_primers_from_module
+from torchrl.modules.utils import get_env_transforms_from_module
 
 from torchrl_pool import PoolCollector, PoolEnv
-from torchrl_pool._collecting.added_entries import added_entries
 
 STATES = {"lstm": ("hidden", "cell"), "gru": ("hidden",)}
 CELLS = pytest.mark.parametrize("cell", STATES)
@@ -235,19 +233,13 @@ def in_one(env, policy):
     return TransformedEnv(env, get_env_transforms_from_module(policy))
 
 
-def one_around_the_other(env, policy):
-    inner = TransformedEnv(env, InitTracker())
-    return TransformedEnv(inner, get_primers_from_module(policy), auto_unwrap=False)
-
-
-@pytest.mark.parametrize("wrap", [in_one, one_around_the_other])
-def test_transforms_that_the_env_has_are_not_called(wrap, monkeypatch):
+def test_transforms_that_the_env_has_are_not_called(monkeypatch):
     batches, called = [], []
     for cls in (PoolCollector, Collector):
         torch.manual_seed(0)
         env = PoolEnv("CartPole-v1", N, max_episode_steps=11)
         policy = lstm_actor(env)
-        env = wrap(env, policy)
+        env = in_one(env, policy)
         env.set_seed(4)
         collector = cls(env, policy, frames_per_batch=FRAMES, total_frames=2 * FRAMES, **with_transforms())
         if cls is PoolCollector:
@@ -261,30 +253,6 @@ def test_transforms_that_the_env_has_are_not_called(wrap, monkeypatch):
         collector.shutdown()
     assert_equal_batches(*batches)
     assert not called
-
-
-@pytest.mark.parametrize(
-    "make_transform",
-    [
-        StepCounter,
-        lambda: PolicyVersion("int"),
-        lambda: primer({"memory": Composite({"sum": Unbounded((N, 1))}, shape=(N,))}),
-        lambda: primer({"observation": Unbounded((N, 4))}),
-        lambda: primer({"sum": Unbounded((N, 1))}, call_before_env_reset=True),
-        lambda: primer({"sum": Unbounded((N, 1))}, single_default_value=True, default_value=lambda **_: None),
-    ],
-    ids=[
-        "StepCounter",
-        "a version that nobody tracks",
-        "a nested entry",
-        "an entry of the env",
-        "before a reset",
-        "one callable for all",
-    ],
-)
-def test_other_transforms_are_called(make_transform):
-    env = TransformedEnv(PoolEnv("CartPole-v1", N), Compose(InitTracker(), make_transform()))
-    assert added_entries(env) is None
 
 
 def test_replay_buffers_are_filled_as_by_collector():

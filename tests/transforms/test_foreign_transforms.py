@@ -222,22 +222,6 @@ def test_recurrent_policies():
     assert {"hidden", "cell", "is_init"} <= set(got[0].keys())
 
 
-def test_a_policy_keeps_its_gradients():
-    weight = torch.ones((), requires_grad=True)
-
-    def policy(tensordict):
-        with torch.enable_grad():
-            tensordict["value"] = tensordict["observation"][..., :1].detach() * weight
-        return tensordict.set("action", torch.tensor([0, 1]).expand(N, 2).clone())
-
-    env = TransformedEnv(PoolEnv("CartPole-v1", N), AddsAnEntry())
-    collector = PoolCollector(env, policy, frames_per_batch=FRAMES, trust_policy=True)
-    batch = [batch for batch, _ in zip(collector, range(2), strict=False)][1]
-    collector.shutdown()
-    (gradient,) = torch.autograd.grad(batch["value"].sum(), weight)
-    torch.testing.assert_close(gradient, batch["observation"][..., 0].sum())
-
-
 def test_nobody_writes_to_what_transforms_were_given():
     keeping = Keeps()
     env = TransformedEnv(PoolEnv("CartPole-v1", N, seed=0), Compose(StepCounter(), keeping))
@@ -247,26 +231,6 @@ def test_nobody_writes_to_what_transforms_were_given():
     assert len(keeping.kept) > 3 * T
     assert all(torch.equal(given, copy) for given, copy in keeping.kept)
     assert_equal_batches([batch for batch, _ in batches], [copy for _, copy in batches])
-
-
-def test_the_executor_writes_what_transforms_leave_alone(monkeypatch):
-    """Of a batch of known entries, TorchRL's transforms' alone are copied."""
-    from torchrl_pool._collecting.rollout_storage import RolloutBatch
-
-    env = TransformedEnv(PoolEnv("CartPole-v1", N), Compose(StepCounter(), AddsAnEntry(), Replaces()))
-    collector = PoolCollector(env, None, frames_per_batch=FRAMES)
-    batches = iter(collector)
-    next(batches)
-    copied, put = set(), RolloutBatch.put
-
-    def note(batch, place, key, value, **options):
-        copied.add(key)
-        put(batch, place, key, value, **options)
-
-    monkeypatch.setattr(RolloutBatch, "put", note)
-    next(batches)
-    collector.shutdown()
-    assert copied == {("next", "squared"), ("next", "observation"), ("next", "reward")}
 
 
 def test_replay_buffers_and_groups():

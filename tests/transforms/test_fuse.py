@@ -185,7 +185,7 @@ def batches(kind: type[Collector], env: EnvBase, policy: object = None, **option
     frames = env.batch_size.numel() * 12
     collector = kind(env, policy, frames_per_batch=frames, total_frames=3 * frames, **options)
     collected = [batch.clone() for batch in collector]
-    assert kind is Collector or collector.writes_once
+    assert kind is Collector or collector.writes_once is not bool(collector.env.fusion().rest)
     collector.shutdown()
     return collected
 

@@ -12,16 +12,9 @@ from typing import Any, Unpack
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
-from torchrl.data import NonTensor
 from torchrl.envs import EnvBase
 from torchrl.envs.llm.transforms import PolicyVersion
 
-from torchrl_pool._collecting.added_entries import (
-    added_entries,
-    entries_of,
-    fused,
-    with_what_the_policy_reads,
-)
 from torchrl_pool._collecting.collector_options import (
     CollectorOptions,
     check_names,
@@ -29,6 +22,7 @@ from torchrl_pool._collecting.collector_options import (
     the_only_one,
 )
 from torchrl_pool._collecting.collector_state import load_collector_state, state_or_error
+from torchrl_pool._collecting.env_transforms import fused, with_what_the_policy_reads
 from torchrl_pool._collecting.lean_policy import (
     LeanPolicy,
     PolicyPart,
@@ -42,12 +36,12 @@ from torchrl_pool._collecting.rollout_storage import (
     RolloutStorage,
     RowType,
     in_next,
-    is_in_next,
     row_types,
 )
 from torchrl_pool._collecting.schedule import Schedule
 from torchrl_pool._env.arguments import check_int
 from torchrl_pool._env.errors import EnvFailure
+from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
 from torchrl_pool._transforms.fused_env import FusedEnv
@@ -71,16 +65,16 @@ class PoolCollector(StoringCollector):
     | ``("collector", "traj_ids")`` | int64 ``[N, T]`` | number of the trajectory |
     | ``"policy_version"``, in the root and in next | int64 ``[N, T]`` | with ``track_policy_version`` |
 
-    Transforms with a native form run in the executor (:func:`~torchrl_pool.explain` lists them); what others
-    add or change is copied into the batch at each step. :attr:`writes_once` is false where batches are
-    collected as ``Collector`` does it: with an env of another class, a transform that writes non-tensor data,
-    a policy that writes a mask ``"_step"``, or a replay buffer with ``extend_buffer=False``.
+    Transforms with a native form run in the executor (:func:`~torchrl_pool.explain` lists them).
+    :attr:`writes_once` is false where batches are collected as ``Collector`` does it: with an env of another
+    class, a transform that TorchRL runs, a policy that writes a mask ``"_step"``, or a replay buffer
+    with ``extend_buffer=False``.
+
+    Batches hold numbers without gradients, also where the policy itself enables gradients.
 
     The networks of a policy of TensorDictModules are called with tensors, and actions are sampled and scored
     without a tensordict or a distribution, with the same results bit for bit; other modules are called as in
     ``Collector``. A change of the policy's modules takes effect with the next batch.
-
-    As in ``Collector``, gradients are recorded only where the policy itself enables them.
 
     After an :class:`~torchrl_pool.EnvFailure` or Ctrl-C within a batch, its steps are lost and iteration may
     continue: the next batch begins with a reset of all envs. Other exceptions shut the collector down.
@@ -117,9 +111,8 @@ class PoolCollector(StoringCollector):
 
     Raises:
         TypeError: an argument that neither this class nor ``Collector`` has.
-        ValueError: more than one env; ``double_buffered`` with transforms that TorchRL runs, where
-            :attr:`writes_once` is false, or with more groups than envs; ``weight_sync_schemes`` that do not
-            know their receivers.
+        ValueError: more than one env; ``double_buffered`` where :attr:`writes_once` is false, or with more
+            groups than envs; ``weight_sync_schemes`` that do not know their receivers.
 
     Examples:
         >>> from torchrl_pool import PoolCollector, PoolEnv
@@ -179,14 +172,21 @@ class PoolCollector(StoringCollector):
     @property
     def writes_once(self) -> bool:
         """Whether the pool writes the steps into the batches themselves."""
+        return not self._obstacle
+
+    @property
+    def _obstacle(self) -> str:
+        """What would have to be there for the pool to write into batches; empty: nothing is missing."""
         stepper = self._stepper
-        return (
-            stepper is not None
-            and stepper.env._post_step_mdp_hooks is None
-            and not self._leaves_out_what_is_read
-            and "_step" not in self._policy_output_keys  # of some envs, then
-            and (self.replay_buffer is None or self._ignore_rb or self.extend_buffer)
-        )
+        if stepper is None or stepper.env._post_step_mdp_hooks is not None or self._leaves_out_what_is_read:
+            return (
+                f"expected a PoolEnv whose transforms all have a native form (see explain), got {self.env!r}"
+            )
+        if "_step" in self._policy_output_keys:  # of some envs, then
+            return "expected a policy that writes no mask '_step'"
+        if self.replay_buffer is not None and not self._ignore_rb and not self.extend_buffer:
+            return "expected no replay buffer with extend_buffer=False"
+        return ""
 
     @property
     def _leaves_out_what_is_read(self) -> bool:
@@ -226,9 +226,8 @@ class PoolCollector(StoringCollector):
         lean = take_apart(policy)  # again for each batch: somebody may have changed it
         if self.compiled_policy and isinstance(policy, nn.Module):
             if self._compiled is None or self._compiled[0] is not policy:
-                self._compiled = policy, lean and lean.compile(policy, **self.compiled_policy_kwargs)
-            if (lean := self._compiled[1]) is not None:
-                lean.begin_batch()
+                self._compiled = policy, lean and lean.compile(**self.compiled_policy_kwargs)
+            lean = self._compiled[1]
         return lean
 
     @contextlib.contextmanager
@@ -258,12 +257,9 @@ class PoolCollector(StoringCollector):
     def _setup_max_frames_per_traj(self, max_frames_per_traj: int | None) -> None:
         super()._setup_max_frames_per_traj(max_frames_per_traj)
         # From here on the env stays what it is.
-        below = added_entries(self.env, self.policy_version_tracker)
-        if below is not None:
-            pool, self._added_entries = below
-            self._stepper = pool._stepper
-            return
-        self.env = fused(self.env)
+        self.env = fused(self.env, self.policy_version_tracker)
+        if isinstance(self.env, PoolEnv) and self.env._writes_entries:
+            self._stepper = self.env._stepper
         self._follow_transforms()
 
     def _follow_transforms(self) -> None:
@@ -274,14 +270,11 @@ class PoolCollector(StoringCollector):
         part = self.env.native()
         if part is self._followed:
             return
-        self._followed = part
-        self._storage = None
-        entries = entries_of(rest, self.policy_version_tracker)
-        self._added_entries = entries or ()
-        self._runs_rest = entries is None
-        specs = self.env.output_spec.values(True, True)
-        is_other = entries is None and any(isinstance(spec, NonTensor) for spec in specs)
-        self._stepper = None if is_other else part
+        self._followed, self._storage = part, None
+        tracker = self.policy_version_tracker
+        counts = tracker is not None and tracker.version_type in (int, "int")
+        self._counts_versions = counts and len(rest) == 1 and rest[0] is tracker
+        self._stepper = part if not rest or self._counts_versions else None
 
     def _maybe_make_final_rollout(self, make_rollout: bool) -> None:
         if not (make_rollout and self.writes_once):
@@ -301,32 +294,15 @@ class PoolCollector(StoringCollector):
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
         stepper = self._stepper
         assert stepper is not None
-        outputs = dict(stepper.columns.rows)
-        filled_in: dict[Key, RowType] = {
-            ("next", entry.key): entry.next_row for entry in self._added_entries if entry.next_row is not None
-        }
-        before = self._storage
-        recorded = {} if before is None else dict(before.recorded)
-        rows, left_out = row_types(template), {*self._compact_next_keys}
-        if self._runs_rest:
-            # All that follows from a step is as the transforms leave it.
-            if before is not None:
-                filled_in.update(before.filled_in)
-            following = {key: row for key, row in rows.items() if is_in_next(key)}
-            as_written = {in_next(key): row for key, row in outputs.items()}
-            left_out |= as_written.keys() - following.keys()
-            filled_in.update((key, row) for key, row in following.items() if as_written.get(key) != row)
-            recorded.update((key, row) for key, row in rows.items() if key not in following)
-        else:
-            elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
-            recorded.update({key: row for key, row in rows.items() if key not in elsewhere})
+        outputs, left_out = dict(stepper.columns.rows), {*self._compact_next_keys}
+        filled_in: dict[Key, RowType] = {}
+        if self._counts_versions and ("next", "policy_version") not in left_out:
+            filled_in["next", "policy_version"] = torch.Size([]), torch.int64
+        recorded = {} if self._storage is None else dict(self._storage.recorded)
+        elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
+        recorded.update({key: row for key, row in row_types(template).items() if key not in elsewhere})
         goes_up = self.storing_device is not None and self.storing_device.type == "cuda"
         pin_memory = goes_up if self._pin_memory is None else self._pin_memory
-        no_grad = torch.empty(0)
-        differentiable = [key for key in (*recorded, *filled_in) if template.get(key, no_grad).requires_grad]
-        # A step goes up as the executor leaves it: gradients find their way through the batch as it lies
-        # here, and transforms behind the executor write to it later.
-        step_by_step = goes_up and pin_memory and not differentiable and not self._runs_rest
         self._storage = RolloutStorage(
             stepper.env.num_envs,
             self.frames_per_batch,
@@ -334,9 +310,8 @@ class PoolCollector(StoringCollector):
             filled_in=filled_in,
             recorded=recorded,
             left_out=left_out,
-            differentiable=differentiable,
             pin_memory=pin_memory,
-            uploads=Uploads(self.storing_device) if step_by_step else None,
+            uploads=Uploads(self.storing_device) if goes_up and pin_memory else None,
             nested_sizes=stepper.env._nested_sizes,
             positions=stepper.columns.positions,
             hidden_columns=stepper.columns.out,
@@ -344,14 +319,8 @@ class PoolCollector(StoringCollector):
         return self._storage
 
     def _check_groups(self) -> None:
-        obstacle = ""
-        if "_step" in self._policy_output_keys:
-            obstacle = "expected a policy that writes no mask '_step'"
-        elif not self.writes_once or self._runs_rest:
-            obstacle = (
-                f"expected a PoolEnv whose transforms all have a native form (see explain), got {self.env!r}"
-            )
-        elif self._stepper is not None and (indivisible := self._stepper.indivisible):
+        obstacle = self._obstacle
+        if not obstacle and self._stepper is not None and (indivisible := self._stepper.indivisible):
             obstacle = f"expected transforms that can run on groups of envs; {indivisible}"
         self._schedule.fit(self.n_env, obstacle)
 
@@ -427,7 +396,7 @@ class PoolCollector(StoringCollector):
         if not self.writes_once:
             with exploring(self.exploration_type), self._policy_taken_apart():
                 return super().rollout()
-        if self.env.run_type_checks and not self._runs_rest:
+        if self.env.run_type_checks:
             assert self._stepper is not None
             check_dtypes(self.env, self._stepper.step_prototypes)
         if self.pre_collect_hook is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,16 +12,9 @@ from tensordict import TensorDict, TensorDictBase
 from torchrl.collectors import Collector
 
 from torchrl_pool import _core
-from torchrl_pool._collecting.added_entries import AddedEntry
 from torchrl_pool._collecting.group_policy import Policy, policy_for_rows
 from torchrl_pool._collecting.lean_policy import LeanPolicy
-from torchrl_pool._collecting.rollout_storage import (
-    BatchIndex,
-    RolloutBatch,
-    RolloutRows,
-    RolloutStorage,
-    in_next,
-)
+from torchrl_pool._collecting.rollout_storage import RolloutBatch, RolloutRows, RolloutStorage, in_next
 from torchrl_pool._env.errors import env_failure
 from torchrl_pool._env.specs import Key
 from torchrl_pool._env.stepper import Stepper
@@ -29,16 +22,15 @@ from torchrl_pool._env.tensors import leaf_keys
 from torchrl_pool._env.transfers import down, pinned
 
 _IDS = ("collector", "traj_ids")
+_VERSION = "policy_version"
 _STEP_AND_RESET = _core.Op.step_and_reset
 
 
 class StoringCollector(Collector):
     """What a rollout asks of its collector, beside what TorchRL's has."""
 
-    # What steps the env, or what lies below transforms whose work is known; None: not into batches ...
-    _stepper: Stepper | None = None
-    _added_entries: Sequence[AddedEntry]  # ... and is to add these
-    _runs_rest: bool = False  # whether TorchRL runs transforms at each step
+    _stepper: Stepper | None = None  # what steps the env into batches; None: TorchRL's Collector collects
+    _counts_versions: bool = False  # whether batches hold the versions of the policy's weights
     _storage: RolloutStorage | None  # where batches lie
 
     def _make_storage(self, template: TensorDictBase) -> RolloutStorage:
@@ -52,14 +44,15 @@ class _Group:
     def __init__(self, first: int, last: int) -> None:
         self.first, self.num_envs = first, last - first
         self.envs = slice(first, last)
-        self.carrier: TensorDictBase  # what their next step begins with
+        self.root: dict[Key, Any]  # the entries that their next step begins with
+        self.carrier: TensorDictBase  # the same with the policy's outputs, once it was called
         self.policy: Policy
         self.rows: RolloutRows
         self.flight: _core.Flight  # its step, from submission to the end of the wait
         self.versions: list[Any] = []  # of the weights, by step
-        # Of the carrier's tensors on a device, by id: they themselves, and what they were copied from.
+        # Of the root's tensors on a device, by id: they themselves, and what they were copied from.
         self.origins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.next_root: dict[Key, torch.Tensor] = {}  # where the pool writes the root that follows
+        self.written: dict[Key, torch.Tensor] = {}  # what the pool has written of the root
 
 
 class Rollout:
@@ -76,17 +69,15 @@ class Rollout:
         assert collector._stepper is not None
         self._stepper = collector._stepper
         self._env = self._stepper.env
-        self._added = collector._added_entries
         self._pool = self._env._running()
         bounds = [self._env.num_envs * i // num_groups for i in range(num_groups + 1)]
         self._groups = [_Group(first, last) for first, last in pairwise(bounds)]
         for group in self._groups:
             group.flight = _core.Flight(self._pool)
         self._alone = num_groups == 1
-        # Whether TorchRL runs transforms around what the executor does.
-        self._is_within = collector._runs_rest
         self._on_cpu = self._env._on_cpu and not collector._cast_to_env_device
-        self._random, self._lean = False, lean
+        self._random: bool = collector._should_use_random_frames()
+        self._lean = lean
         policy = collector._wrapped_policy
         call = lean or policy
         # The next call of what torch has captured may write into the same memory.
@@ -97,16 +88,17 @@ class Rollout:
         self._ids_at_each_step = lean is None or _IDS in lean.in_keys
         # As for TorchRL, a trajectory ends with any flag, be it that of one agent among many. The pool's own
         # ones tell no more than "done", unless a transform has changed them.
-        own = () if self._is_within else ("done", "terminated", "truncated")
+        own = ("done", "terminated", "truncated")
         self._ends = [in_next(key) for key in collector.env.done_keys if key not in own]
         for group in self._groups:
-            group.carrier = collector._carrier if self._alone else collector._carrier[group.envs]
+            group.root = dict((collector._carrier if self._alone else collector._carrier[group.envs]).items())
             group.policy = (
                 call
                 if self._alone
                 else policy_for_rows(policy, call, collector.env.full_action_spec, group.envs)
             )
-        self._batch: RolloutBatch | None = None
+        self._batch: RolloutBatch
+        self._constant: dict[Key, Any] = {}  # what stays in the roots of steps from tensors
 
     def run(self) -> RolloutBatch:
         """Makes all steps, and returns the batch that holds them.
@@ -132,104 +124,79 @@ class Rollout:
     def last_carrier(self) -> TensorDictBase:
         """What the step after the last one begins with, for all envs."""
         if self._alone:
-            return self._groups[0].carrier
-        return torch.cat([group.carrier for group in self._groups])
+            return self._carrier_of(self._groups[0])
+        return torch.cat([self._carrier_of(group) for group in self._groups])
 
     def _run(self) -> RolloutBatch:
-        num_steps = self._collector.frames_per_batch
-        interruptor = self._collector.interruptor
-        made = 0
-        while made < num_steps:
-            self._random = self._collector._should_use_random_frames()
+        collector, made, only_tensors = self._collector, 0, False
+        interruptor, counts_versions = collector.interruptor, collector._counts_versions
+        while made < collector.frames_per_batch:
             for group in self._groups:
                 if group.flight.in_flight:
                     self._finish_step(group, made - 1)
-                group.versions.append(self._collector.policy_version)
-                self._choose_actions(group)
-                self._begin_step(group, made)
+                if counts_versions:
+                    group.versions.append(collector.policy_version)
+                if only_tensors:
+                    self._step_from_tensors(group, made)
+                    continue
+                carrier = self._choose_actions(group)
+                if made == 0:
+                    self._prepare_batch(group, carrier)
+                self._begin_step(group, made, carrier)
             made += 1
             if interruptor is not None and interruptor.collection_stopped():
                 break
-            if made == 1 and self._steps_from_tensors():
-                made = self._go_on_with_tensors()
-                break
+            if made == 1 and self._goes_on_with_tensors(self._groups[0]):
+                only_tensors = True
         for group in self._groups:
             if group.flight.in_flight:
                 self._finish_step(group, made - 1)
         return self._finish_batch(made)
 
-    # ---- steps after the first one, where roots hold nothing but tensors that the pool writes
+    # ---- steps that begin with nothing but tensors that the pool has written
 
-    def _steps_from_tensors(self) -> bool:
-        """Whether steps go from the tensors of a root and of the policy to those of the next root.
+    def _goes_on_with_tensors(self, group: _Group) -> bool:
+        """Whether no step after the first one needs a tensordict."""
+        collector, lean = self._collector, self._lean
+        if lean is None or self._random or self._ids_at_each_step or collector._counts_versions:
+            return False
+        if not self._alone or not self._on_cpu or collector._cast_to_policy_device:
+            return False
+        if self._stepper.looks_closely:
+            return False
+        if "collector" in group.root:
+            self._constant = {"collector": group.root["collector"]}
+        written = group.written.keys()
+        return written >= {*leaf_keys(self._carrier_of(group))} - {_IDS} and written >= {*lean.in_keys}
 
-        What all of them have in common is decided here.
-        """
-        collector, group, lean, storage = (
-            self._collector,
-            self._groups[0],
-            self._lean,
-            self._collector._storage,
-        )
-        if not self._alone or self._is_within or not self._on_cpu or self._random or self._added:
-            return False
-        if lean is None or self._ids_at_each_step or storage is None or self._stepper.looks_closely:
-            return False
-        if storage.uploads is not None or storage.differentiable or collector._cast_to_policy_device:
-            return False
-        written = group.next_root.keys()
-        return written >= {*leaf_keys(group.carrier)} - {_IDS} and written >= {*lean.in_keys}
-
-    def _go_on_with_tensors(self) -> int:
-        """Makes the steps after the first one. Returns how many there are then."""
-        collector, group, lean, stepper = self._collector, self._groups[0], self._lean, self._stepper
+    def _step_from_tensors(self, group: _Group, step: int) -> None:
+        lean, root, stepper = self._lean, group.root, self._stepper
         assert lean is not None
-        pool, rows, run = self._pool, group.rows.core, stepper.calls.run
-        num_steps: int = collector.frames_per_batch
-        interruptor = collector.interruptor
-        root, trajectories = group.next_root, group.carrier.get("collector", None)
-        constant: dict[Key, Any] = {}
-        if trajectories is not None:
-            constant[_IDS] = trajectories.get("traj_ids")
-        in_keys, out_keys, call = lean.in_keys, lean.out_keys, lean.call
-        try:
-            for step in range(1, num_steps):
-                outputs = call(*[root[key] for key in in_keys])
-                entries: dict[Key, Any] = {**root, **constant}
-                entries.update(zip(out_keys, outputs, strict=True))
-                stepper.before_batch_step()
-                results = run(pool, _STEP_AND_RESET, entries, (rows, step))
-                if results is None:  # what the policy has written is looked at more closely
-                    self._carry(group, root, trajectories)
-                    lean.write(group.carrier, outputs)
-                    self._begin_step(group, step)
-                    root = group.next_root
-                else:
-                    root = results[1]
-                if interruptor is not None and interruptor.collection_stopped():
-                    num_steps = step + 1
-                    break
-        finally:
-            stepper.latest = root
-        self._carry(group, root, trajectories)
-        return num_steps
-
-    def _carry(self, group: _Group, root: dict[Key, Any], trajectories: TensorDictBase | None) -> None:
-        self._go_on(group, self._carrier_of(group, root), trajectories, None)
+        outputs = lean.call(*[root[key] for key in lean.in_keys])
+        root.update(zip(lean.out_keys, outputs, strict=True))
+        stepper.before_batch_step()
+        results = stepper.calls.run(self._pool, _STEP_AND_RESET, root, (group.rows.core, step))
+        if results is None:  # what the policy has written is looked at more closely
+            carrier = self._carrier_of(group)
+            lean.write(carrier, outputs)
+            self._begin_step(group, step, carrier)
+        else:
+            group.written = stepper.latest = results[1]
+            self._batch.send(step + 1)
+        group.root = {**group.written, **self._constant}
 
     # ---- the policy
 
-    def _choose_actions(self, group: _Group) -> None:
-        """Adds the policy's outputs to the carrier."""
-        collector, carrier = self._collector, group.carrier
+    def _choose_actions(self, group: _Group) -> TensorDictBase:
+        """The root, with the policy's outputs."""
+        collector, carrier = self._collector, self._carrier_of(group)
         if self._random:
-            env = collector.env
             if self._alone:
-                env.rand_action(carrier)
+                collector.env.rand_action(carrier)
             else:
-                carrier.update(env.full_action_spec[group.envs].rand())
-            return
-        observed = carrier
+                carrier.update(collector.env.full_action_spec[group.envs].rand())
+            return carrier
+        observed: TensorDictBase = carrier
         device = collector.policy_device if collector._cast_to_policy_device else None
         if device is not None:
             # In the stream in which the policy will compute: nothing has to wait for it.
@@ -244,33 +211,37 @@ class Rollout:
             if self._env._on_cpu and device is not None and device.type != "cpu":
                 chosen = _on_host(chosen.select(*collector._policy_output_keys, strict=False), {})
             carrier.update(chosen, keys_to_update=collector._policy_output_keys)
+        return carrier
 
     # ---- the pool
 
-    def _begin_step(self, group: _Group, step: int) -> None:
+    def _prepare_batch(self, group: _Group, carrier: TensorDictBase) -> None:
+        """Memory for the batch, now that what it holds has been seen."""
         collector = self._collector
-        for entry in self._added:
-            entry.complete_next(group.carrier)
-        if "_step" in group.carrier.keys():  # noqa: SIM118
+        if group is self._groups[0]:
+            storage = collector._storage
+            if storage is None or not storage.holds(carrier):
+                storage = collector._make_storage(carrier)
+            self._batch = RolloutBatch(storage)
+        assert collector._storage is not None
+        group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
+
+    def _begin_step(self, group: _Group, step: int, carrier: TensorDictBase) -> None:
+        if "_step" in carrier.keys():  # noqa: SIM118
             raise ValueError("the policy has written '_step', which it did not when the collector was made")
-        if self._is_within:
-            self._step_within(group, step)
-            return
-        if step == 0:
-            self._prepare_batch(group)
-        storage = collector._storage
-        assert storage is not None
-        root = group.carrier if self._on_cpu else _on_host(group.carrier, group.origins)
-        assert self._batch is not None
-        if storage.differentiable:
-            self._batch.note_origins((group.envs, step), group.carrier)
+        group.carrier = carrier
+        root = carrier if self._on_cpu else _on_host(carrier, group.origins)
         stepper, place = self._stepper, (group.rows.core, step)
         stepper.before_batch_step()
         is_plain = not stepper.looks_closely and type(root) is TensorDict
         if is_plain and self._call(group, step, root._tensordict, place):
             return
-        inputs = self._inputs(root, group.num_envs)
-        begun = self._call(group, step, inputs, (*place, group.rows.sources(root, zeros=self._random)))
+        root = root.detach()  # batches hold what is carried on without what it comes from
+        sources = group.rows.sources(root, zeros=self._random)
+        inputs = stepper.inputs(root, group.num_envs)
+        if inputs is None:
+            raise ValueError(f"expected a root with the entries {stepper.carried}, got {root!r}")
+        begun = self._call(group, step, inputs, (*place, sources))
         assert begun
 
     def _call(self, group: _Group, step: int, inputs: Any, place: _core.Place) -> bool:
@@ -283,145 +254,47 @@ class Rollout:
             self._advance(group, step, results)
         return results is not None
 
-    def _inputs(self, root: TensorDictBase, num_rows: int) -> tuple[list[torch.Tensor], list[int]]:
-        inputs = self._stepper.inputs(root, num_rows)
-        if inputs is None:  # batches hold what is carried on without what it comes from
-            inputs = self._stepper.inputs(root.detach(), num_rows)
-        if inputs is None:
-            raise ValueError(f"expected a root with the entries {self._stepper.carried}, got {root!r}")
-        return inputs
-
-    def _step_within(self, group: _Group, step: int) -> None:
-        """A step with transforms that TorchRL runs around what the executor writes into the batch.
-
-        What batches hold is learned from the first one. Such a step, and one that goes TorchRL's way, is
-        copied whole.
-        """
-        collector, stepper, root = self._collector, self._stepper, group.carrier
-        if collector._cast_to_env_device:
-            root = root.to(collector.env_device)
-        storage, zeros = collector._storage, self._random
-        if step == 0 and storage is not None and storage.fits(root.exclude("next"), zeros=zeros):
-            self._prepare_batch(group)
-        if self._batch is not None:
-            on_host = root if self._env._on_cpu else _on_host(root, {})
-            stepper.place = group.rows.core, step, group.rows.sources(on_host, zeros=zeros)
-        trajectories = root.get("collector", None)
-        try:
-            stepped, carrier = collector.env._step_and_maybe_reset(root)
-        finally:
-            written, stepper.place, stepper.written = stepper.written, None, None
-        if step == 0 and (self._batch is None or storage is None or not storage.fits(stepped, zeros=zeros)):
-            if not zeros:
-                collector._storage = None  # what it knows was not so
-            storage, written = collector._make_storage(stepped), None
-            self._batch = RolloutBatch(storage)
-            self._prepare_batch(group)
-        batch, place = self._batch, (group.envs, step)
-        assert storage is not None
-        assert batch is not None
-        batch.note_origins(place, stepped)
-        self._complete_step(batch, storage, place, stepped, written)
-        if collector._carrier_has_no_device:
-            carrier.clear_device_()
-        self._go_on(group, carrier, trajectories, self._ended(batch, place))
-
-    def _complete_step(
-        self,
-        batch: RolloutBatch,
-        storage: RolloutStorage,
-        place: BatchIndex,
-        stepped: TensorDictBase,
-        written: dict[Key, torch.Tensor] | None,
-    ) -> None:
-        """Copies to the batch what the executor has not ``written`` there, or what has become of that."""
-        copied = [*storage.filled_in]
-        if written is None:
-            copied += [*storage.recorded, *storage.written]
-        else:
-            for own in storage.outputs:
-                if (key := in_next(own)) in storage.written:
-                    value, given = stepped.get(key, None), written[own]
-                    if value is not given or given.is_inference() or given._version > 0:
-                        copied.append(key)
-        for key in copied:
-            batch.put(place, key, stepped.get(key, None), zeros=self._random)
-
-    def _prepare_batch(self, group: _Group) -> None:
-        """Memory for the batch, now that what it holds has been seen."""
-        collector = self._collector
-        if self._batch is None:
-            storage = collector._storage
-            if storage is None or not storage.holds(group.carrier):
-                storage = collector._make_storage(group.carrier)
-            self._batch = RolloutBatch(storage)
-        assert collector._storage is not None
-        group.rows = RolloutRows(self._batch, collector._storage, group.first, group.num_envs)
-
     def _finish_step(self, group: _Group, step: int) -> None:
         self._advance(group, step, group.flight.wait())
 
     def _advance(self, group: _Group, step: int, results: _core.Results) -> None:
         """From the root of one step to the next one's; what the step has written may leave for a device."""
-        env, batch = self._env, self._batch
-        _, group.next_root, resets = results
-        assert batch is not None
-        entries = {key: value for key, value in group.carrier.items() if key not in self._not_carried}
+        _, group.written, resets = results
+        env, batch, carrier = self._env, self._batch, group.carrier
+        if self._alone:
+            self._stepper.latest = group.written
+        entries = {key: value for key, value in carrier.items() if key not in self._not_carried}
         trajectories = entries.pop("collector", None)
-        for entry in self._added:
-            entries.pop(entry.key, None)
         done = begins = None  # the same, where the simulators are and where the policy is
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
             begins = self._where_the_root_is(done)
-        written = env._on_device(group.next_root)
+        written = env._on_device(group.written)
         # Where all envs of the pool begin anew TorchRL clears nothing that they do not write.
         root = self._stepper.next_root.following(entries, written, begins if resets < env.num_envs else None)
-        if self._alone:
-            self._stepper.latest = group.next_root
-        following, version = entries.get("next"), group.versions[-1]
-        for entry in self._added:
-            value = entry.next_root(following, begins, group.envs, version)
-            root[entry.key] = self._where_the_root_is(value)
+        if self._collector._counts_versions:
+            versions = torch.full((group.num_envs,), group.versions[-1], dtype=torch.int64, device="cpu")
+            root[_VERSION] = self._where_the_root_is(versions)
         if not env._on_cpu:
-            group.origins = {id(value): (value, group.next_root[key]) for key, value in written.items()}
-        carrier = self._carrier_of(group, root)
-        ended = self._ended(batch, (group.envs, step)) if self._ends else done
-        self._go_on(group, carrier, trajectories, ended, begins if ended is done else None)
-        if group is self._groups[-1]:
-            batch.send(step + 1)
-
-    def _carrier_of(self, group: _Group, root: dict[Key, Any]) -> TensorDict:
-        carrier = self._stepper.unsafe(root, num_rows=group.num_envs)
-        if self._collector._carrier_has_no_device:
-            carrier._device = None
-        return carrier
-
-    def _go_on(
-        self,
-        group: _Group,
-        carrier: TensorDictBase,
-        trajectories: TensorDictBase | None,
-        ended: torch.Tensor | None,
-        begins: torch.Tensor | None = None,
-    ) -> None:
-        """Gives a group the root of its next step, with the ids of the trajectories that it is in.
-
-        Args:
-            group: the group.
-            carrier: the root, without the ids.
-            trajectories: the ids until now.
-            ended: whose trajectories have ended.
-            begins: the same on the policy's device, where it is there already.
-        """
+            group.origins = {id(value): (value, group.written[key]) for key, value in written.items()}
         if trajectories is not None:
+            ended = self._ended(batch, (group.envs, step)) if self._ends else done
             if self._ids_at_each_step and ended is not None and (number := int(ended.sum())):
                 ids = trajectories.get("traj_ids")
                 new = self._collector._traj_pool.get_traj_and_increment(number, device=ids.device)
-                ids = ids.masked_scatter(ended.to(ids.device) if begins is None else begins, new)
+                begun = begins if ended is done and begins is not None else ended.to(ids.device)
+                ids = ids.masked_scatter(begun, new)
                 trajectories = self._stepper.unsafe({"traj_ids": ids}, num_rows=group.num_envs)
-            carrier._set_str("collector", trajectories, validated=True, inplace=False, non_blocking=False)
-        group.carrier = carrier
+            root["collector"] = trajectories
+        group.root = root
+        if group is self._groups[-1]:
+            batch.send(step + 1)
+
+    def _carrier_of(self, group: _Group) -> TensorDict:
+        carrier = self._stepper.unsafe(group.root, num_rows=group.num_envs)
+        if self._collector._carrier_has_no_device:
+            carrier._device = None
+        return carrier
 
     def _where_the_root_is(self, value: torch.Tensor) -> torch.Tensor:
         env = self._env
@@ -432,27 +305,22 @@ class Rollout:
 
     def _finish_batch(self, made: int) -> RolloutBatch:
         batch = self._batch
-        assert batch is not None
         if not self._ids_at_each_step and _IDS in batch.tensors:
             self._number_trajectories(batch, made)
-        for entry in self._added:
-            if entry.next_row is not None and ("next", entry.key) in batch.tensors:
-                for group in self._groups:
-                    rows = batch.tensors["next", entry.key][group.envs, :made]
-                    entry.fill_next(rows, group.versions)
+        if (versions := batch.tensors.get(("next", _VERSION))) is not None:
+            for group in self._groups:
+                versions[group.envs, :made] = torch.tensor(group.versions, device="cpu")
         if made < self._collector.frames_per_batch:
             batch.clear_from(made)
         return batch
 
     def _ended(self, batch: RolloutBatch, steps: tuple[slice, int | slice]) -> torch.Tensor:
         """Which envs' trajectories end at these steps: ``[n]`` or ``[n, t]``."""
-        first, *others = (
+        ends = [
             batch.tensors[key][steps].flatten(1 + isinstance(steps[1], slice)).any(-1)
             for key in (("next", "done"), *self._ends)
-        )
-        for one in others:
-            first |= one
-        return first
+        ]
+        return torch.stack(ends).any(0)
 
     def _number_trajectories(self, batch: RolloutBatch, made: int) -> None:
         """Gives all steps the ids that they would have been given one after the other."""
@@ -467,8 +335,9 @@ class Rollout:
         following = torch.where(done, first + by_time - 1, ids[:, :1]).cummax(1).values
         ids[:, 1:made] = following[:, :-1]
         for group in self._groups:
-            last = following[group.envs, -1].to(group.carrier.get(_IDS).device)
-            group.carrier.set(_IDS, last.clone())
+            trajectories = group.root["collector"]
+            last = following[group.envs, -1].to(trajectories.get("traj_ids").device).clone()
+            group.root["collector"] = self._stepper.unsafe({"traj_ids": last}, num_rows=group.num_envs)
 
 
 def _on_host(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any, TypeAlias
@@ -17,7 +16,6 @@ from torchrl_pool._env.tensors import PlainEntries, as_it_lies, check_memory, le
 from torchrl_pool._env.transfers import PackedLayout, Uploads
 
 RowType: TypeAlias = "tuple[torch.Size, torch.dtype]"  # one env's at one step
-BatchIndex: TypeAlias = "tuple[slice, int]"  # envs at a step
 
 
 class RolloutBatch:
@@ -36,30 +34,6 @@ class RolloutBatch:
         self.tensors: dict[Key, torch.Tensor] = {
             key: by_step[key].transpose(0, 1) if key in by_step else fresh[key] for key in storage.tensors
         }
-        # What was copied to a place of an entry, where gradients shall find the way back.
-        self._origins: dict[Key, list[tuple[BatchIndex, torch.Tensor]]] = defaultdict(list)
-
-    def note_origins(self, place: BatchIndex, root: TensorDictBase) -> None:
-        """Takes note of what a step copies here from a root and gradients can flow back to."""
-        for key in self._storage.differentiable:
-            value = root.get(key, None)
-            if value is not None and value.requires_grad:
-                self._origins[key].append((place, value))
-
-    def put(self, place: BatchIndex, key: Key, value: torch.Tensor | None, *, zeros: bool) -> None:
-        """Copies an entry to its place. ``zeros``: they stand for an entry that is not there.
-
-        Raises:
-            KeyError, ValueError: an entry that is not there, or of another shape or dtype.
-        """
-        into = self.tensors[key][place]
-        if value is None:
-            if not zeros:
-                raise KeyError(f"expected an entry {key!r} at every step, as at first")
-            into.zero_()
-            return
-        _check_row(key, value, into.shape, into.dtype)
-        into.copy_(value)
 
     def clear_from(self, step: int) -> None:
         """Zeros in all steps from this one on, and no trajectory, as in a rollout that was cut short."""
@@ -87,34 +61,15 @@ class RolloutBatch:
     def as_tensordict(self, device: torch.device | None) -> TensorDict:
         """The batch ``[N, T]``, on this device (None: where it is, in a tensordict without a device)."""
         storage = self._storage
-        tensors: dict[Key, Any] = {**self.tensors, **self._sent_up()}
-        with torch.set_grad_enabled(bool(self._origins)):
-            for key, origins in self._origins.items():
-                places, values = zip(*origins, strict=True)
-                tensors[key] = _Copies.apply(self.tensors[key], places, *values)  # type: ignore[no-untyped-call]
-            size = torch.Size([storage.num_envs, storage.num_steps])
-            result = unsafe_tensordict(
-                tensors, size, None, [None, "time"], nested=True, nested_sizes=storage.nested_sizes
-            )
-            return result if device is None else result.to(device, non_blocking=True)
-
-
-class _Copies(torch.autograd.Function):
-    """A tensor as a function of the values that were copied to places in it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, places: Sequence[BatchIndex], *values: torch.Tensor
-    ) -> torch.Tensor:
-        ctx.places = places
-        ctx.devices = [value.device for value in values]
-        ctx.mark_dirty(tensor)
-        return tensor
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        to_values = (grad[place].to(device) for place, device in zip(ctx.places, ctx.devices, strict=True))
-        return None, None, *to_values
+        result = unsafe_tensordict(
+            {**self.tensors, **self._sent_up()},
+            torch.Size([storage.num_envs, storage.num_steps]),
+            None,
+            [None, "time"],
+            nested=True,
+            nested_sizes=storage.nested_sizes,
+        )
+        return result if device is None else result.to(device, non_blocking=True)
 
 
 class RolloutRows:
@@ -171,7 +126,11 @@ class RolloutRows:
                 if not zeros:
                     raise KeyError(f"expected the policy to write {key!r} at every step, as it did at first")
                 value = torch.zeros(shape, dtype=dtype, device="cpu")
-            _check_row(key, value, shape, dtype)
+            if value.shape != shape or value.dtype is not dtype:
+                raise ValueError(
+                    f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
+                    f"got {value.dtype} {list(value.shape)}"
+                )
             value = as_it_lies(value)
             check_memory(key, value)
             tensors.append(value)
@@ -186,10 +145,9 @@ class RolloutStorage:
         num_envs: N.
         num_steps: T.
         outputs: what the pool writes at a step, in its order: under ``"next"`` in a batch.
-        filled_in: what somebody else writes there, in the place of such outputs, too.
+        filled_in: what is written there at the end of a rollout.
         recorded: everything else, which is copied from the root that a step begins with.
         left_out: entries that the batches do not hold.
-        differentiable: the recorded entries through which gradients flow back to what was copied.
         pin_memory: whether the batches are pinned.
         nested_sizes: what batch sizes of nested tensordicts have besides ``[N, T]``.
         uploads: what carries steps to a device while others are made; None: batches stay, or go in one piece.
@@ -205,7 +163,6 @@ class RolloutStorage:
         filled_in: Mapping[Key, RowType],
         recorded: Mapping[Key, RowType],
         left_out: Collection[Key],
-        differentiable: Collection[Key],
         pin_memory: bool,
         nested_sizes: NestedSizes,
         positions: Sequence[int],
@@ -214,17 +171,13 @@ class RolloutStorage:
     ) -> None:
         self.num_envs, self.num_steps = num_envs, num_steps
         self.nested_sizes = nested_sizes
-        self.left_out = left_out
-        self.differentiable = differentiable
-        self.outputs, self.positions, self.hidden_columns = dict(outputs), positions, hidden_columns
-        self.filled_in = {key: row for key, row in filled_in.items() if key not in left_out}
-        elsewhere = {*left_out, *self.filled_in}
-        self.written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in elsewhere}
+        self.positions, self.hidden_columns = positions, hidden_columns
+        written = {in_next(key): row for key, row in outputs.items() if in_next(key) not in left_out}
         self.recorded = dict(recorded)
         self.plain_recorded = PlainEntries(
             [(key, dtype, torch.Size((num_envs, *shape))) for key, (shape, dtype) in recorded.items()]
         )
-        entries = {**self.recorded, **self.filled_in, **self.written}
+        entries = {**self.recorded, **filled_in, **written}
         size = (num_envs, num_steps)
         self.tensors = {key: (torch.Size((*size, *shape)), dtype) for key, (shape, dtype) in entries.items()}
         """Shape and dtype of each tensor of a batch."""
@@ -235,7 +188,7 @@ class RolloutStorage:
         """Whether batches hold entries whose names begin with an underscore."""
         self.uploads = uploads
         # A step's rows lie together and go up in one piece, but for what is known at the end of a batch only.
-        goes_up = {} if uploads is None else {**self.recorded, **self.written}
+        goes_up = {} if uploads is None else {**self.recorded, **written}
         goes_up.pop(("collector", "traj_ids"), None)
         self.by_step = PackedLayout(
             {key: (torch.Size([num_envs, *shape]), dtype) for key, (shape, dtype) in goes_up.items()}
@@ -255,7 +208,7 @@ class RolloutStorage:
         # not get of the outputs goes to the next root instead.
         self.output_columns: list[tuple[Key | None, int, int]] = [
             (in_next(key), *self._strides(in_next(key), _row_bytes(row)))
-            if in_next(key) in self.written
+            if in_next(key) in written
             else (None, _row_bytes(row), 0)
             for key, row in outputs.items()
         ]
@@ -273,20 +226,6 @@ class RolloutStorage:
         """Whether all entries of a root have their place, if they shall have one."""
         return self._places.issuperset(leaf_keys(root))
 
-    def fits(self, data: TensorDictBase, *, zeros: bool) -> bool:
-        """Whether these are all entries that batches hold of roots, and of ``"next"`` if there is one.
-
-        Args:
-            data: a root, or a root with what a step has made of it.
-            zeros: whether zeros may stand for entries.
-        """
-        expected = dict(self.recorded)
-        if "next" in data.keys():  # noqa: SIM118
-            expected.update({**self.filled_in, **self.written})
-        rows = {key: row for key, row in row_types(data).items() if key not in self.left_out}
-        known = all(expected.get(key) == row for key, row in rows.items())
-        return known and (zeros or len(rows) == len(expected))
-
 
 def row_types(tensordict: TensorDictBase) -> dict[Key, RowType]:
     """Shape and dtype of the rows of each entry.
@@ -302,22 +241,9 @@ def row_types(tensordict: TensorDictBase) -> dict[Key, RowType]:
     return rows
 
 
-def _check_row(key: Key, value: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> None:
-    if value.shape != shape or value.dtype is not dtype:
-        raise ValueError(
-            f"{key!r}: expected {dtype} {list(shape)} at every step, as at first, "
-            f"got {value.dtype} {list(value.shape)}"
-        )
-
-
 def _row_bytes(row: RowType) -> int:
     shape, dtype = row
     return shape.numel() * dtype.itemsize
-
-
-def is_in_next(key: Key) -> bool:
-    """Whether an entry of a batch follows from a step."""
-    return not isinstance(key, str) and key[0] == "next"
 
 
 def in_next(key: Key) -> Key:

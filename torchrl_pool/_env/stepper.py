@@ -83,10 +83,6 @@ class Stepper:
         # What the last call gave to the consumer, as a courtesy to rows that the next one leaves out: never
         # written, and read only while nobody has written to it (a fresh tensor's version is 0).
         self.latest: dict[Key, torch.Tensor] = {}
-        self.place: _core.Place | None = None
-        """Rows of a rollout's batch to which the next step of all envs writes, too."""
-        self.written: dict[Key, torch.Tensor] | None = None
-        """What that step has given besides."""
 
     def let_go(self) -> None:
         """Forgets what calls have left here, and the memory that is kept for the next ones."""
@@ -156,8 +152,8 @@ class Stepper:
     def step(self, root: TensorDictBase) -> TensorDict | None:
         """What ``_step`` returns. None: as :meth:`inputs`."""
         self.env._running()  # which may begin episodes first, whose observations are the latest then
-        mask, place = root.get("_step", None), self.place
-        places: dict[str, Any] = {} if place is None else {"out": place}
+        mask = root.get("_step", None)
+        places: dict[str, Any] = {}
         if mask is not None and not (mask := check_mask("_step", mask, self.num_envs)).all():
             tensors, addresses = self.out.make()
             self._keep_from(tensors, root)
@@ -165,12 +161,9 @@ class Stepper:
         results = self.run(_STEP, root, **places)
         if results is None:
             return None
-        self.latest = results[0] if place is None else results[1]
+        self.latest = results[0]
         self.after_step(begun=False)
-        written = self.env._on_device(self.latest)
-        if place is not None:
-            self.place, self.written = None, written
-        return self.unsafe(written)
+        return self.tensordict(self.latest)
 
     def reset(
         self, mask: torch.Tensor | None, given: ResetArguments, tensordict: TensorDictBase | None

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from tensordict.nn import CompositeDistribution, InteractionType, ProbabilisticTensorDictModule, probabilistic
-from tensordict.nn.probabilistic import _use_generator
+from tensordict.nn import CompositeDistribution, ProbabilisticTensorDictModule
 from tensordict.utils import expand_as_right
 from torch import Tensor
-from torch.distributions import Distribution
 from torchrl.data import Composite, TensorSpec
 from torchrl.envs.utils import ExplorationType, RandomPolicy
 from torchrl.modules import EGreedyModule, QValueModule, SafeProbabilisticModule
-from torchrl.modules.distributions.utils import sample_and_log_prob
 
-from torchrl_pool._collecting.lean_policy.distributions import NotSampled, sampler_for
-from torchrl_pool._collecting.lean_policy.exploration import exploration_type_here
+from torchrl_pool._collecting.lean_policy.distributions import NotSampled, Sampler, sampler_for
+from torchrl_pool._collecting.lean_policy.exploration import exploration_type_here, exploring
 from torchrl_pool._collecting.lean_policy.networks import TensorDictCall
 from torchrl_pool._collecting.lean_policy.values import NotApart, Values
 from torchrl_pool._env.specs import Key
 
-# From 0.15 on, tensordict's class, too, scores a sample where it was drawn, if the distribution can.
-_JOINT_DRAW = getattr(probabilistic, "_get_joint_sample_and_log_prob", None)
 
+class Draw(TensorDictCall):
+    """``ProbabilisticTensorDictModule``: a sample of a distribution, and its log-probability.
 
-class Draw:
-    """``ProbabilisticTensorDictModule``: a sample of a distribution, and its log-probability."""
+    Samples of most people's distributions are drawn without an object of the class; the module draws the
+    others, and modes.
+    """
 
     def __init__(self, module: ProbabilisticTensorDictModule, requires_sample: bool) -> None:
         if not requires_sample:
@@ -40,58 +36,37 @@ class Draw:
         mode = exploration_type_here()
         if mode is None:
             raise NotApart("no exploration type is set")
-        self._module, self._mode, self._generator = module, mode, module._generator
-        self.kind = module.distribution_class
-        self._kwargs = dict(module.distribution_kwargs.items())
-        self._scored = module.return_log_prob
+        super().__init__(module)
+        self.in_keys = list(module.in_keys)
+        self.out_keys = list(module._out_keys)
+        if module.return_log_prob:
+            self.out_keys.append(module.log_prob_key)
+        self._mode = mode
         names = [key[-1] if isinstance(key, tuple) else key for key in module.dist_keys]
         self._parameters: list[tuple[str, Key]] = list(zip(names, module.in_keys, strict=True))
-        self.in_keys: list[Key] = list(module.in_keys)
-        self.out_keys: list[Key] = list(module._out_keys)
-        if self._scored:
-            self.out_keys.append(module.log_prob_key)
-        at_random = mode is InteractionType.RANDOM
-        # TorchRL's class scores a sample where it was drawn; tensordict's, what came out of it.
-        self._together = self._scored and at_random and isinstance(module, SafeProbabilisticModule)
-        self._joint_draw = _JOINT_DRAW if self._scored and at_random and not self._together else None
-        is_scored_there = self._joint_draw is not None and hasattr(self.kind, "rsample_and_log_prob")
-        self._sampler = (
-            sampler_for(self.kind, names, self._kwargs, scored=self._scored, generator=module._generator)
-            if at_random and (self._together or is_scored_there or not self._scored)
-            else None
-        )
+        self._sampler: Sampler | None = None
+        # tensordict's own class scores a sample after it was drawn, which gives other last bits.
+        scores_where_it_draws = isinstance(module, SafeProbabilisticModule) or not module.return_log_prob
+        if mode is ExplorationType.RANDOM and scores_where_it_draws:
+            self._sampler = sampler_for(
+                module.distribution_class,
+                names,
+                dict(module.distribution_kwargs.items()),
+                scored=module.return_log_prob,
+                generator=module._generator,
+            )
 
     def __call__(self, values: Values) -> None:
-        parameters = {name: values[key] for name, key in self._parameters}
-        sample, log_prob = self._drawn(parameters)
-        values[self.out_keys[0]] = sample
-        if self._scored:
-            values[self.out_keys[1]] = log_prob
-
-    def _drawn(self, parameters: dict[str, Any]) -> tuple[Any, Any]:
         if self._sampler is not None:
             try:
-                return self._sampler(**parameters)
+                sample, log_prob = self._sampler(**{name: values[key] for name, key in self._parameters})
             except NotSampled:
                 self._sampler = None
-        distribution = self.kind(**parameters, **self._kwargs)
-        if isinstance(distribution, CompositeDistribution) or not isinstance(distribution, Distribution):
-            made = type(distribution).__name__
-            raise TypeError(f"expected {self.kind} to make a distribution of one tensor, got {made}")
-        if self._together:
-            with _use_generator(self._generator):
-                both: tuple[Any, Any] = sample_and_log_prob(
-                    distribution, torch.Size(), reparameterize=distribution.has_rsample
-                )
-            return both
-        if self._joint_draw is not None and (draw := self._joint_draw(distribution)) is not None:
-            with _use_generator(self._generator):
-                both = draw(torch.Size())
-            return both
-        sample = self._module._dist_sample(
-            distribution, interaction_type=self._mode, generator=self._generator
-        )
-        return sample, distribution.log_prob(sample) if self._scored else None
+            else:
+                values.update(zip(self.out_keys, (sample, log_prob), strict=False))
+                return
+        with exploring(self._mode):
+            super().__call__(values)
 
 
 class Greedy(TensorDictCall):

@@ -46,8 +46,11 @@ def sampler_for(
         scored: whether log-probabilities are wanted.
         generator: what it draws with; None: torch's own.
     """
-    expected, make = _SAMPLERS.get(distribution_class, (set(), None))
-    return make(kwargs, scored, generator) if make is not None and set(names) == expected else None
+    if distribution_class not in _SAMPLERS:
+        return None
+    expected, known, make = _SAMPLERS[distribution_class]
+    fits = set(names) == expected and kwargs.keys() <= known
+    return make(kwargs, scored, generator) if fits else None
 
 
 class NotSampled(Exception):
@@ -176,41 +179,23 @@ def _multinomial(probs: Tensor, generator: torch.Generator | None) -> Tensor:
     return torch.div(probs, noise, out=noise).argmax(-1, keepdim=True)
 
 
-_Make: TypeAlias = Callable[[Mapping[str, Any], bool, "torch.Generator | None"], "Sampler | None"]
-
-
-def _normal(kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None) -> Sampler | None:
-    return None if kwargs else _Normal(0, scored, generator)
-
-
-def _independent_normal(
-    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
-) -> Sampler | None:
-    # tanh_loc and upscale count in update() only.
-    if not kwargs.keys() <= {"event_dim", "tanh_loc", "upscale"}:
-        return None
-    return _Normal(kwargs.get("event_dim", 1), scored, generator)
-
-
-def _categorical(
-    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
-) -> Sampler | None:
-    return None if kwargs else _Categorical(False, scored, generator)
-
-
-def _one_hot_categorical(
-    kwargs: Mapping[str, Any], scored: bool, generator: torch.Generator | None
-) -> Sampler | None:
-    return _Categorical(True, scored, generator) if kwargs.keys() <= {"grad_method"} else None
-
-
 _LOC_SCALE, _LOGITS = {"loc", "scale"}, {"logits"}
-_SAMPLERS: dict[Any, tuple[set[str], _Make]] = {
-    Normal: (_LOC_SCALE, _normal),
-    IndependentNormal: (_LOC_SCALE, _independent_normal),
-    TanhNormal: (_LOC_SCALE, _TanhNormal),
-    Categorical: (_LOGITS, _categorical),
-    OneHotCategorical: (_LOGITS, _one_hot_categorical),
+# By class: the parameters, the other arguments that do not matter here or are known, and what makes a sampler
+# of these, of whether log-probabilities are wanted, and of a generator.
+_SAMPLERS: dict[Any, tuple[set[str], set[str], Callable[..., Sampler]]] = {
+    Normal: (_LOC_SCALE, set(), lambda kwargs, *how: _Normal(0, *how)),
+    IndependentNormal: (
+        _LOC_SCALE,
+        {"event_dim", "tanh_loc", "upscale"},  # the last two count in update() only
+        lambda kwargs, *how: _Normal(kwargs.get("event_dim", 1), *how),
+    ),
+    TanhNormal: (
+        _LOC_SCALE,
+        {"upscale", "low", "high", "event_dims", "tanh_loc", "safe_tanh"},
+        _TanhNormal,
+    ),
+    Categorical: (_LOGITS, set(), lambda kwargs, *how: _Categorical(False, *how)),
+    OneHotCategorical: (_LOGITS, {"grad_method"}, lambda kwargs, *how: _Categorical(True, *how)),
 }
 
 

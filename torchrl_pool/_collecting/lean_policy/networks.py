@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torchrl.modules import MLP, GRUModule, LSTMModule
 
-from torchrl_pool._collecting.lean_policy.values import NotApart, Values, new_tensordict
+from torchrl_pool._collecting.lean_policy.values import NotApart, Values, new_tensordict, write
 from torchrl_pool._env.specs import Key
 
 
@@ -95,26 +95,17 @@ class NetworkCall:
             values[key] = result if type(result) is Tensor else TensorDict.from_any(result)
 
 
-class Unrolled:
-    """Makes the calls one after the other, each with what the last one has returned.
-
-    Args:
-        calls: at least one.
-    """
-
-    def __init__(self, calls: list[Callable[..., Any]]) -> None:
-        self._first, *self._others = calls
-
-    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        result = self._first(*inputs, **kwargs)
-        for call in self._others:
-            result = call(result)
-        return result
-
-
 def unrolled(network: Any, num_inputs: int) -> Callable[..., Any]:
     """What gives a network's results from ``num_inputs`` tensors; hooks are those of this moment."""
-    return Unrolled(_calls(network, num_inputs))
+    first, *others = _calls(network, num_inputs)
+
+    def call(*inputs: Any, **kwargs: Any) -> Any:
+        result = first(*inputs, **kwargs)
+        for layer in others:
+            result = layer(result)
+        return result
+
+    return call
 
 
 def _calls(network: Any, num_inputs: int) -> list[Callable[..., Any]]:
@@ -159,14 +150,13 @@ class TensorDictCall:
     def __init__(self, module: TensorDictModuleBase) -> None:
         self.in_keys: list[Key] = list(module.in_keys)
         self.out_keys: list[Key] = list(module.out_keys)
-        if not all(isinstance(key, str) for key in self.in_keys):
-            raise NotApart("it reads nested entries")
         self._module = module
 
     def __call__(self, values: Values) -> None:
-        source = {str(key): values[key] for key in self.in_keys if values[key] is not None}
-        first = next(iter(source.values()))
-        tensordict = new_tensordict(source, first.shape[:1], first.device)
+        given = {key: values[key] for key in self.in_keys if values[key] is not None}
+        first = next(iter(given.values()))
+        tensordict = new_tensordict({}, first.shape[:1], first.device)
+        write(tensordict, list(given), list(given.values()))
         result = self._module(tensordict)
         for key in self.out_keys:
             values[key] = result.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     ProbabilisticTensorDictModule,
@@ -14,6 +15,7 @@ from tensordict.nn import (
 )
 from tensordict.nn.utils import skip_existing
 from torch import nn
+from torchrl._utils import compile_with_warmup
 from torchrl.envs.utils import RandomPolicy
 from torchrl.modules import (
     AdditiveGaussianModule,
@@ -28,7 +30,6 @@ from torchrl.modules import (
 )
 
 from torchrl_pool._collecting.lean_policy.actions import Draw, EpsilonGreedy, Greedy, RandomChoice
-from torchrl_pool._collecting.lean_policy.compiled_call import CompiledCall
 from torchrl_pool._collecting.lean_policy.networks import (
     NetworkCall,
     Recurrent,
@@ -65,6 +66,9 @@ def step_of(module: nn.Module, *, requires_sample: bool = True) -> Step:
         assert isinstance(module, ProbabilisticTensorDictModule)
         return Draw(module, requires_sample)
     if kind in _CALLS:
+        # Beside a nested entry lies another tensordict, whose shape such modules may ask for.
+        if any(isinstance(key, tuple) for key in getattr(module, "in_keys", ())):
+            raise NotApart("it reads nested entries")
         return _CALLS[kind](module)
     raise NotApart("no fast form of its class is known")
 
@@ -104,7 +108,6 @@ class LeanPolicy:
         self.in_keys, self.out_keys = tuple(read_first(self._steps)), tuple(written)
         self.call: Callable[..., Sequence[Any]] = self.compute
         """What the policy sets, in the order of ``out_keys``, from what it reads, in that of ``in_keys``."""
-        self._compiled: CompiledCall | None = None
         self.overwrites = frozenset(written).difference(self.in_keys)
         """The entries that a call sets whatever they were."""
 
@@ -123,23 +126,17 @@ class LeanPolicy:
         """Sets what a call has given."""
         write(tensordict, self.out_keys, outputs)
 
-    def compile(self, policy: nn.Module, **kwargs: Any) -> LeanPolicy:
-        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``.
+    def compile(self, **kwargs: Any) -> LeanPolicy:
+        """Lets torch compile :meth:`compute`; the arguments are those of ``compile_policy``."""
+        compiled = compile_with_warmup(self.compute, **kwargs)
 
-        Args:
-            policy: what was taken apart.
-            **kwargs: for ``torch.compile``.
-        """
-        called: list[Any] = list(policy.modules())
-        called += [step.network for step in self._steps if isinstance(step, NetworkCall)]
-        called += [step.kind for step in self._steps if isinstance(step, Draw)]
-        self.call = self._compiled = CompiledCall(self.compute, called, **kwargs)
+        def call(*inputs: Any) -> list[Any]:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            # On a GPU the next call may write into the same memory.
+            return [value.clone() if value.is_cuda else value for value in compiled(*inputs)]
+
+        self.call = call
         return self
-
-    def begin_batch(self) -> None:
-        """Takes note of what may have been changed since the last batch."""
-        if self._compiled is not None:
-            self._compiled.begin_batch()
 
 
 def take_apart(policy: Any) -> LeanPolicy | None:
