@@ -69,7 +69,6 @@ def test_throughput_prints_and_saves(tmp_path, monkeypatch, capsys):
         assert cell["pool_is_faster_by"][POOL] == 1
 
 
-@pytest.mark.every_combination  # some play certain tasks only
 @pytest.mark.parametrize("name", [name for name in CONTENDERS if not name.startswith("envpool")])
 @pytest.mark.parametrize("task", ["Ant-v5", "ALE/Pong-v5"])
 def test_every_contender_steps(task, name):

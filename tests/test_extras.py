@@ -8,7 +8,6 @@ import sys
 
 import pytest
 from environments import CHECKOUT, installed_environment, linked_environment, run
-from long_form import few_of
 from markdown import code_blocks
 
 pytestmark = pytest.mark.repo
@@ -135,7 +134,7 @@ def test_every_extra_is_used_here():
     assert {*USES} - {""} == {*importlib.metadata.metadata("torchrl_pool").get_all("Provides-Extra")}
 
 
-@pytest.mark.parametrize("extra", few_of(WITHOUT_CHECKOUT, ["", "examples", "ray"]))  # all in the long form
+@pytest.mark.parametrize("extra", WITHOUT_CHECKOUT)  # all in the long form
 def test_an_extra_brings_all_that_its_use_imports(extra, tmp_path):
     python, missing = linked_environment(tmp_path / "environment", extra)
     assert missing <= {"envpool"}  # a peer that the tests do without

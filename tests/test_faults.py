@@ -122,7 +122,6 @@ def by_async_step(env, root, moving):
 ROADS = [by_step, by_step_and_maybe_reset, by_async_step]
 
 
-@pytest.mark.every_combination
 @pytest.mark.parametrize("num_threads", [1, 3])
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize(("fault", "at"), [("throw", 2), ("throw", 5), ("nan", 3), ("sleep", 4)])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from long_form import LONG, kind_of
-from own_tasks import OWN_TASKS
+from long_form import LONG
+from own_tasks import ONE_OF_EACH_KIND, OWN_TASKS
 
 from torchrl_pool import EnvFailure, PoolEnv, list_tasks, task_info
 
@@ -114,9 +114,7 @@ VALUES = st.one_of(
     st.builds(object),
 )
 FAST_TASKS = [
-    task
-    for task in {kind_of(task): task for task in OWN_TASKS}.values()
-    if task_info(task).family in ("classic", "minigrid", "toy_text")
+    task for task in ONE_OF_EACH_KIND if task_info(task).family in ("classic", "minigrid", "toy_text")
 ]
 
 

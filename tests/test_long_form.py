@@ -1,73 +1,50 @@
-"""What the default run leaves to the long form."""
-
-import itertools
-import shutil
-from collections import Counter
+"""What the default run leaves to the long form, and that it does not grow unseen."""
 
 import pytest
-from environments import CHECKOUT
-from long_form import covering
-from processes import printed
+from long_form import ALLOWED, CASES, LONG, function_and_case, mark_slow
 
 pytestmark = pytest.mark.repo
 
-TESTS = """
-import pytest
 
-@pytest.mark.parametrize("a", range(5))
-@pytest.mark.parametrize("b", range(4))
-def test_product(a, b): pass
+class Item:
+    """What ``mark_slow`` sees of a test."""
 
-@pytest.mark.every_combination
-@pytest.mark.parametrize("a", range(5))
-@pytest.mark.parametrize("b", range(4))
-def test_whole_product(a, b): pass
+    def __init__(self, nodeid):
+        self.nodeid, self.markers = nodeid, []
+        self.add_marker = self.markers.append
 
-@pytest.mark.parametrize("task", ["Ant-v4", "Ant-v5", "Hopper-v4", "Hopper-v5", "Humanoid-v4"])
-def test_tasks(task): pass
 
-@pytest.mark.parametrize("task", ["Ant-v4", "Ant-v5"])
-def test_few_tasks(task): pass
-
-@pytest.mark.slow
-def test_slow(): pass
-"""
-DEFAULT = {"test_product": 5, "test_whole_product": 20, "test_tasks": 3, "test_few_tasks": 2}
-ALL = {"test_product": 20, "test_whole_product": 20, "test_tasks": 5, "test_few_tasks": 2, "test_slow": 1}
+def test_a_function_runs_the_cases_behind_its_name_or_none_and_others_run_whole():
+    names = ["some[0]", "some[1-a[b]]", "some[2]", "left_out[0]", "left_out", "new[0]", "new"]
+    items = [Item(f"tests/folder/test_it.py::test_{name}") for name in names]
+    some, left_out = (f"folder/test_it.py::test_{name}" for name in ("some", "left_out"))
+    mark_slow(items, {some: {"0", "1-a[b]"}, left_out: set()})
+    assert [item.nodeid.partition("::test_")[2] for item in items if not item.markers] == [
+        "some[0]",
+        "some[1-a[b]]",
+        "new[0]",
+        "new",
+    ]
 
 
 @pytest.fixture
-def collected(tmp_path):
-    """How many tests of each name a run has, with these arguments."""
-    for file in ("pyproject.toml", "tests/conftest.py", "tests/long_form.py"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        shutil.copy(CHECKOUT / file, tmp_path / file)
-    (tmp_path / "tests" / "test_some.py").write_text(TESTS)
-    program = "import sys, pytest; pytest.main(['-q', '-n', '0', '--collect-only', *sys.argv[1:]])"
-
-    def collect(*arguments, long=""):
-        out = printed(program, *arguments, cwd=tmp_path, TORCHRL_POOL_LONG_TESTS=long)
-        return Counter(line.partition("::")[2].partition("[")[0] for line in out.splitlines() if "::" in line)
-
-    return collect
+def whole_run(request):
+    if LONG or request.config.option.markexpr != "not slow" or request.config.args != ["tests"]:
+        pytest.skip("not the whole default run")
+    return request.session.items
 
 
-def test_the_default_run_has_each_value_and_each_kind_of_task(collected):
-    assert collected() == DEFAULT
+def test_the_default_run_has_no_more_tests_than_were_chosen(whole_run):
+    """Those that came since are allowed to be a twentieth: then .ci/choice/choose.py is to choose again."""
+    assert len(whole_run) <= ALLOWED
 
 
-def test_the_long_form_has_all(collected):
-    assert collected(long="1") == ALL
-
-
-def test_what_is_left_out_can_be_run_alone(collected):
-    assert collected("-m", "slow") + collected() == ALL
-
-
-@pytest.mark.parametrize("sizes", [(12,), (4, 4), (2, 7), (4, 3, 2)], ids=str)
-def test_each_value_of_each_parameter_is_chosen_once_at_least(sizes):
-    cases = [dict(zip("abc", case, strict=False)) for case in itertools.product(*map(range, sizes))]
-    chosen = covering(cases)
-    for name, size in zip("abc", sizes, strict=False):
-        assert {cases[i][name] for i in chosen} == set(range(size))
-    assert len(chosen) == max(sizes)
+def test_what_was_chosen_is_there(whole_run):
+    names = {function_and_case(item) for item in whole_run}
+    gone = [
+        f"{function}[{case}]"
+        for function, cases in CASES.items()
+        for case in cases
+        if (function, case) not in names
+    ]
+    assert len(gone) <= len(names) // 20, gone

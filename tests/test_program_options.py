@@ -81,7 +81,6 @@ def refusal(program, arguments, capsys):
         (ppo, ["--resume", "no/such/file.pt"], "no/such/file.pt"),
     ],
 )
-@pytest.mark.every_combination
 def test_what_cannot_be_is_refused(program, arguments, message, tmp_path, capsys):
     output = tmp_path / "runs"
     assert message in refusal(program.PROGRAM, [*arguments, "--output", str(output)], capsys)

@@ -67,7 +67,6 @@ RESUMED = {
 @pytest.mark.parametrize(
     "case", [name if name in PROGRAMS else pytest.param(name, marks=pytest.mark.slow) for name in RESUMED]
 )
-@pytest.mark.every_combination
 def test_a_resumed_training_ends_as_one_that_was_not_interrupted(case, begin, tmp_path):
     whole = finish(begin(*RESUMED[case]))
     first = begin(*RESUMED[case])

@@ -140,7 +140,6 @@ CASES = {
 
 @pytest.mark.parametrize("extra", ["plain", "weights", "steps"])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.every_combination
 def test_losses_and_gradients_are_torchrls(case, extra):
     make, options = CASES[case]
     own, theirs = make(**options)

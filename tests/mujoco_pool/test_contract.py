@@ -8,7 +8,6 @@ import pytest
 import torch
 from collecting import normal_actor
 from comparing import assert_td_equal
-from long_form import few_of
 from models import ARM
 from tensordict import TensorDict
 from torchrl.collectors import Collector, MultiSyncCollector
@@ -186,7 +185,7 @@ def test_transforms_and_collectors():
     assert batches[0][-1]["step_count"].max() > 5
 
 
-@pytest.mark.parametrize("start", few_of(["fork", "spawn"], ["fork"]))
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_a_parallel_env(start):
     makes = [partial(make, 2), partial(make, 2, seed=7)]
     rollouts = []

@@ -6,13 +6,11 @@ MuJoCo looks at them where it can; none leads it out of its memory, or on for ev
 from pathlib import Path
 
 import pytest
-from long_form import few_of
 from processes import printed
 
 import torchrl_pool
 
 MODELS = Path(torchrl_pool._core.__file__).parent / "_plugins" / "dm_control"
-QUICK = "quadruped-escape"
 PROGRAM = """
 import contextlib, faulthandler, re, sys
 import mujoco, numpy as np, torch
@@ -50,6 +48,6 @@ assert len(sizes) > 100
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("model", few_of([QUICK, "stacker-stack_4"], [QUICK]))
+@pytest.mark.parametrize("model", ["quadruped-escape", "stacker-stack_4"])
 def test_hostile_numbers(model):
     printed(PROGRAM, MODELS / f"{model}.xml", timeout=1700)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from child import PLAIN_NUMPY, Child
-from long_form import LONG, few_of
+from long_form import LONG
 from opengl import missing_opengl
 from torchrl.envs.utils import check_env_specs
 
@@ -86,7 +86,7 @@ def test_whole_episodes_equal_dm_control(task, plain):
     assert not any(far.values()), far
 
 
-@pytest.mark.parametrize("task", few_of(TASKS, [DOMAINS[name] for name in ("hopper", "humanoid", "stacker")]))
+@pytest.mark.parametrize("task", TASKS)
 def test_numpys_kernels_change_the_last_bits_of_a_few_entries(task, with_kernels):
     """Those that such functions compute; never those that come from the simulation."""
     far = with_kernels.distances(task, steps=25, seeds=[0])

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from long_form import LONG, kind_of
+from long_form import LONG
 from minigrid_planner import Planner
 
 from torchrl_pool import MISSION_WORDS, EnvFailure, PoolEnv, decode_text, list_tasks, task_info
@@ -92,14 +92,6 @@ def compare(task, steps=None, seeds=(0,), wrap=lambda env: env, kwargs=None, **o
     return assert_same_trajectories(
         task, twins.make, steps=steps * (5 if LONG else 1), seeds=seeds, policy=twins.policy, **options
     )
-
-
-def test_tasks_of_one_kind_are_of_one_class():
-    """So that the default run has every class."""
-    classes = {}
-    for task in TASKS:
-        classes.setdefault(kind_of(task), set()).add(gymnasium.spec(task).entry_point)
-    assert all(len(found) == 1 for found in classes.values())
 
 
 def test_family_is_complete():

@@ -1,6 +1,5 @@
 import pytest
 from building import build_plugin
-from long_form import few_of
 from ways import WAYS
 
 import torchrl_pool
@@ -12,7 +11,7 @@ def _envs_whose_numbers_are_known():
         torchrl_pool.load_plugin(build_plugin(name))
 
 
-@pytest.fixture(params=few_of(WAYS, ["fused"]))
+@pytest.fixture(params=WAYS)
 def way(request):
     """Gives an env to test: TorchRL's own, of which a case must be true too, or the fused one."""
     return WAYS[request.param]

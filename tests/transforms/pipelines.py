@@ -311,9 +311,6 @@ FAMILIES: Mapping[str, tuple[str, Mapping[str, object], Pipelines]] = {
     "agents": ("Agents-v0", {}, AGENTS),  # of tests/plugins/spaces.cc
 }
 CASES = [(family, name) for family, (_, _, pipelines) in FAMILIES.items() for name in pipelines]
-# Each pipeline with one family; a second one adds little.
-FEW = [case for case in CASES if case[0] == "classic" or case[1] not in VECTORS]
-FEW += [("mujoco", "ppo"), ("mujoco", "v2"), ("box2d", "ppo"), ("minigrid", "counters")]
 # What fuse leaves, in part, to TorchRL.
 LEFT = {"a_stranger", "scaled_actions", "atari_dqn", "atari_ppo", "coding_dqn", "recurrent_dqn"}
 LEFT |= {"mappo_trainer", "agents_counters", "chosen_of_agents"}

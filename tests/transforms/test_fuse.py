@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from long_form import LONG, few_of
+from long_form import LONG
 from pipelines import (
     CASES,
-    FEW,
     LEFT,
     Case,
     adds_up_the_batch,
@@ -41,8 +40,8 @@ pytestmark = [
 ]
 
 
-def parametrized(cases: list[Case], few: list[Case] = FEW) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", few_of(cases, few), ids=" ".join)
+def parametrized(cases: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=" ".join)
 
 
 pipelines = parametrized(CASES)
@@ -132,7 +131,6 @@ def resets_by_a_mask_alone(env: EnvBase, count: int) -> Iterator[TensorDictBase]
         yield root[mask.squeeze(-1)].exclude("_reset")
 
 
-@pytest.mark.every_combination
 @pipelines
 @pytest.mark.parametrize("way", [rollouts, turns])
 def test_every_pipeline(case, way):
@@ -199,7 +197,7 @@ def test_collectors(case, kind):
         assert_same(ours, theirs, exact=not adds_up_the_batch(case), in_order=False)
 
 
-@parametrized(CASES, [("classic", "counters"), ("classic", "ppo"), ("classic", "a_stranger")])
+@pipelines
 def test_a_pool_collector_fuses_by_itself(case):
     expected = batches(Collector, pair(case)[1])
     for ours, theirs in zip(batches(PoolCollector, pair(case)[1]), expected, strict=True):
@@ -224,12 +222,7 @@ def test_double_buffered_collectors_yield_the_same_transitions(case):
 # ---- async calls, threads
 
 
-# A few are enough: transforms have no part in it.
-FOR_ASYNC = [("classic", "sac"), ("classic", "ppo"), ("classic", "a_stranger"), ("atari", "grey")]
-FOR_ASYNC += [("agents", "mappo")]
-
-
-@parametrized([case for case in CASES if case[1] != "double_actions"], FOR_ASYNC)
+@parametrized([case for case in CASES if case[1] != "double_actions"])
 def test_async_calls(case):
     """They are the pool's own, with its actions, and no transform sees them, as with any TransformedEnv."""
     results = []

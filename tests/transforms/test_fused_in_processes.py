@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from long_form import few_of
 from pipelines import OBS, assert_same
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import MultiAsyncCollector, MultiSyncCollector
@@ -80,7 +79,7 @@ def test_parallel_env_of_fused_envs():
     assert_same(*data, exact=False, in_order=False)
 
 
-@pytest.mark.parametrize("cls", few_of([MultiSyncCollector, MultiAsyncCollector], [MultiSyncCollector]))
+@pytest.mark.parametrize("cls", [MultiSyncCollector, MultiAsyncCollector])
 def test_multi_process_collectors(cls):
     batches = []
     for fused in (True, False):

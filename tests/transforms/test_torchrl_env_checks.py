@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 import torch
-from long_form import few_of
 from torchrl.data import Unbounded
 from torchrl.envs import (
     ActionScaling,
@@ -184,10 +183,6 @@ CASES = {
 }
 
 
-# Processes take seconds: one of each kind where tests are not long.
-IN_PARALLEL = ("RewardSum", "StepCounter", "VecNormV2", "SqueezeTransform inverse", "CatFrames")
-
-
 def make(task, make_transforms, num_envs=1):
     return transformed(torchrl_pool.fuse, task, *make_transforms(), num_envs=num_envs)
 
@@ -223,7 +218,7 @@ def test_in_a_serial_env(case_in_a_batch):
     check(SerialEnv(2, partial(make, *case_in_a_batch)))
 
 
-@pytest.mark.parametrize("case", few_of(CASES, IN_PARALLEL), indirect=True)
+@pytest.mark.parametrize("case", CASES, indirect=True)
 @pytest.mark.filterwarnings("ignore:VecNorm")
 def test_in_a_parallel_env(case_in_a_batch):
     check(ParallelEnv(2, partial(make, *case_in_a_batch), mp_start_method="fork"))
