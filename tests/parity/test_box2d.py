@@ -170,7 +170,7 @@ def test_hardcore_is_an_option_too():
     ids=str,
 )
 def test_car_racing(options):
-    play("CarRacing-v3", 4, limit=300 if LONG else 30, **options)
+    play("CarRacing-v3", 4, limit=300 if LONG else 10, **options)
 
 
 def test_colours_stay_where_a_reset_says_so():
