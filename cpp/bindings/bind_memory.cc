@@ -10,49 +10,82 @@
 namespace torchrl_pool::bindings {
 namespace {
 
-// Copies tensors without what some of their rows hold.
-class RowEraser {
+// Makes tensors of rows of plain ones.
+class RowCopier {
  public:
-  explicit RowEraser(const py::object& tensor_type) : plain_(tensor_type) {}
+  explicit RowCopier(const py::object& tensor_type) : plain_(tensor_type) {}
 
   // A copy with zeros in the rows of a mask, a bool for each row. None: one of the two is no plain tensor.
   py::object Erased(py::handle value, py::handle rows) const {
-    const bool are_plain =
-        plain_.exchange() && plain_.IsItself(rows, false, false) && plain_.IsItself(value, true, true);
-    const auto mask = are_plain ? plain_.Look(rows, true) : std::nullopt;
-    const auto whole = mask ? plain_.Look(value, true) : std::nullopt;
-    // Whether a complex one is the conjugate of what it holds has not been asked.
-    if (!whole || whole->ndim == 0 || whole->dtype.code == kDlComplex || !IsMask(*mask, whole->shape[0])) {
-      return py::none();
-    }
-    DlTensor like = *whole;
-    std::vector<std::int64_t> strides(static_cast<std::size_t>(like.ndim));
-    std::int64_t size = 1;
-    for (std::size_t dim = strides.size(); dim-- > 0; size *= like.shape[dim]) strides[dim] = size;
-    like.strides = strides.data();
-    const auto count = static_cast<std::size_t>(like.shape[0]), item = std::size_t{like.dtype.bits} / 8;
-    const std::size_t bytes = static_cast<std::size_t>(size) * item, row_bytes = count ? bytes / count : 0;
-    DlManagedTensor* const copy = Fresh(std::malloc(BlockSize(bytes)), nullptr, like);
-    for (std::size_t row = 0; row < count && row_bytes > 0; ++row) {
-      auto* const to = static_cast<std::byte*>(copy->tensor.data) + row * row_bytes;
-      if (*RowOf(*mask, row, 1) != std::byte{0}) {
-        std::memset(to, 0, row_bytes);
+    if (!IsPlain(value) || !plain_.IsItself(rows, false, false)) return py::none();
+    const auto mask = plain_.Look(rows, true), whole = LookAtRows(value);
+    if (!mask || !whole || !IsMask(*mask, whole->shape[0])) return py::none();
+    return Made(*whole, whole->shape[0], [&](std::byte* to, std::size_t row, std::size_t bytes) {
+      if (*RowOf(*mask, row) != std::byte{0}) {
+        std::memset(to, 0, bytes);
       } else {
-        std::memcpy(to, RowOf(*whole, row, item), row_bytes);
+        std::memcpy(to, RowOf(*whole, row), bytes);
       }
+    });
+  }
+
+  // Row i of the result is row `rows[i]` of the source number `numbers[i]`. None: the sources are not all
+  // plain tensors whose rows are alike.
+  py::object Gathered(const std::vector<py::object>& sources, const std::vector<std::size_t>& numbers,
+                      const std::vector<std::size_t>& rows) const {
+    for (const py::object& source : sources) {
+      if (!IsPlain(source)) return py::none();
     }
-    return Handed(*plain_.exchange(), copy);
+    std::vector<DlTensor> looks;
+    for (const py::object& source : sources) {
+      const auto look = LookAtRows(source);
+      if (!look || !HaveLikeRows(*look, looks.empty() ? *look : looks[0])) return py::none();
+      looks.push_back(*look);
+    }
+    const auto write = [&](std::byte* to, std::size_t i, std::size_t bytes) {
+      std::memcpy(to, RowOf(looks.at(numbers.at(i)), rows[i]), bytes);
+    };
+    return Made(looks.at(0), static_cast<std::int64_t>(rows.size()), write);
   }
 
  private:
+  bool IsPlain(py::handle value) const { return plain_.exchange() && plain_.IsItself(value, true, true); }
+
+  // Whether a complex one is the conjugate of what it holds has not been asked.
+  std::optional<DlTensor> LookAtRows(py::handle value) const {
+    const auto whole = plain_.Look(value, true);
+    return whole && whole->ndim > 0 && whole->dtype.code != kDlComplex ? whole : std::nullopt;
+  }
+
+  static bool HaveLikeRows(const DlTensor& one, const DlTensor& other) {
+    return one.dtype.code == other.dtype.code && one.dtype.bits == other.dtype.bits &&
+           std::equal(one.shape + 1, one.shape + one.ndim, other.shape + 1, other.shape + other.ndim);
+  }
+
+  // A new tensor like another one with so many rows, which `write(to, row, bytes)` writes.
+  template <class Write>
+  py::object Made(DlTensor like, std::int64_t rows, const Write& write) const {
+    std::vector<std::int64_t> shape(like.shape, like.shape + like.ndim), strides(shape.size());
+    shape[0] = rows;
+    std::int64_t size = 1;
+    for (std::size_t dim = strides.size(); dim-- > 0; size *= shape[dim]) strides[dim] = size;
+    like.shape = shape.data();
+    like.strides = strides.data();
+    const auto count = static_cast<std::size_t>(rows);
+    const std::size_t row_bytes = static_cast<std::size_t>(strides[0]) * (like.dtype.bits / 8);
+    DlManagedTensor* const made = Fresh(std::malloc(BlockSize(count * row_bytes)), nullptr, like);
+    auto* to = static_cast<std::byte*>(made->tensor.data);
+    for (std::size_t row = 0; row < count && row_bytes > 0; ++row, to += row_bytes) write(to, row, row_bytes);
+    return Handed(*plain_.exchange(), made);
+  }
+
   static bool IsMask(const DlTensor& tensor, std::int64_t rows) {
     return tensor.dtype.code == kDlBool && tensor.ndim >= 1 && tensor.shape[0] == rows &&
            std::all_of(tensor.shape + 1, tensor.shape + tensor.ndim, [](auto extent) { return extent == 1; });
   }
 
-  static const std::byte* RowOf(const DlTensor& tensor, std::size_t row, std::size_t item) {
-    return PlainTensor::DataOf(tensor) +
-           static_cast<std::ptrdiff_t>(row) * tensor.strides[0] * static_cast<std::ptrdiff_t>(item);
+  static const std::byte* RowOf(const DlTensor& tensor, std::size_t row) {
+    return PlainTensor::DataOf(tensor) + row * PlainTensor::RowStride(tensor);
   }
 
   const PlainTensor plain_;
@@ -61,11 +94,13 @@ class RowEraser {
 }  // namespace
 
 void InitMemory(py::module_& m) {
-  py::class_<RowEraser>(m, "RowEraser", "Copies tensors without what some of their rows hold.")
-      .def("__init__", Constructor<RowEraser, const py::object&>(), kConstructs, py::arg("tensor_type"))
-      .def("erased", &RowEraser::Erased, py::arg("value"), py::arg("rows"),
+  py::class_<RowCopier>(m, "RowCopier", "Makes tensors of rows of plain ones.")
+      .def("__init__", Constructor<RowCopier, const py::object&>(), kConstructs, py::arg("tensor_type"))
+      .def("erased", &RowCopier::Erased, py::arg("value"), py::arg("rows"),
            "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain "
-           "tensor.");
+           "tensor.")
+      .def("gathered", &RowCopier::Gathered, py::arg("sources"), py::arg("numbers"), py::arg("rows"),
+           "Row i is row rows[i] of the source number numbers[i]; None where these are not plain and alike.");
   py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
       .def("__init__",
            Constructor<TensorMemory, const py::object&, py::object, const py::list&,

@@ -226,8 +226,13 @@ void InitPlugin(py::module_& m) {
 
   m.def(
       "load_plugin",
-      [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
-      py::arg("path"), py::call_guard<GilReleased>());
+      [](const std::string& path) {
+        std::optional<GilReleased> released(std::in_place);
+        auto plugin = std::const_pointer_cast<Plugin>(Plugin::Load(path));
+        released.reset();
+        return Object(std::move(plugin));
+      },
+      py::arg("path"));
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
       .def("__init__",
