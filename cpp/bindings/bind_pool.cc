@@ -80,12 +80,6 @@ void InitPool(py::module_& m) {
            py::arg("num_threads"), py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"),
            py::arg("workers") = py::none())
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
-      .def_property_readonly("outputs",
-                             [](PoolHandle& pool) {
-                               std::vector<core::Spec> specs;
-                               for (const auto& column : pool->layout().outputs) specs.push_back(column.spec);
-                               return specs;
-                             })
       .def(
           "save",
           [](PoolHandle& handle, const std::vector<std::uint32_t>& envs) {

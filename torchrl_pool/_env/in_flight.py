@@ -18,7 +18,6 @@ from torchrl_pool._env.stepper import Stepper
 from torchrl_pool._env.tracing import not_traced
 
 STEP, RESET, STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
-_copier = _core.RowCopier(torch.Tensor)
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
 
 
@@ -211,12 +210,20 @@ def _gathered(
 ) -> dict[Key, Any]:
     """Entries whose row i is row ``rows[i]`` of the source number ``numbers[i]``."""
     gathered: dict[Key, Any] = {}
+    columns = []
     for key, value in sources[0].items():
         if not all(key in entries for entries in sources):
             continue
         parts: list[Any] = [entries[key] for entries in sources]
-        if (plain := _copier.gathered(parts, numbers, rows)) is not None:
-            gathered[key] = plain
+        if all(_is_plain(part, value) for part in parts):
+            out = (
+                torch.empty_like(value)  # half the price
+                if value.shape[0] == len(rows)
+                else torch.empty((len(rows), *value.shape[1:]), dtype=value.dtype, device="cpu")
+            )
+            row_bytes = out.numel() // len(rows) * out.element_size()
+            columns.append((out.data_ptr(), row_bytes, [part.data_ptr() for part in parts]))
+            gathered[key] = out
         elif all(type(part) is TensorDict for part in parts):
             gathered[key] = TensorDict(
                 _gathered([part._tensordict for part in parts], numbers, rows),
@@ -228,4 +235,19 @@ def _gathered(
             gathered[key] = torch.stack(
                 [parts[number][row] for number, row in zip(numbers, rows, strict=True)]
             )
+    if columns:
+        _core.gather_rows(numbers, rows, columns)
     return gathered
+
+
+def _is_plain(value: Any, like: Any) -> bool:
+    """Whether rows of the value can be copied as bytes into rows of a tensor like the other."""
+    return (
+        type(value) is torch.Tensor
+        and type(like) is torch.Tensor
+        and value.is_cpu
+        and value.dtype is like.dtype
+        and value.shape[1:] == like.shape[1:]
+        and value.is_contiguous()
+        and not value.requires_grad
+    )

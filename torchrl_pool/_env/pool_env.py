@@ -46,8 +46,6 @@ from torchrl_pool._env.stepper import Columns, Stepper
 from torchrl_pool._env.tracing import not_traced
 from torchrl_pool._plugins.loading import register
 
-_FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
-
 
 class Holder(Protocol):
     """What holds tensors that a pool's calls have left."""
@@ -240,17 +238,21 @@ class PoolEnv(EnvBase):
         self._source = source_of(
             task,
             num_envs,
-            num_threads=num_threads,
-            thread_affinity=thread_affinity,
-            env_options=env_options,
+            of_threads={
+                "num_threads": num_threads,
+                "thread_affinity": thread_affinity,
+                "env_options": env_options,
+            },
+            of_workers={
+                "num_workers": num_workers,
+                "caller_steps": caller_steps,
+                "respawn": respawn,
+                "step_timeout": step_timeout,
+                "info_keys": info_keys,
+                "obs_dtype": float_dtype,
+                **of_front,
+            },
             from_pixels=from_pixels,
-            num_workers=num_workers,
-            caller_steps=caller_steps,
-            respawn=respawn,
-            step_timeout=step_timeout,
-            info_keys=info_keys,
-            obs_dtype=float_dtype,
-            of_front=of_front,
             task_options=task_options,
             max_episode_steps=max_episode_steps,
             one_hot=not categorical_action_encoding,
@@ -259,7 +261,7 @@ class PoolEnv(EnvBase):
             layout = _core.LayoutOptions(
                 info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
                 one_hot=self._source.one_hot,
-                float_dtype=_FLOAT_DTYPES[float_dtype],
+                obs_dtype=None if float_dtype is None else str(float_dtype).removeprefix("torch."),
                 from_pixels=from_pixels,
                 pixels_only=pixels_only,
                 refuse_nan=refuse_nan,
@@ -496,14 +498,7 @@ class PoolEnv(EnvBase):
         return receive(self._stepper, STEP, min_get, env_index, max_get, timeout)[0]
 
     def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
-        """Starts a step of these envs, with an auto-reset where it ends an episode.
-
-        Args:
-            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
-                ``env_index`` is not given.
-            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
-                names.
-        """
+        """As :meth:`async_step_send`, with an auto-reset where the step ends an episode."""
         send(self._stepper, STEP_AND_RESET, tensordict, env_index)
 
     def async_step_and_maybe_reset_recv(

@@ -79,18 +79,10 @@ class Simulators:
         out: _core.Given | None,
         mask: torch.Tensor | None,
         given: ResetArguments,
+        pool: _core.Pool | None = None,
     ) -> Any:
         """Has the executor reset all envs, or those of the mask. Returns what it has written, by key."""
-        return self._reset(self.start(), calls, out, mask, given)
-
-    def _reset(
-        self,
-        pool: _core.Pool,
-        calls: _core.Calls,
-        out: _core.Given | None,
-        mask: torch.Tensor | None,
-        given: ResetArguments,
-    ) -> Any:
+        pool = pool or self.start()
         envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
         arguments = self.begin_reset(pool, envs, given)
         rows = None if mask is None else (mask, mask.data_ptr())
@@ -122,7 +114,7 @@ class Simulators:
             return
         try:
             given = ResetArguments([words or [] for words in entropy])
-            self._reset(pool, self._calls, self._nowhere, mask, given)
+            self.reset(self._calls, self._nowhere, mask, given, pool)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import torch
-
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.source import PluginSource, Source
 from torchrl_pool._plugins.names import task_ids
@@ -33,62 +31,32 @@ def source_of(
     task: Any,
     num_envs: int,
     *,
-    num_threads: int | None,
-    thread_affinity: Sequence[int] | None,
-    env_options: Sequence[Mapping[str, Any]] | None,
+    of_threads: Mapping[str, Any],
+    of_workers: Mapping[str, Any],
     from_pixels: bool,
-    num_workers: int | None,
-    caller_steps: bool,
-    respawn: bool,
-    step_timeout: float | None,
-    info_keys: Sequence[str],
-    obs_dtype: torch.dtype | None,
-    of_front: Mapping[str, Any],
     **common: Any,
 ) -> Source:
-    """The source of a pool's envs, from the arguments of :class:`~torchrl_pool.PoolEnv`.
+    """The source of a pool's envs.
 
     Args:
-        of_front: arguments of :class:`PythonSource` that fronts without tensordicts need.
-        **common: what both kinds of source take.
+        of_threads: what only :class:`PluginSource` takes, ``None`` where it was not given.
+        of_workers: what only :class:`PythonSource` takes.
+        **common: what both take.
 
     Raises:
         TypeError: an argument that is for the other kind of envs.
     """
     if is_python(task):
-        for_threads = {
-            "num_threads": num_threads,
-            "thread_affinity": thread_affinity,
-            "env_options": env_options,
-            "from_pixels": from_pixels or None,
-        }
-        if given := [name for name, value in for_threads.items() if value is not None]:
+        native = {**of_threads, "from_pixels": from_pixels or None}
+        if given := [name for name, value in native.items() if value is not None]:
             raise TypeError(
                 f"{', '.join(given)}: expected with native tasks alone, got with Python envs, which run in "
                 "worker processes: see num_workers, and for options a list of callables"
             )
-        return PythonSource(
-            task,
-            num_envs,
-            num_workers=num_workers,
-            caller_steps=caller_steps,
-            respawn=respawn,
-            step_timeout=step_timeout,
-            info_keys=info_keys,
-            obs_dtype=obs_dtype,
-            **common,
-            **of_front,
-        )
-    if num_workers is not None or respawn or caller_steps:
+        return PythonSource(task, num_envs, **of_workers, **common)
+    if of_workers["num_workers"] is not None or of_workers["respawn"] or of_workers["caller_steps"]:
         raise TypeError(
             "num_workers, caller_steps, respawn: expected with Python envs alone, got them with "
             f"{task!r}, a native task, which runs in threads: see num_threads"
         )
-    return PluginSource(
-        task,
-        num_envs,
-        num_threads=num_threads,
-        thread_affinity=thread_affinity,
-        env_options=env_options,
-        **common,
-    )
+    return PluginSource(task, num_envs, **of_threads, **common)

@@ -86,7 +86,7 @@ class NextRoot:
         return entries
 
 
-_copier = _core.RowCopier(torch.Tensor)
+_eraser = _core.RowEraser(torch.Tensor)
 
 
 def _depth_and_name(key: Key) -> tuple[int, str]:
@@ -97,7 +97,7 @@ def _cleared(value: Any, done: torch.Tensor) -> Any:
     """What a partial reset of EnvBase leaves of an entry; tensors take a quicker way to the same."""
     if type(value) is not torch.Tensor and is_tensor_collection(value):
         return value.where(~done.reshape(-1), value.empty(), out=value, pad=0)
-    erased = _copier.erased(value, done)
+    erased = _eraser.erased(value, done)
     if erased is not None:
         return erased
     return torch.where(done.reshape(-1, *[1] * (value.ndim - 1)), value.new_zeros(()), value)

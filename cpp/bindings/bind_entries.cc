@@ -1,0 +1,132 @@
+// Entries of tensordicts: how they are found, made and copied, and whether names still stand for the same.
+#include <pybind11/stl.h>
+
+#include <cstring>
+
+#include "constructor.h"
+#include "gil.h"
+#include "module.h"
+#include "plain_tensor.h"
+#include "plain_tensors.h"
+#include "tensor_memory.h"
+
+namespace torchrl_pool::bindings {
+namespace {
+
+// Copies tensors without what some of their rows hold.
+class RowEraser {
+ public:
+  explicit RowEraser(const py::object& tensor_type) : plain_(tensor_type) {}
+
+  // A copy with zeros in the rows of a mask, a bool for each row. None: one of the two is no plain tensor.
+  py::object Erased(py::handle value, py::handle rows) const {
+    const bool are_plain =
+        plain_.exchange() && plain_.IsItself(rows, false, false) && plain_.IsItself(value, true, true);
+    const auto mask = are_plain ? plain_.Look(rows, true) : std::nullopt;
+    const auto whole = mask ? plain_.Look(value, true) : std::nullopt;
+    // Whether a complex one is the conjugate of what it holds has not been asked.
+    if (!whole || whole->ndim == 0 || whole->dtype.code == kDlComplex || !IsMask(*mask, whole->shape[0])) {
+      return py::none();
+    }
+    DlTensor like = *whole;
+    std::vector<std::int64_t> strides(static_cast<std::size_t>(like.ndim));
+    std::int64_t size = 1;
+    for (std::size_t dim = strides.size(); dim-- > 0; size *= like.shape[dim]) strides[dim] = size;
+    like.strides = strides.data();
+    const auto count = static_cast<std::size_t>(like.shape[0]), item = std::size_t{like.dtype.bits} / 8;
+    const std::size_t bytes = static_cast<std::size_t>(size) * item, row_bytes = count ? bytes / count : 0;
+    DlManagedTensor* const copy = Fresh(std::malloc(BlockSize(bytes)), nullptr, like);
+    for (std::size_t row = 0; row < count && row_bytes > 0; ++row) {
+      auto* const to = static_cast<std::byte*>(copy->tensor.data) + row * row_bytes;
+      if (*RowOf(*mask, row, 1) != std::byte{0}) {
+        std::memset(to, 0, row_bytes);
+      } else {
+        std::memcpy(to, RowOf(*whole, row, item), row_bytes);
+      }
+    }
+    return Handed(*plain_.exchange(), copy);
+  }
+
+ private:
+  static bool IsMask(const DlTensor& tensor, std::int64_t rows) {
+    return tensor.dtype.code == kDlBool && tensor.ndim >= 1 && tensor.shape[0] == rows &&
+           std::all_of(tensor.shape + 1, tensor.shape + tensor.ndim, [](auto extent) { return extent == 1; });
+  }
+
+  static const std::byte* RowOf(const DlTensor& tensor, std::size_t row, std::size_t item) {
+    return PlainTensor::DataOf(tensor) +
+           static_cast<std::ptrdiff_t>(row) * tensor.strides[0] * static_cast<std::ptrdiff_t>(item);
+  }
+
+  const PlainTensor plain_;
+};
+
+// dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
+void GatherRows(
+    const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
+    const std::vector<std::tuple<std::uintptr_t, std::size_t, std::vector<std::uintptr_t>>>& columns) {
+  const GilReleased released;
+  for (const auto& [to, bytes, sources] : columns) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uintptr_t from = sources.at(groups.at(i)) + rows[i] * bytes;
+      std::memcpy(reinterpret_cast<std::byte*>(to) + i * bytes, reinterpret_cast<const std::byte*>(from),
+                  bytes);
+    }
+  }
+}
+
+bool StandsFor(PyObject* space, PyObject* name, PyObject* object) {
+  if (!PyDict_Check(space)) return py::handle(space).attr("get")(py::handle(name)).is(py::handle(object));
+  PyObject* const found = PyDict_GetItemWithError(space, name);
+  if (!found && PyErr_Occurred()) throw py::error_already_set();
+  return (found ? found : Py_None) == object;
+}
+
+// `watched`: tuples of a namespace (a dictionary, or what else has a `get`), a name, the object that it
+// stands for, and, if that is a list, a copy of it.
+bool IsUnchanged(const py::list& watched) {
+  for (const py::handle one : watched) {
+    const auto tuple = py::reinterpret_borrow<py::tuple>(one);
+    PyObject* const object = PyTuple_GET_ITEM(tuple.ptr(), 2);
+    if (!StandsFor(PyTuple_GET_ITEM(tuple.ptr(), 0), PyTuple_GET_ITEM(tuple.ptr(), 1), object)) return false;
+    if (!PyList_Check(object)) continue;
+    const int same = PyObject_RichCompareBool(object, PyTuple_GET_ITEM(tuple.ptr(), 3), Py_EQ);
+    if (same < 0) throw py::error_already_set();
+    if (same == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void InitEntries(py::module_& m) {
+  py::class_<PlainTensors>(m, "PlainTensors", "What tensors a step is to find.")
+      .def("__init__",
+           Constructor<PlainTensors, const py::object&, py::object, const std::vector<std::vector<py::str>>&,
+                       const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
+                       const std::vector<bool>&>(),
+           kConstructs, py::kw_only(), py::arg("tensor_type"), py::arg("tensordict_type"), py::arg("keys"),
+           py::arg("tensors"), py::arg("required"))
+      .def("find", &PlainTensors::Find, py::arg("tensordict"), py::arg("num_rows") = py::none(),
+           "The tensors and their addresses, or None where one is otherwise.");
+  py::class_<RowEraser>(m, "RowEraser", "Copies tensors without what some of their rows hold.")
+      .def("__init__", Constructor<RowEraser, const py::object&>(), kConstructs, py::arg("tensor_type"))
+      .def("erased", &RowEraser::Erased, py::arg("value"), py::arg("rows"),
+           "A copy with zeros in these rows, bool [n] or [n, 1], or None where one of the two is no plain "
+           "tensor.");
+  py::class_<TensorMemory>(m, "TensorMemory", "What fresh tensors are to be like.")
+      .def("__init__",
+           Constructor<TensorMemory, const py::object&, py::object, const py::list&,
+                       const std::vector<std::pair<std::vector<std::int64_t>, std::string>>&,
+                       const std::vector<std::size_t>&, std::vector<TensorMemory::Fixed>, py::object>(),
+           kConstructs, py::kw_only(), py::arg("tensor_type"), py::arg("from_dlpack"), py::arg("keys"),
+           py::arg("tensors"), py::arg("positions"), py::arg("fixed"), py::arg("make") = py::none())
+      .def("make", &TensorMemory::Make, py::arg("num_rows") = py::none(),
+           "Tensors that are not written yet, by key; the addresses.")
+      .def("let_go", &TensorMemory::LetGo);
+  m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
+        "Rows of several tensors, one after the other.");
+  m.def("is_unchanged", &IsUnchanged, py::arg("watched"), "Whether all names still stand for the same.");
+}
+
+}  // namespace torchrl_pool::bindings
