@@ -4,13 +4,12 @@ import copy
 import ctypes
 import signal
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
 from building import build_plugin
+from flights import without_memory
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -194,7 +193,7 @@ class Interrupted(RuleBasedStateMachine):
         while pending:
             try:
                 if fails and not any(self.fails(i) for i in pending):
-                    with self.without_memory(fails), pytest.raises(fails):
+                    with without_memory(self.pool, fails), pytest.raises(fails):
                         receive(1, timeout=MANY_SECONDS)
                     fails = None
                 received = receive(1, max_get=1, timeout=MANY_SECONDS)
@@ -208,16 +207,6 @@ class Interrupted(RuleBasedStateMachine):
 
     def fails(self, index):
         return self.rows[index].kind != "reset" and self.rows[index].action == FAILS
-
-    @contextmanager
-    def without_memory(self, error):
-        def fail(*args, **kwargs):
-            raise error
-
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("out", "root"):
-                patch.setattr(self.pool._stepper, name, SimpleNamespace(make=fail))
-            yield
 
     def compare(self, kind, received, pending):
         tensordict, root = received if kind == "step_and_maybe_reset" else (received, received)

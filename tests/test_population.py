@@ -1,7 +1,6 @@
 """Population-based training: who goes on from whom, with what, and what that finds."""
 
 import csv
-import random
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from programs import assert_same, finish, through_a_file, weights_of
 
 from torchrl_pool.examples.appo import PROGRAM, Config
 from torchrl_pool.examples.envs import normalizer_of
-from torchrl_pool.examples.population import MUTATED, Exchange, go_on_from
+from torchrl_pool.examples.population import MUTATED, Population, go_on_from
 
 SMALL = "--preset classic --frames-per-batch 128 --minibatch-size 64 --epochs 1 --entropy-coef 0.01"
 SMALL += " --no-anneal-learning-rate --population 3 --exchange-frames 256 --total-frames 2304"
@@ -21,7 +20,7 @@ def population(begin):
 
 
 def test_the_worst_go_on_from_the_best():
-    exchange = Exchange(1.0, random.Random(0), Config)
+    exchange = Population(Config(), [])
     for _ in range(20):
         parents = exchange.parents([5.0, 100.0, 60.0, 1.0, 99.0, 50.0, 70.0, 40.0, 30.0, 20.0])
         assert all(parents[i] in (1, 4, 6) for i in (0, 3, 9))
@@ -32,18 +31,18 @@ def test_the_worst_go_on_from_the_best():
 
 
 def test_mutations_are_small_and_as_frequent_as_asked():
-    exchange = Exchange(0.25, random.Random(0), Config)
-    factors = [exchange.mutated({"learning_rate": 2.0})["learning_rate"] / 2 for _ in range(2000)]
+    exchange = Population(Config(), [])
+    factors = [exchange.mutated({"learning_rate": 2.0}, 0.25)["learning_rate"] / 2 for _ in range(2000)]
     assert sum(factor != 1 for factor in factors) == pytest.approx(500, abs=80)
     assert all(factor == 1 or 1.1 <= max(factor, 1 / factor) <= 1.5 for factor in factors)
-    assert exchange.mutated({"entropy_coef": 0.0}) == {"entropy_coef": 0.0}
+    assert exchange.mutated({"entropy_coef": 0.0}, 1.0) == {"entropy_coef": 0.0}
 
 
 def test_mutations_stay_within_the_limits_of_settings():
-    exchange, values = Exchange(1.0, random.Random(0), Config), {"clip_epsilon": 0.9}
+    exchange, values = Population(Config(), []), {"clip_epsilon": 0.9}
     seen = []
     for _ in range(200):
-        values = exchange.mutated(values)
+        values = exchange.mutated(values, 1.0)
         seen.append(values["clip_epsilon"])
     assert 0 < min(seen) < max(seen) < 1
 

@@ -3,12 +3,11 @@
 import copy
 import os
 import signal
-from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from flights import without_memory
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -199,7 +198,7 @@ class Sequences(RuleBasedStateMachine):
         with pytest.raises(RuntimeError, match="outstanding"):
             receive(outstanding + 1)
         if fails:
-            with self.without_memory(fails), pytest.raises(fails):
+            with without_memory(self.pool, fails), pytest.raises(fails):
                 receive(least)
         while outstanding:  # how many are there at once is up to the threads, what follows must not be
             received = receive(min(least, outstanding))
@@ -216,18 +215,6 @@ class Sequences(RuleBasedStateMachine):
                     assert tensordict["action"][k].tolist() == np.asarray(action).tolist()
                 self.visit(kind, self.rows[i], action, after, root[k])
             outstanding -= len(indices)
-
-    @contextmanager
-    def without_memory(self, error):
-        """An error between a result and its memory, which loses no result."""
-
-        def fail(*args, **kwargs):
-            raise error
-
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("out", "root"):
-                patch.setattr(self.pool._stepper, name, SimpleNamespace(make=fail))
-            yield
 
     @precondition(running)
     @rule(index=st.integers(0, N - 1))

@@ -26,7 +26,7 @@ NUM_ENVS, NUM_STEPS = 3, 300
 LAYOUT = _core.LayoutOptions(
     info_keys=[],
     one_hot=False,
-    float_dtype=-1,
+    obs_dtype=None,
     from_pixels=False,
     pixels_only=True,
     refuse_nan=False,
@@ -47,7 +47,7 @@ class Pool:
             layout=LAYOUT,
             step_timeout=None,
         )
-        self.outputs, self.calls = self.pool.outputs, _core.Calls()
+        self.outputs, self.calls = config.outputs(LAYOUT), _core.Calls()
 
     def reset(self, seed: int) -> np.ndarray:
         out = self._arrays()

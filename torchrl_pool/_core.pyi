@@ -53,7 +53,7 @@ class LayoutOptions:
         *,
         info_keys: Sequence[str],
         one_hot: bool,
-        float_dtype: int,
+        obs_dtype: str | None,
         from_pixels: bool,
         pixels_only: bool,
         refuse_nan: bool,
@@ -117,6 +117,7 @@ class Calls:
         inputs: PlainTensors | None = None,
         out: TensorMemory | None = None,
         root: TensorMemory | None = None,
+        numbers: TensorMemory | None = None,
         chain: Chain | None = None,
         keep: object = None,
     ) -> None: ...
@@ -132,15 +133,31 @@ class Calls:
         num_steps: int = 1,
     ) -> Results | None: ...
     def submit(self, flight: Flight, op: Op, inputs: dict[Any, Any] | Given, out: Place) -> bool: ...
+    def send(
+        self,
+        pool: Pool,
+        op: Op,
+        inputs: dict[Any, Any] | Given | None,
+        envs: Sequence[int],
+        is_single: bool,
+        cargo: object,
+        given: ResetArguments | None = None,
+    ) -> bool: ...
+    # Tensors by key; the root that follows, where episodes have begun; the envs' numbers.
+    def receive(
+        self,
+        received: Received,
+        op: Op,
+        least: int,
+        most: int,
+        timeout: float | None,
+        env: int | None,
+    ) -> tuple[Any, Any, Any] | None: ...
 
 class Received:
-    @property
-    def envs(self) -> list[int]: ...
-    @property
-    def num_resets(self) -> int: ...
+    def __init__(self, pool: Pool) -> None: ...
     @property
     def cargo(self) -> list[tuple[Any, int]]: ...
-    def copy_rows(self, out: list[int], root: list[int], numbers: int) -> None: ...
     def accept(self) -> None: ...
     def put_back(self) -> None: ...
 
@@ -209,21 +226,6 @@ class Pool:
     ) -> None: ...
     @property
     def num_threads(self) -> int: ...
-    @property
-    def outputs(self) -> list[Spec]: ...
-    def prepare_async(self, out: list[int], root: list[int], owner: object) -> None: ...
-    def send(
-        self,
-        op: Op,
-        envs: Sequence[int],
-        inputs: list[int],
-        is_single: bool,
-        cargo: object,
-        given: ResetArguments | None = None,
-    ) -> None: ...
-    def receive(
-        self, op: Op, least: int, most: int, timeout: float | None, env: int | None
-    ) -> Received | None: ...
     def save(self, envs: Sequence[int]) -> list[bytes]: ...
     def load(self, envs: Sequence[int], states: Sequence[bytes]) -> None: ...
     def render_size(self, env: int) -> tuple[int, int]: ...

@@ -205,7 +205,7 @@ def _entries(config: _core.Config) -> list[_core.Spec]:
     layout = _core.LayoutOptions(
         info_keys=[spec.name for spec in config.specs if spec.role == "info"],
         one_hot=True,
-        float_dtype=-1,
+        obs_dtype=None,
         from_pixels=False,
         pixels_only=False,
         refuse_nan=False,

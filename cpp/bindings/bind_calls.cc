@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "module.h"
 #include "plain_tensors.h"
 #include "pool_handle.h"
+#include "received.h"
 #include "rollout_rows.h"
 #include "tensor_memory.h"
 
@@ -128,15 +130,18 @@ class Flight {
 // Where the inputs of calls are found, and what their results are like.
 class Calls {
  public:
-  // `inputs`: a PlainTensors. `out`, `root`: the TensorMemory of a step and of a root. Each may be None where
-  // the caller always brings its own. `keep`: what the stages of the chain write to.
-  Calls(py::object inputs, py::object out, py::object root, py::object chain, py::object keep)
+  // `inputs`: a PlainTensors. `out`, `root`, `numbers`: the TensorMemory of a step, of a root, and of the
+  // numbers of envs that are received. Each may be None where the caller always brings its own. `keep`: what
+  // the stages of the chain write to.
+  Calls(py::object inputs, py::object out, py::object root, py::object numbers, py::object chain,
+        py::object keep)
       : inputs_(To<PlainTensors>(inputs)),
         out_(To<TensorMemory>(out)),
         root_(To<TensorMemory>(root)),
+        numbers_(To<TensorMemory>(numbers)),
         chain_(To<Chain>(chain)),
         keep_(std::move(keep)),
-        owners_{std::move(inputs), std::move(out), std::move(root), std::move(chain)} {}
+        owners_{std::move(inputs), std::move(out), std::move(root), std::move(numbers), std::move(chain)} {}
 
   // None: an input is not just as the executor reads it, and nothing has happened.
   py::object Run(PoolHandle& pool, Op op, const py::object& inputs, const py::object& out,
@@ -176,6 +181,42 @@ class Calls {
     return prepared.has_value();
   }
 
+  // Has these envs work, for whoever receives them: row i of the inputs is the i-th one's, and the receiver
+  // gets `cargo` back with the number i. False: an input is not as the executor reads it.
+  bool Send(PoolHandle& pool, Op op, const py::object& inputs, const std::vector<std::uint32_t>& envs,
+            bool is_single, const py::object& cargo, std::optional<ResetArguments> given) const {
+    Call call{op};
+    call.is_sent = true;
+    call.given = std::move(given);
+    std::vector<py::object> objects;
+    if (!FindInputs(call, inputs, static_cast<std::int64_t>(envs.size()), objects)) return false;
+    call.Check(pool->layout(), pool->num_envs());
+    MakeRoomForResults(pool);
+    auto shared = Share(cargo);
+    const GilReleased released;
+    Job& job = Begin(*pool.operator->(), call, nullptr, [&](Job& begun) {
+      pool->Select(begun, std::span<const std::uint32_t>(envs));
+      begun.is_single = is_single;
+      begun.cargo = std::move(shared);
+    });
+    pool->Submit(job, core::Delivery::kOneByOne, Interrupted);
+    return true;
+  }
+
+  // What envs that are ready have written, the root that follows where some have begun episodes, and their
+  // numbers. None: too few within the timeout.
+  py::object Receive(Received& received, Op op, std::size_t least, std::size_t most,
+                     const std::optional<double>& timeout, std::optional<std::uint32_t> env) const {
+    if (!received.Receive(op, least, most, timeout, env)) return py::none();
+    const auto count = static_cast<std::int64_t>(received.envs().size());
+    const TensorMemory& memory = op == Op::kReset ? *root_ : *out_;
+    FreshTensors out = memory.Begin(count), numbers = numbers_->Begin(count), root;
+    if (received.has_resets()) root = root_->Begin(count);
+    received.CopyRows(out.addresses, root.addresses, numbers.addresses.at(0));
+    py::object following = root.addresses.empty() ? py::none() : root_->Take(root);
+    return py::make_tuple(memory.Take(out), std::move(following), numbers_->Take(numbers));
+  }
+
  private:
   template <class T>
   static const T* To(const py::object& object) {
@@ -209,7 +250,6 @@ class Calls {
     if (!keep_.is_none()) objects.push_back(keep_);
     std::optional<std::int64_t> num_rows;
     std::size_t first = 0;
-    std::vector<core::Rows> found;
     const bool into = py::isinstance<py::tuple>(out) && py::isinstance<RolloutRows>(out.cast<py::tuple>()[0]);
     if (into) {
       const auto place = out.cast<py::tuple>();
@@ -228,12 +268,7 @@ class Calls {
       }
       call.into.emplace(RolloutStep{rows, place[1].cast<std::size_t>(), std::move(sources)});
     }
-    if (PyDict_Check(inputs.ptr())) {
-      if (!inputs_->FindIn(inputs, num_rows, false, found, objects)) return std::nullopt;
-      for (const core::Rows& one : found) call.inputs.push_back(one.base);
-    } else if (!inputs.is_none()) {
-      call.inputs = Given(inputs, objects);
-    }
+    if (!FindInputs(call, inputs, num_rows, objects)) return std::nullopt;
     // What a step writes into a batch goes to tensors as well: those of the root that follows, or its own.
     if (!into) {
       prepared->out = op == Op::kReset ? root_ : out_;
@@ -244,6 +279,41 @@ class Calls {
       call.root = Results(prepared->root, root, prepared->held->root, objects, num_rows, first);
     }
     return prepared;
+  }
+
+  // False: an input is not just as the executor reads it. `objects` get what holds them.
+  bool FindInputs(Call& call, const py::object& inputs, std::optional<std::int64_t> num_rows,
+                  std::vector<py::object>& objects) const {
+    if (PyDict_Check(inputs.ptr())) {
+      std::vector<core::Rows> found;
+      if (!inputs_->FindIn(inputs, num_rows, false, found, objects)) return false;
+      for (const core::Rows& one : found) call.inputs.push_back(one.base);
+    } else if (!inputs.is_none()) {
+      call.inputs = Given(inputs, objects);
+    }
+    return true;
+  }
+
+  // Where threads write what was sent for, until it is received: rows of all envs.
+  void MakeRoomForResults(PoolHandle& pool) const {
+    if (pool.is_prepared()) return;
+    std::shared_ptr<Held> memory(new Held, Held::Delete);
+    memory->out = out_->Begin();
+    memory->root = root_->Begin();
+    bool is_first = false;
+    {
+      const GilReleased released;  // whoever holds the pool may wait for it
+      is_first =
+          pool->PrepareAsync(ToBatch(memory->out, pool->layout()), ToBatch(memory->root, pool->layout()));
+    }
+    if (is_first) pool.Own(std::move(memory));
+  }
+
+  static core::Batch ToBatch(const FreshTensors& fresh, const core::Layout& layout) {
+    core::Batch batch;
+    for (const auto& column : layout.outputs) batch.AddColumn(column.row_bytes);
+    batch.SetBases(fresh.addresses);
+    return batch;
   }
 
   static Addresses Given(const py::object& given, std::vector<py::object>& objects) {
@@ -265,7 +335,7 @@ class Calls {
   }
 
   const PlainTensors* const inputs_;
-  const TensorMemory *const out_, *const root_;
+  const TensorMemory *const out_, *const root_, *const numbers_;
   const Chain* const chain_;
   const py::object keep_;
   const std::vector<py::object> owners_;
@@ -302,10 +372,17 @@ void InitCalls(py::module_& m) {
       .def("__init__", Constructor<Flight, py::object>(), kConstructs, py::arg("pool"))
       .def_property_readonly("in_flight", &Flight::in_flight)
       .def("wait", &Flight::Wait);
+  py::class_<Received>(m, "Received", "Results of envs that were sent, until they are accepted.")
+      .def("__init__", Constructor<Received, py::object>(), kConstructs, py::arg("pool"))
+      .def_property_readonly("cargo", &Received::cargo)
+      .def("accept", &Received::Accept)
+      .def("put_back", &Received::PutBack);
   py::class_<Calls>(m, "Calls", "Where the inputs of calls are found, and what their results are like.")
-      .def("__init__", Constructor<Calls, py::object, py::object, py::object, py::object, py::object>(),
+      .def("__init__",
+           Constructor<Calls, py::object, py::object, py::object, py::object, py::object, py::object>(),
            kConstructs, py::kw_only(), py::arg("inputs") = py::none(), py::arg("out") = py::none(),
-           py::arg("root") = py::none(), py::arg("chain") = py::none(), py::arg("keep") = py::none())
+           py::arg("root") = py::none(), py::arg("numbers") = py::none(), py::arg("chain") = py::none(),
+           py::arg("keep") = py::none())
       .def("run", &Calls::Run, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("out") = py::none(),
            py::arg("root") = py::none(), py::arg("mask") = py::none(), py::arg("given") = py::none(),
            py::arg("num_steps") = 1,
@@ -317,7 +394,15 @@ void InitCalls(py::module_& m) {
             return self.cast<const Calls&>().Submit(self, flight, op, inputs, out);
           },
           py::arg("flight"), py::arg("op"), py::arg("inputs"), py::arg("out"),
-          "A step into a rollout's batch, to be waited for once. False: as None.");
+          "A step into a rollout's batch, to be waited for once. False: as None.")
+      .def("send", &Calls::Send, py::arg("pool"), py::arg("op"), py::arg("inputs"), py::arg("envs"),
+           py::arg("is_single"), py::arg("cargo"), py::arg("given") = py::none(),
+           "Has envs work, for whoever receives them. False: as None.")
+      .def(
+          "receive", &Calls::Receive, py::arg("received"), py::arg("op"), py::arg("least"), py::arg("most"),
+          py::arg("timeout"), py::arg("env"),
+          "Results by key, the root that follows where episodes have begun, and the envs' numbers. None: too "
+          "few within the timeout.");
 }
 
 }  // namespace torchrl_pool::bindings

@@ -148,6 +148,12 @@ Stage MakeEpisodeValue(Index before, Index out, const py::bytes& first) {
   return Make<core::EpisodeValueStage>(before, out, ToBytes(first));
 }
 
+// For Python.
+template <class... Arguments>
+auto Returned(Stage (*make)(Arguments...)) {
+  return [make](Arguments... arguments) { return Object(make(std::forward<Arguments>(arguments)...)); };
+}
+
 Parameter MakeParameter(Address address, const std::string& dtype, bool is_scalar) {
   if (dtype == "float32") return {address, Parameter::Type::kFloat32, is_scalar};
   if (dtype == "float64") return {address, Parameter::Type::kFloat64, is_scalar};
@@ -164,7 +170,7 @@ void InitStages(py::module_& m) {
            }),
            kConstructs, py::arg("address"), py::arg("dtype"), py::arg("is_scalar"));
   const auto define = [&m](const char* name, const auto& make, const auto*... arguments) {
-    m.def(name, make, py::kw_only(), py::arg(arguments)...);
+    m.def(name, Returned(make), py::kw_only(), py::arg(arguments)...);
   };
   define("reward_sum", &OfNumber<core::RewardSumStage, Index, Index, Index, std::size_t>, "dtype", "reward",
          "before", "out", "size");

@@ -226,23 +226,31 @@ void InitPlugin(py::module_& m) {
 
   m.def(
       "load_plugin",
-      [](const std::string& path) { return std::const_pointer_cast<Plugin>(Plugin::Load(path)); },
-      py::arg("path"), py::call_guard<GilReleased>());
+      [](const std::string& path) {
+        std::optional<GilReleased> released(std::in_place);
+        auto plugin = std::const_pointer_cast<Plugin>(Plugin::Load(path));
+        released.reset();
+        return Object(std::move(plugin));
+      },
+      py::arg("path"));
 
   py::class_<core::LayoutOptions>(m, "LayoutOptions", "Which tensors a batch has, and in which form.")
       .def("__init__",
-           Constructor(+[](std::vector<std::string> info_keys, bool one_hot, int float_dtype,
-                           bool from_pixels, bool pixels_only, bool refuse_nan, bool strict_actions) {
+           Constructor(+[](std::vector<std::string> info_keys, bool one_hot,
+                           const std::optional<std::string>& obs_dtype, bool from_pixels, bool pixels_only,
+                           bool refuse_nan, bool strict_actions) {
+             std::optional<trp_dtype> dtype;
+             if (obs_dtype) dtype = *obs_dtype == "float32" ? TRP_FLOAT32 : TRP_FLOAT64;
              return std::make_unique<core::LayoutOptions>(
                  core::LayoutOptions{.info_keys = std::move(info_keys),
                                      .one_hot = one_hot,
-                                     .float_dtype = float_dtype,
+                                     .obs_dtype = dtype,
                                      .from_pixels = from_pixels,
                                      .pixels_only = pixels_only,
                                      .refuse_nan = refuse_nan,
                                      .strict_actions = strict_actions});
            }),
-           kConstructs, py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("float_dtype"),
+           kConstructs, py::kw_only(), py::arg("info_keys"), py::arg("one_hot"), py::arg("obs_dtype"),
            py::arg("from_pixels"), py::arg("pixels_only"), py::arg("refuse_nan"), py::arg("strict_actions"));
 
   py::class_<Config, std::shared_ptr<Config>>(m, "Config", "One configuration of a task.")

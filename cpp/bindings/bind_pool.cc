@@ -1,14 +1,12 @@
-// The pool. Tensors come as addresses: Python has allocated them and checked shapes, dtypes and devices.
+// The pool, but for its calls.
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cstring>
-#include <tuple>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "call.h"
-#include "chain.h"
-#include "columns.h"
 #include "constructor.h"
 #include "gil.h"
 #include "module.h"
@@ -36,10 +34,7 @@ std::shared_ptr<void> Share(const py::object& object) {
 
 namespace {
 
-using core::Chain;
 using core::Config;
-using core::Job;
-using core::Op;
 using core::Pool;
 
 core::WorkerExecutor& WorkersOf(PoolHandle& pool) {
@@ -69,144 +64,14 @@ class ExclusiveAccess {
   std::optional<Pool::ExclusiveAccess> access_;
 };
 
-core::Batch ToBatch(const Addresses& addresses, const core::Layout& layout) {
-  core::Batch batch;
-  for (const auto& column : layout.outputs) batch.AddColumn(column.row_bytes);
-  batch.SetBases(addresses);
-  return batch;
-}
-
-void PrepareAsync(PoolHandle& pool, const py::list& out, const py::list& root, py::object owner) {
-  const core::Layout& layout = pool->layout();
-  auto outputs = ToBatch(FromList("out", out, layout.outputs.size()), layout);
-  auto roots = ToBatch(FromList("root", root, layout.outputs.size()), layout);
-  {
-    const GilReleased released;  // whoever holds the pool may wait for it
-    pool->PrepareAsync(outputs, roots);
-  }
-  pool.Own(std::move(owner));
-}
-
-// Row i of the inputs is the i-th env's, and the receiver gets `cargo` back with the number i.
-void Send(PoolHandle& pool, Op op, const std::vector<std::uint32_t>& envs, const py::list& inputs,
-          bool is_single, const py::object& cargo, std::optional<ResetArguments> given) {
-  Call call{op, FromList(inputs), {}, {}, nullptr, {}, std::move(given)};
-  CheckCount("inputs", call.inputs, op == Op::kReset ? 0 : pool->layout().actions.size());
-  auto shared = Share(cargo);
-  const GilReleased released;
-  Job& job = Begin(*pool.operator->(), call, nullptr, [&](Job& begun) {
-    pool->Select(begun, std::span<const std::uint32_t>(envs));
-    begun.is_single = is_single;
-    begun.cargo = std::move(shared);
-  });
-  pool->Submit(job, core::Delivery::kOneByOne, Interrupted);
-}
-
-// Results that Python is about to take over. They are the pool's again, to be received once more, if they go
-// out of scope before they are accepted, or are put back: so an interrupt at any moment loses none.
-class Received {
- public:
-  explicit Received(py::object pool) : owner_(std::move(pool)), pool_(owner_.cast<PoolHandle&>()) {}
-  ~Received() {
-    if (!received_.is_accepted && !received_.envs.empty()) PutBack();
-    const GilReleased released;  // what was sent asks for it to be let go of
-    received_.cargo.clear();
-  }
-  Received(const Received&) = delete;
-  Received& operator=(const Received&) = delete;
-
-  // Results that are ready, as Pool::Receive and ReceiveAlone give them. False: too few within the timeout.
-  bool Receive(Op op, std::size_t least, std::size_t most, const std::optional<double>& timeout,
-               std::optional<std::uint32_t> env) {
-    const auto limit = ToDuration(timeout);
-    const GilReleased released;
-    auto received = env ? pool_->ReceiveAlone(op, *env, limit, Interrupted)
-                        : pool_->Receive(op, least, most, limit, Interrupted);
-    if (!received) return false;
-    received_ = std::move(*received);
-    return true;
-  }
-
-  const std::vector<std::uint32_t>& envs() const { return received_.envs; }
-  std::ptrdiff_t num_resets() const {
-    return std::count(received_.resets.begin(), received_.resets.end(), std::uint8_t{1});
-  }
-  // What each env was sent with, and its row there.
-  py::list cargo() const {
-    py::list list(received_.cargo.size());
-    for (std::size_t i = 0; i < received_.cargo.size(); ++i) {
-      const auto& [whole, row] = received_.cargo[i];
-      list[i] = py::make_tuple(py::handle(static_cast<PyObject*>(whole.get())), row);
-    }
-    return list;
-  }
-
-  // To tensors for these envs; `numbers`: the address of an int64 for each, which gets the env's number.
-  void CopyRows(const py::list& out, const py::list& root, std::uintptr_t numbers) {
-    const std::size_t columns = pool_->layout().outputs.size();
-    const Addresses outputs = FromList("out", out, columns);
-    const Addresses roots = root.empty() ? Addresses(columns) : FromList("root", root, columns);
-    const GilReleased released;
-    std::copy(envs().begin(), envs().end(), reinterpret_cast<std::int64_t*>(numbers));
-    pool_->CopyRowsOf(received_, outputs.data(), roots.data());
-  }
-  void Accept() {
-    const GilReleased released;
-    pool_->Accept(received_);
-  }
-  void PutBack() {
-    const GilReleased released;
-    pool_.PutBack(received_);
-    received_.is_accepted = true;  // nothing is left to be put back
-  }
-
- private:
-  const py::object owner_;  // of `pool_`
-  PoolHandle& pool_;
-  core::Outbox::Received received_;
-};
-
-// None: too few within the timeout. Made before anything is received, so that nothing is lost where memory
-// runs out.
-std::unique_ptr<Received> Receive(const py::object& pool, Op op, std::size_t least, std::size_t most,
-                                  const std::optional<double>& timeout, std::optional<std::uint32_t> env) {
-  auto received = std::make_unique<Received>(pool);
-  return received->Receive(op, least, most, timeout, env) ? std::move(received) : nullptr;
-}
-
-// dst row i = row rows[i] of the source number groups[i], for each column: (dst, bytes of a row, sources).
-void GatherRows(
-    const std::vector<std::uint32_t>& groups, const std::vector<std::size_t>& rows,
-    const std::vector<std::tuple<std::uintptr_t, std::size_t, std::vector<std::uintptr_t>>>& columns) {
-  const GilReleased released;
-  for (const auto& [to, bytes, sources] : columns) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::uintptr_t from = sources.at(groups.at(i)) + rows[i] * bytes;
-      std::memcpy(reinterpret_cast<std::byte*>(to) + i * bytes, reinterpret_cast<const std::byte*>(from),
-                  bytes);
-    }
-  }
-}
-
 }  // namespace
 
 void InitPool(py::module_& m) {
-  m.def("gather_rows", &GatherRows, py::arg("groups"), py::arg("rows"), py::arg("columns"),
-        "Rows of several tensors, one after the other.");
-
   py::class_<PoolHandle> pool(m, "Pool", "All envs of a batch and the threads that step them.");
   py::class_<ExclusiveAccess>(m, "ExclusiveAccess",
                               "Envs that no other thread uses while Python works with them.")
       .def("__enter__", &ExclusiveAccess::Enter)
       .def("__exit__", &ExclusiveAccess::Exit);
-  py::class_<Received>(m, "Received", "Results that were sent for, until they are accepted.")
-      .def_property_readonly("envs", &Received::envs)
-      .def_property_readonly("num_resets", &Received::num_resets)
-      .def_property_readonly("cargo", &Received::cargo)
-      .def("copy_rows", &Received::CopyRows, py::arg("out"), py::arg("root"), py::arg("numbers"))
-      .def("accept", &Received::Accept)
-      .def("put_back", &Received::PutBack);
-
   pool.def("__init__",
            Constructor<PoolHandle, const std::vector<std::shared_ptr<Config>>&,
                        const std::vector<std::int64_t>&, int, std::vector<int>, const core::LayoutOptions&,
@@ -215,17 +80,6 @@ void InitPool(py::module_& m) {
            py::arg("num_threads"), py::arg("thread_affinity"), py::arg("layout"), py::arg("step_timeout"),
            py::arg("workers") = py::none())
       .def_property_readonly("num_threads", [](PoolHandle& pool) { return pool->num_threads(); })
-      .def_property_readonly("outputs",
-                             [](PoolHandle& pool) {
-                               std::vector<core::Spec> specs;
-                               for (const auto& column : pool->layout().outputs) specs.push_back(column.spec);
-                               return specs;
-                             })
-      .def("prepare_async", &PrepareAsync, py::arg("out"), py::arg("root"), py::arg("owner"))
-      .def("send", &Send, py::arg("op"), py::arg("envs"), py::arg("inputs"), py::arg("is_single"),
-           py::arg("cargo"), py::arg("given") = py::none())
-      .def("receive", &Receive, py::arg("op"), py::arg("least"), py::arg("most"), py::arg("timeout"),
-           py::arg("env"))
       .def(
           "save",
           [](PoolHandle& handle, const std::vector<std::uint32_t>& envs) {
@@ -270,7 +124,7 @@ void InitPool(py::module_& m) {
       .def(
           "exclusive_access",
           [](const py::object& pool, std::vector<std::uint32_t> envs) {
-            return std::make_unique<ExclusiveAccess>(pool, std::move(envs));
+            return Object(std::make_unique<ExclusiveAccess>(pool, std::move(envs)));
           },
           py::arg("envs"))
       .def(

@@ -9,16 +9,31 @@
 namespace py = pybind11;
 
 namespace torchrl_pool::bindings {
+namespace {
 
-void InitRng(py::module_& m) {
-  py::class_<Rng>(m, "Rng", "numpy.random.Generator(PCG64(SeedSequence(words))), rebuilt in C++.")
+void CheckLeast(const char* what, std::int64_t value) {
+  if (value < 1) throw py::value_error(std::string("expected ") + what + " of at least 1");
+}
+
+// What both kinds of streams have.
+template <class Stream>
+py::class_<Stream> Define(py::module_& m, const char* name, const char* help) {
+  return py::class_<Stream>(m, name, help)
       .def(py::init([](const std::vector<std::uint32_t>& words) {
              if (words.empty()) throw py::value_error("expected at least one word of entropy");
-             return Rng(torchrl_pool::Entropy{words.data(), words.size()});
+             return Stream(Entropy{words.data(), words.size()});
            }),
            py::arg("words"))
-      .def("random", &Rng::Random)
-      .def("uniform", &Rng::Uniform, py::arg("low"), py::arg("high"))
+      .def("random", &Stream::Random)
+      .def("uniform", &Stream::Uniform, py::arg("low"), py::arg("high"))
+      .def("standard_normal", &Stream::StandardNormal)
+      .def("next_uint32", &Stream::NextUint32);
+}
+
+}  // namespace
+
+void InitRng(py::module_& m) {
+  Define<Rng>(m, "Rng", "numpy.random.Generator(PCG64(SeedSequence(words))), rebuilt in C++.")
       .def(
           "integers",
           [](Rng& rng, std::int64_t low, std::int64_t high) {
@@ -29,7 +44,7 @@ void InitRng(py::module_& m) {
       .def(
           "choice",
           [](Rng& rng, std::int64_t size) {
-            if (size < 1) throw py::value_error("expected a size of at least 1");
+            CheckLeast("a size", size);
             return rng.Choice(size);
           },
           py::arg("size"))
@@ -42,27 +57,15 @@ void InitRng(py::module_& m) {
             return numbers;
           },
           py::arg("count"))
-      .def("standard_normal", &Rng::StandardNormal)
-      .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"))
-      .def("next_uint32", &Rng::NextUint32);
-
-  py::class_<LegacyRng>(m, "LegacyRng", "numpy.random.RandomState(words), rebuilt in C++.")
-      .def(py::init([](const std::vector<std::uint32_t>& words) {
-             if (words.empty()) throw py::value_error("expected at least one word of entropy");
-             return LegacyRng(torchrl_pool::Entropy{words.data(), words.size()});
-           }),
-           py::arg("words"))
-      .def("random", &LegacyRng::Random)
-      .def("uniform", &LegacyRng::Uniform, py::arg("low"), py::arg("high"))
+      .def("normal", &Rng::Normal, py::arg("mean"), py::arg("deviation"));
+  Define<LegacyRng>(m, "LegacyRng", "numpy.random.RandomState(words), rebuilt in C++.")
       .def(
           "integer",
           [](LegacyRng& rng, std::uint32_t count) {
-            if (count < 1) throw py::value_error("expected a count of at least 1");
+            CheckLeast("a count", count);
             return rng.Integer(count);
           },
-          py::arg("count"))
-      .def("standard_normal", &LegacyRng::StandardNormal)
-      .def("next_uint32", &LegacyRng::NextUint32);
+          py::arg("count"));
 }
 
 }  // namespace torchrl_pool::bindings

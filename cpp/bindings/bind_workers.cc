@@ -425,7 +425,15 @@ void InitWorkers(py::module_& m) {
       .value("step_and_reset", core::Op::kStepAndReset)
       .value("steps", core::Op::kSteps);
 
-  py::class_<Arena, std::shared_ptr<Arena>>(m, "Arena", py::buffer_protocol(),
+  // pybind11's own buffers allocate, and make a BufferError of a bad_alloc.
+  const py::custom_type_setup is_buffer([](PyHeapTypeObject* type) {
+    type->ht_type.tp_as_buffer = &type->as_buffer;
+    type->as_buffer.bf_getbuffer = [](PyObject* self, Py_buffer* view, int flags) {
+      auto& arena = py::handle(self).cast<Arena&>();
+      return PyBuffer_FillInfo(view, self, arena.data(), static_cast<py::ssize_t>(arena.size()), 0, flags);
+    };
+  });
+  py::class_<Arena, std::shared_ptr<Arena>>(m, "Arena", is_buffer,
                                             "The memory that a pool and its workers share: bytes.")
       .def("__init__",
            Constructor(
@@ -454,11 +462,7 @@ void InitWorkers(py::module_& m) {
             return mailbox.asked.load(std::memory_order_relaxed) !=
                    mailbox.finished.load(std::memory_order_acquire);
           },
-          py::arg("worker"))
-      .def_buffer([](Arena& arena) {
-        return py::buffer_info(reinterpret_cast<std::uint8_t*>(arena.data()),
-                               static_cast<py::ssize_t>(arena.size()));
-      });
+          py::arg("worker"));
 
   py::class_<Port>(m, "WorkerPort", "A worker's end: what it is asked for, and where results go.")
       .def("__init__",
@@ -483,7 +487,7 @@ void InitWorkers(py::module_& m) {
   m.def(
       "remote_config",
       [](const std::string& id, const py::list& entries) {
-        return std::const_pointer_cast<core::Config>(core::RemoteTask::Open(id, ToSpecs(entries)));
+        return Object(std::const_pointer_cast<core::Config>(core::RemoteTask::Open(id, ToSpecs(entries))));
       },
       py::arg("id"), py::arg("entries"), "The configuration of envs in workers.");
 }

@@ -35,19 +35,20 @@ struct RolloutStep {
 // all envs, or in a rollout's batch those from its first env on.
 struct Call {
   core::Op op;
-  Addresses inputs, out, root;
+  Addresses inputs = {}, out = {}, root = {};
   const core::Chain* chain = nullptr;
   std::optional<RolloutStep> into = std::nullopt;
   std::optional<ResetArguments> given = std::nullopt;
   std::uint32_t num_steps = 1;
+  bool is_sent = false;  // its results are received later, and written to memory of the pool's
 
   // Throws ValueError for lists of another length. With the GIL.
   void Check(const core::Layout& layout, std::uint32_t num_envs) const {
     const std::size_t columns = chain ? chain->num_columns() : layout.outputs.size();
     const std::size_t actions = chain ? chain->num_inputs() : layout.actions.size();
     CheckCount("inputs", inputs, core::IsStep(op) ? actions : 0);
-    if (!into) CheckCount("out", out, columns);
-    if (into || op == core::Op::kStepAndReset) CheckCount("root", root, columns);
+    if (!into && !is_sent) CheckCount("out", out, columns);
+    if (into || (op == core::Op::kStepAndReset && !is_sent)) CheckCount("root", root, columns);
     if (into && into->rows.outputs.size() != columns) {
       throw py::value_error("expected an output for each column");
     }

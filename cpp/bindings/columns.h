@@ -32,12 +32,6 @@ inline Addresses FromList(const py::list& list) {
   return addresses;
 }
 
-inline Addresses FromList(const char* what, const py::list& list, std::size_t expected) {
-  Addresses addresses = FromList(list);
-  CheckCount(what, addresses, expected);
-  return addresses;
-}
-
 }  // namespace torchrl_pool::bindings
 
 #endif  // TORCHRL_POOL_BINDINGS_COLUMNS_H_

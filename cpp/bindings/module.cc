@@ -5,11 +5,9 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The executor, the plugins and NumPy's random streams; torchrl_pool wraps all of it.";
   InitErrors(m);
   InitGil(m);
-  InitMemory(m);
+  InitEntries(m);
   InitPlugin(m);
   InitChain(m);
-  InitTensors(m);
-  InitWatch(m);
   InitWorkers(m);
   InitPool(m);
   InitCalls(m);

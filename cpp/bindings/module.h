@@ -28,14 +28,12 @@ core::WorkerOptions ToWorkerOptions(const pybind11::object& workers);
 
 void InitCalls(pybind11::module_& m);  // after InitPool
 void InitChain(pybind11::module_& m);
+void InitEntries(pybind11::module_& m);
 void InitErrors(pybind11::module_& m);
 void InitGil(pybind11::module_& m);
-void InitMemory(pybind11::module_& m);
 void InitPlugin(pybind11::module_& m);
 void InitPool(pybind11::module_& m);
 void InitRng(pybind11::module_& m);
-void InitTensors(pybind11::module_& m);
-void InitWatch(pybind11::module_& m);
 void InitWorkers(pybind11::module_& m);
 
 }  // namespace torchrl_pool::bindings

@@ -46,7 +46,7 @@ PoolHandle::~PoolHandle() {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     PyErr_WriteUnraisable(nullptr);
   }
-  if (!freed) owner_.release();
+  if (!freed) (void)new std::shared_ptr<void>(std::move(async_memory_));  // for ever
 }
 
 }  // namespace torchrl_pool::bindings

@@ -32,8 +32,9 @@ class PoolHandle {
              const std::optional<double>& step_timeout, const py::object& workers);
   ~PoolHandle();
 
-  // Keeps what the pool's threads write to until they have ended.
-  void Own(py::object owner) { owner_ = std::move(owner); }
+  // Keeps the memory that results of asynchronous calls are written to until the pool's threads have ended.
+  void Own(std::shared_ptr<void> async_memory) { async_memory_ = std::move(async_memory); }
+  bool is_prepared() const { return async_memory_ != nullptr; }
 
   // The one way to it. A child that was forked has threads and worker processes of it no more: it is refused.
   core::Pool* operator->() {
@@ -46,7 +47,7 @@ class PoolHandle {
   bool PutBack(const core::Outbox::Received& received) { return pool_->PutBack(received); }
 
  private:
-  py::object owner_;
+  std::shared_ptr<void> async_memory_;
   std::unique_ptr<core::Pool> pool_;
 };
 

@@ -164,25 +164,23 @@ void Layout::AddOutput(const Spec& spec, const LayoutOptions& options, bool is_w
         column);
     return;
   }
-  if (is_observation && IsFloat(spec.dtype) && options.float_dtype >= 0 &&
-      options.float_dtype != spec.dtype) {
-    seen.dtype = static_cast<trp_dtype>(options.float_dtype);
+  if (is_observation && IsFloat(spec.dtype) && options.obs_dtype && *options.obs_dtype != spec.dtype) {
+    seen.dtype = *options.obs_dtype;
     const std::size_t column = AddColumn(std::move(seen));
     const auto add = [&](auto from, auto to) {
       using Convert = Cast<decltype(from), decltype(to)>;
       const ValueIndex seen_as = ColumnValue(column);
       AddStage(std::make_shared<Elementwise<Convert>>(written, seen_as, spec.size(), Convert{}), column);
     };
-    WithFloat(spec.dtype, [&](auto from) {
-      return options.float_dtype == TRP_FLOAT32 ? add(from, 0.0f) : add(from, 0.0);
-    });
+    WithFloat(spec.dtype,
+              [&](auto from) { return options.obs_dtype == TRP_FLOAT32 ? add(from, 0.0f) : add(from, 0.0); });
     return;
   }
   targets.back().column = static_cast<int>(AddColumn(std::move(seen)));
 }
 
 Layout::Layout(const Config& config, const LayoutOptions& options) {
-  if (options.float_dtype >= 0 && options.float_dtype != TRP_FLOAT32 && options.float_dtype != TRP_FLOAT64) {
+  if (options.obs_dtype && options.obs_dtype != TRP_FLOAT32 && options.obs_dtype != TRP_FLOAT64) {
     throw StatusError(TRP_INVALID_ARGUMENT, "obs_dtype must be float32 or float64");
   }
   auto unknown = options.info_keys;

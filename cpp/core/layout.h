@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,11 +67,11 @@ struct ActionColumn {
 struct LayoutOptions {
   std::vector<std::string> info_keys;  // which TRP_INFO specs and which native keys to write
   bool one_hot = false;                // discrete actions and observations, as GymEnv does by default
-  int float_dtype = -1;      // a trp_dtype that floating-point observations are given in; -1: the env's own
-  bool from_pixels = false;  // add a picture of the env to its observations
-  bool pixels_only = false;  // and leave out the env's own
-  bool refuse_nan = false;   // an env that writes NaN has failed
-  bool strict_actions = false;  // numbers outside of their bounds are refused too
+  std::optional<trp_dtype> obs_dtype;  // of floating-point observations; nothing: the env's own
+  bool from_pixels = false;            // add a picture of the env to its observations
+  bool pixels_only = false;            // and leave out the env's own
+  bool refuse_nan = false;             // an env that writes NaN has failed
+  bool strict_actions = false;         // numbers outside of their bounds are refused too
 };
 
 // The columns of a pool's batches, and the program that turns what an env writes into them. An output that no

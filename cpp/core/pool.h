@@ -120,8 +120,8 @@ class Pool {
   // ---- results one by one: any threads ----
 
   // Where results are written: memory for the rows of all envs, which must stay valid until Close has
-  // returned.
-  void PrepareAsync(const Batch& out, const Batch& root);
+  // returned. False: there is some already.
+  bool PrepareAsync(const Batch& out, const Batch& root);
 
   // As Outbox::Receive and ReceiveAlone. The rows stay where they are, and the envs in flight, until Accept
   // or PutBack. Throws EnvFailure for envs that failed, which must be reset; other results stay ready.

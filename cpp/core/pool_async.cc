@@ -12,13 +12,14 @@
 
 namespace torchrl_pool::core {
 
-void Pool::PrepareAsync(const Batch& out, const Batch& root) {
+bool Pool::PrepareAsync(const Batch& out, const Batch& root) {
   const auto lock = Lock();
-  if (!async_out_.base.empty()) throw PoolError("async calls are prepared already");
+  if (!async_out_.base.empty()) return false;
   Batch own_root = root;
   Batch own_out = out;
   async_root_ = std::move(own_root);
   async_out_ = std::move(own_out);
+  return true;
 }
 
 std::optional<Outbox::Received> Pool::Receive(Op op, std::size_t least, std::size_t most,

@@ -53,10 +53,9 @@ TEST(InfoKeysSelectColumns) {
            (std::vector<std::string>{"step_count", "is_init", "exact_reward", "episode_reward"}));
   CHECK_EQ(NativeKeys(*KindsConfig()),
            (std::vector<std::string>{"step_count", "is_init", "agents/episode_reward"}));
-  const Layout layout(*KindsConfig(),
-                      {.info_keys = {"is_init", "info64", "agents/episode_reward", "step_count"},
-                       .one_hot = false,
-                       .float_dtype = -1});
+  const Layout layout(
+      *KindsConfig(),
+      {.info_keys = {"is_init", "info64", "agents/episode_reward", "step_count"}, .one_hot = false});
   CHECK_EQ(Names(layout),
            (std::vector<std::string>{"nested/float64", "vector", "pixels", "info64", "agents/reward",
                                      "agents/done", "terminated", "truncated", "done", "step_count",
@@ -74,25 +73,24 @@ TEST(InfoKeysSelectColumns) {
 }
 
 TEST(UnknownInfoKeysAreRefusedWithTheKnownOnes) {
-  const LayoutOptions options{.info_keys = {"step_count", "speed"}, .one_hot = false, .float_dtype = -1};
+  const LayoutOptions options{.info_keys = {"step_count", "speed"}, .one_hot = false};
   CHECK_THROWS(StatusError, "'Kinds-v0' has no info key 'speed'", Layout(*KindsConfig(), options));
   for (const char* known : {"step_count", "is_init", "agents/episode_reward", "info32", "info64"}) {
     CHECK_THROWS(StatusError, known, Layout(*KindsConfig(), options));
   }
   // What is always there is no info key.
   CHECK_THROWS(StatusError, "no info key 'vector'",
-               Layout(*KindsConfig(), {.info_keys = {"vector"}, .one_hot = false, .float_dtype = -1}));
+               Layout(*KindsConfig(), {.info_keys = {"vector"}, .one_hot = false}));
 }
 
 TEST(AnInfoKeyMayBeNamedTwice) {
-  const Layout layout(*CounterConfig(),
-                      {.info_keys = {"step_count", "step_count"}, .one_hot = false, .float_dtype = -1});
+  const Layout layout(*CounterConfig(), {.info_keys = {"step_count", "step_count"}, .one_hot = false});
   CHECK_EQ(layout.outputs.size(), 6u);
 }
 
 TEST(FloatDtypeConvertsObservationsOnly) {
   const std::vector<std::string> keys = {"info32", "info64"};
-  const Layout f32(*KindsConfig(), {.info_keys = keys, .one_hot = false, .float_dtype = TRP_FLOAT32});
+  const Layout f32(*KindsConfig(), {.info_keys = keys, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   CHECK_EQ(Find(f32, "nested/float64").spec.dtype, TRP_FLOAT32);
   CHECK_EQ(Find(f32, "nested/float64").row_bytes, 24u);
   CHECK_EQ(Find(f32, "vector").spec.dtype, TRP_FLOAT32);
@@ -100,20 +98,20 @@ TEST(FloatDtypeConvertsObservationsOnly) {
   CHECK_EQ(Find(f32, "info64").spec.dtype, TRP_FLOAT64);
   CHECK_EQ(f32.at_steps.size(), 1u);
   CHECK_EQ(f32.targets[0].column, Target::kNoColumn);  // through scratch
-  const Layout f64(*KindsConfig(), {.info_keys = keys, .one_hot = false, .float_dtype = TRP_FLOAT64});
+  const Layout f64(*KindsConfig(), {.info_keys = keys, .one_hot = false, .obs_dtype = TRP_FLOAT64});
   CHECK_EQ(Find(f64, "vector").spec.dtype, TRP_FLOAT64);
   CHECK_EQ(Find(f64, "vector").row_bytes, 16u);
   CHECK_EQ(Find(f64, "agents/reward").spec.dtype, TRP_FLOAT32);
   CHECK_EQ(Find(f64, "info32").spec.dtype, TRP_FLOAT32);
 }
 
-TEST(FloatDtypeMustBeAFloat) {
+TEST(ObsDtypeMustBeAFloat) {
   CHECK_THROWS(StatusError, "float32 or float64",
-               Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = TRP_INT32}));
+               Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_INT32}));
 }
 
 TEST(OneHotActionsAreAsWideAsTheirCategories) {
-  const Layout layout(*KindsConfig(), {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  const Layout layout(*KindsConfig(), {.info_keys = {}, .one_hot = true});
   CHECK(layout.actions[0].one_hot);  // flags: 2 + 2
   CHECK_EQ(layout.actions[0].row_bytes, 4 * sizeof(std::int64_t));
   CHECK(!layout.actions[1].one_hot);
@@ -122,7 +120,7 @@ TEST(OneHotActionsAreAsWideAsTheirCategories) {
 
 TEST(OneHotObservationsPassThroughScratch) {
   const auto config = MakeConfig("raw_plugin", "RepeatingChoices-v0");
-  const Layout layout(*config, {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  const Layout layout(*config, {.info_keys = {}, .one_hot = true});
   const OutputColumn& column = layout.outputs[0];
   CHECK(column.spec.one_hot);
   CHECK_EQ(column.spec.shape, (std::vector<std::int64_t>{2, 5}));
@@ -131,14 +129,14 @@ TEST(OneHotObservationsPassThroughScratch) {
   CHECK_EQ(column.row_bytes, 10 * sizeof(std::int64_t));
   CHECK_EQ(layout.at_steps.size(), 1u);
   CHECK_EQ(layout.targets[0].column, Target::kNoColumn);
-  const Layout numbers(*config, {.info_keys = {}, .one_hot = false, .float_dtype = -1});
+  const Layout numbers(*config, {.info_keys = {}, .one_hot = false});
   CHECK(numbers.at_steps.empty());
   CHECK_EQ(numbers.outputs[0].row_bytes, 4 * sizeof(std::int64_t));
 }
 
 TEST(ScratchSlotsAreAlignedAndDisjoint) {
   const auto config = KindsConfig();
-  const Layout layout(*config, {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  const Layout layout(*config, {.info_keys = {}, .one_hot = true});
   std::vector<std::pair<std::size_t, std::size_t>> slots;
   std::size_t output = 0;
   for (const Spec& spec : config->specs()) {

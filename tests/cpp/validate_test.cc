@@ -27,7 +27,7 @@ class Actions {
  public:
   explicit Actions(bool one_hot = false, const test::Options& options = {}, bool strict = true)
       : config(KindsConfig(options)),
-        layout(*config, {.info_keys = {}, .one_hot = one_hot, .float_dtype = -1, .strict_actions = strict}),
+        layout(*config, {.info_keys = {}, .one_hot = one_hot, .strict_actions = strict}),
         tensors(layout.actions, kRows, 8),
         batch_(test::MakeBatch(layout.actions.size())) {
     tensors.BindTo(batch_);

@@ -195,8 +195,7 @@ TEST(StepAndResetStartsTheNextEpisodeInTheRoot) {
   CHECK_EQ(env.out.Values<std::int64_t>("count", 1), (Longs{3, 2, 1, 2}));
 }
 
-const LayoutOptions kNativeKeys{
-    .info_keys = {"step_count", "episode_reward", "is_init"}, .one_hot = false, .float_dtype = -1};
+const LayoutOptions kNativeKeys{.info_keys = {"step_count", "episode_reward", "is_init"}, .one_hot = false};
 
 TEST(NativeKeysFollowTheEpisode) {
   Visited env(CounterConfig({{"episode_length", 3}}), kNativeKeys);
@@ -223,11 +222,8 @@ TEST(NativeKeysFollowTheEpisode) {
 
 TEST(PicturesShowTheObservationBesideThem) {
   for (const bool pixels_only : {false, true}) {
-    Visited env(CounterConfig({{"episode_length", 3}}), {.info_keys = {},
-                                                         .one_hot = false,
-                                                         .float_dtype = -1,
-                                                         .from_pixels = true,
-                                                         .pixels_only = pixels_only});
+    Visited env(CounterConfig({{"episode_length", 3}}),
+                {.info_keys = {}, .one_hot = false, .from_pixels = true, .pixels_only = pixels_only});
     CHECK_EQ(env.layout.outputs[env.out.Column("pixels")].spec.shape, (Longs{1, 2, 3}));
     CHECK_EQ(env.layout.targets[0].column == Target::kNoColumn, pixels_only);
     env.Reset(0);
@@ -243,13 +239,12 @@ TEST(PicturesShowTheObservationBesideThem) {
 }
 
 TEST(ATaskWithoutPicturesHasNoPixels) {
-  CHECK_THROWS(
-      StatusError, "'Kinds-v0' cannot be rendered",
-      Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = -1, .from_pixels = true}));
+  CHECK_THROWS(StatusError, "'Kinds-v0' cannot be rendered",
+               Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .from_pixels = true}));
 }
 
 TEST(SumsTheRewardsOfEveryAgent) {
-  Visited env(KindsConfig(), {.info_keys = {"agents/episode_reward"}, .one_hot = false, .float_dtype = -1});
+  Visited env(KindsConfig(), {.info_keys = {"agents/episode_reward"}, .one_hot = false});
   env.Reset(0);
   env.Run(Op::kStep);
   CHECK_EQ(env.out.Values<float>("agents/episode_reward", 1), (Floats{510, 511}));
@@ -273,25 +268,25 @@ TEST(WritesEveryKindOfEntry) {
 }
 
 TEST(InfoIsWrittenWhereAskedFor) {
-  Visited env(KindsConfig(), {.info_keys = {"info64"}, .one_hot = false, .float_dtype = TRP_FLOAT32});
+  Visited env(KindsConfig(), {.info_keys = {"info64"}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   env.Reset(0);
   CHECK_EQ(env.out.Get<double>("info64", 1), 400.0);
 }
 
 TEST(ConvertsFloatingPointObservations) {
-  Visited f32(KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = TRP_FLOAT32});
+  Visited f32(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   f32.Reset(0);
   f32.Run(Op::kStep);
   CHECK_EQ(f32.out.Values<float>("nested/float64", 1), (Floats{10, 11, 12, 13, 14, 15}));
   CHECK_EQ(f32.out.Values<float>("vector", 1), (Floats{110, 111}));
-  Visited f64(KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = TRP_FLOAT64});
+  Visited f64(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT64});
   f64.Reset(0);
   CHECK_EQ(f64.out.Values<double>("vector", 1), (Doubles{100, 101}));
   CHECK_EQ(f64.out.Values<double>("nested/float64", 1), (Doubles{0, 1, 2, 3, 4, 5}));
 }
 
 TEST(ConvertsIntoTheRootToo) {
-  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = false, .float_dtype = TRP_FLOAT32});
+  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   env.Reset(0);
   env.actions.Set<std::int64_t>("flags", 1, 0, 1);
   CHECK_EQ(env.Run(Op::kStepAndReset), Result::kReset);
@@ -300,7 +295,7 @@ TEST(ConvertsIntoTheRootToo) {
 }
 
 TEST(SkipsColumnsThatNobodyWants) {
-  Visited env(KindsConfig(), {.info_keys = {"step_count"}, .one_hot = false, .float_dtype = TRP_FLOAT32});
+  Visited env(KindsConfig(), {.info_keys = {"step_count"}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   for (auto& base : env.job.out.base) base = nullptr;
   CHECK_EQ(env.Reset(0), Result::kOk);
   CHECK_EQ(env.Run(Op::kStep), Result::kOk);
@@ -308,7 +303,7 @@ TEST(SkipsColumnsThatNobodyWants) {
 }
 
 TEST(DecodesOneHotActions) {
-  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = true});
   env.Reset(0);
   const auto choose = [&](Longs hot) {
     for (std::size_t i = 0; i < 4; ++i) env.actions.Set("flags", 1, i, hot[i]);
@@ -322,8 +317,7 @@ TEST(DecodesOneHotActions) {
 }
 
 TEST(WritesDiscreteObservationsOneHot) {
-  Visited env(test::MakeConfig("raw_plugin", "Category-v0"),
-              {.info_keys = {}, .one_hot = true, .float_dtype = -1});
+  Visited env(test::MakeConfig("raw_plugin", "Category-v0"), {.info_keys = {}, .one_hot = true});
   CHECK_EQ(env.Reset(0), Result::kOk);
   CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{1, 0, 1, 0, 0, 0}));
   CHECK_EQ(env.Reset(0), Result::kOk);
@@ -336,15 +330,13 @@ TEST(WritesDiscreteObservationsOneHot) {
 }
 
 TEST(WritesDiscreteObservationsAsNumbers) {
-  Visited env(test::MakeConfig("raw_plugin", "Category-v0"),
-              {.info_keys = {}, .one_hot = false, .float_dtype = -1});
+  Visited env(test::MakeConfig("raw_plugin", "Category-v0"), {.info_keys = {}, .one_hot = false});
   for (int i = 0; i < 3; ++i) CHECK_EQ(env.Reset(0), Result::kOk);
   CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{2, 2}));
 }
 
 TEST(AFailedStepLeavesZeros) {
-  Visited env(KindsConfig({{"fail_at_step", 2}}),
-              {.info_keys = {"step_count"}, .one_hot = false, .float_dtype = -1});
+  Visited env(KindsConfig({{"fail_at_step", 2}}), {.info_keys = {"step_count"}, .one_hot = false});
   env.Reset(0);
   CHECK_EQ(env.Run(Op::kStep), Result::kOk);
   CHECK_EQ(env.Run(Op::kStep), Result::kFailed);

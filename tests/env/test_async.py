@@ -267,18 +267,15 @@ def test_an_env_is_in_flight_until_its_results_are_taken_over(make_pool, monkeyp
     pool.async_step_and_maybe_reset_send(root.set("mark", torch.tensor([1, 2])))
 
     class SendsAgain:
-        def __init__(self, running):
-            self.running = running
-
         def receive(self, *arguments):
-            received = self.running.receive(*arguments)
+            results = calls.receive(*arguments)
             monkeypatch.undo()
             with pytest.raises(RuntimeError, match="in flight"):
                 pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))
-            return received
+            return results
 
-    running = pool._running()
-    monkeypatch.setattr(pool, "_running", lambda: SendsAgain(running))
+    calls = pool._stepper.calls
+    monkeypatch.setattr(pool._stepper, "calls", SendsAgain())
     data, _ = pool.async_step_and_maybe_reset_recv(2)
     assert sorted(data["mark"].tolist()) == [1, 2]
     pool.async_step_and_maybe_reset_send(root.clone().set("mark", torch.tensor([3, 4])))

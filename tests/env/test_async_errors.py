@@ -2,11 +2,10 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 from building import load_fault_plugin
-from flights import KINDS, calls_of, sleeper
+from flights import KINDS, calls_of, sleeper, without_memory
 from tensordict import TensorDict
 
 from torchrl_pool import EnvFailure
@@ -82,7 +81,7 @@ def test_before_the_first_reset(make_pool):
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_pool, monkeypatch):
+def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_pool):
     pool = make_pool(num_envs=2, seed=0)
     root = pool.rand_action(pool.reset())
     if alone:
@@ -95,12 +94,7 @@ def test_an_interrupt_while_memory_is_made_loses_no_result(error, alone, make_po
             return pool.async_step_and_maybe_reset_recv(env_index=0)
         return pool.async_step_and_maybe_reset_recv(2)
 
-    def fail(*args, **kwargs):
-        raise error
-
-    with monkeypatch.context() as patched:
-        for name in ("out", "root"):
-            patched.setattr(pool._stepper, name, SimpleNamespace(make=fail))
+    with without_memory(pool, error):
         for _ in range(2):
             with pytest.raises(error):
                 receive()

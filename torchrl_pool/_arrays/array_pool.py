@@ -258,7 +258,7 @@ class ArrayPool:
         columns[self.reward].fill(0)
         tensor = None if mask is None else torch.from_numpy(mask)
         try:
-            self.env._reset_envs(self._calls, (columns, self._root(addresses)), tensor, given)
+            self.env._simulators.reset(self._calls, (columns, self._root(addresses)), tensor, given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         return columns
@@ -283,7 +283,7 @@ class ArrayPool:
             columns[self.reward].fill(0)
             given, mask = ResetArguments(), torch.from_numpy(ended)
             roots = columns, self._root(addresses)
-            calls.append(partial(self.env._reset_envs, self._calls, roots, mask, given))
+            calls.append(partial(self.env._simulators.reset, self._calls, roots, mask, given))
         failures = []
         for call in calls:
             try:

@@ -312,7 +312,7 @@ class PoolCollector(StoringCollector):
             left_out=left_out,
             pin_memory=pin_memory,
             uploads=Uploads(self.storing_device) if goes_up and pin_memory else None,
-            nested_sizes=stepper.env._nested_sizes,
+            nested_sizes=stepper.next_root.nested_sizes,
             positions=stepper.columns.positions,
             hidden_columns=stepper.columns.out,
         )

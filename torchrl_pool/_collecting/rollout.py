@@ -269,7 +269,7 @@ class Rollout:
         if resets:
             done = batch.tensors["next", "done"][group.envs, step].reshape(-1)
             begins = self._where_the_root_is(done)
-        written = env._on_device(group.written)
+        written = self._stepper.on_device(group.written)
         # Where all envs of the pool begin anew TorchRL clears nothing that they do not write.
         root = self._stepper.next_root.following(entries, written, begins if resets < env.num_envs else None)
         if self._collector._counts_versions:
@@ -300,7 +300,7 @@ class Rollout:
         env = self._env
         if env._on_cpu or not value.is_cpu:
             return value
-        moved: dict[str, torch.Tensor] = env._on_device({"value": pinned(value)})
+        moved: dict[str, torch.Tensor] = self._stepper.on_device({"value": pinned(value)})
         return moved["value"]
 
     def _finish_batch(self, made: int) -> RolloutBatch:

@@ -7,31 +7,23 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 from torchrl_pool._env.arguments import EnvIndex, env_indices, names_one_env
 from torchrl_pool._env.errors import env_failure
-from torchrl_pool._env.executor_env import ExecutorEnv, not_traced
-from torchrl_pool._env.random_actions import indices_of, rows_of
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import Key
+from torchrl_pool._env.stepper import Stepper
+from torchrl_pool._env.tracing import not_traced
 
 STEP, RESET, STEP_AND_RESET = _core.Op.step, _core.Op.reset, _core.Op.step_and_reset
 _NOT_CARRIED = frozenset(("next", "_reset", "_step", "env_index"))
 
 
-class AsyncRows:
-    """Rows for all envs, which the pool's threads write and the receiver copies."""
-
-    def __init__(self, env: ExecutorEnv, pool: _core.Pool) -> None:
-        self.out, out = env._stepper.out.make()
-        self.root, root = env._stepper.root.make()
-        pool.prepare_async(out, root, (self.out, self.root))
-
-
 @not_traced
 def send(
-    env: ExecutorEnv,
+    stepper: Stepper,
     op: _core.Op,
     tensordict: TensorDictBase | None,
     env_index: EnvIndex,
@@ -44,7 +36,8 @@ def send(
         is_single: whether each is received by its number, as those are that an int names.
         given: to a reset; ``None``: nothing.
     """
-    pool = env._start() if op is RESET else env._running()
+    env = stepper.env
+    pool = env._simulators.start() if op is RESET else env._running()
     if is_single is None:
         is_single = names_one_env(env_index)
     if tensordict is None:
@@ -53,30 +46,62 @@ def send(
         tensordict, indices = rows_of(env, tensordict, env_index)
         if tensordict.device != env.device:
             tensordict = tensordict.to(env.device)
-        entries = _sent_entries(env, op, tensordict)
-    with env._opening:  # the first sends may come from several threads at once
-        if env._async_rows is None:
-            env._async_rows = AsyncRows(env, pool)
+        entries = _sent_entries(stepper, op, tensordict)
     if op is RESET:
         given = given or ResetArguments()
-        if env._states is not None and tensordict is not None and env._states.are_in(tensordict):
-            given.states = env._states.packed(tensordict, len(indices)), None
-        arguments = env._begin_reset(pool, indices, given)
-        pool.send(op, indices, [], is_single, entries, arguments)
+        if (states := env._actions.states_in(tensordict, len(indices))) is not None:
+            given.states = states, None
+        arguments = env._simulators.begin_reset(pool, indices, given)
+        stepper.calls.send(pool, op, None, indices, is_single, entries, arguments)
         return
-    # Kept until `send` has copied what lies at the addresses.
-    actions, addresses = _actions(env, tensordict, len(indices))
-    pool.send(op, indices, addresses, is_single, entries)
-    del actions
+    if tensordict is None:
+        raise TypeError("tensordict: expected the actions of a step, got None")
+    inputs: Any = tensordict._tensordict if type(tensordict) is TensorDict else None
+    if (
+        inputs is None
+        or stepper.looks_closely
+        or not stepper.calls.send(pool, op, inputs, indices, is_single, entries)
+    ):
+        inputs = stepper.inputs(tensordict, len(indices))
+        stepper.calls.send(pool, op, inputs, indices, is_single, entries)
 
 
-def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
+def rows_of(
+    env: EnvBase, tensordict: TensorDictBase, env_index: EnvIndex = None
+) -> tuple[TensorDictBase, list[int]]:
+    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
+    indices = indices_of(env, tensordict, env_index)
+    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
+        tensordict = tensordict.unsqueeze(0)
+    if tensordict.batch_size != torch.Size([len(indices)]):
+        raise ValueError(
+            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
+            f"got {list(tensordict.batch_size)}"
+        )
+    return tensordict, indices
+
+
+def indices_of(env: EnvBase, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
+    """The numbers of the envs that are sent."""
+    if env_index is None and tensordict is not None:
+        env_index = tensordict.get("env_index", None)
+        if env_index is None and tensordict.batch_size == env.batch_size:
+            return list(range(env.num_envs))  # what reset() returned, with actions
+    if env_index is None:
+        raise KeyError(
+            "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
+            f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
+        )
+    return env_indices(env_index, env.num_envs)
+
+
+def _sent_entries(stepper: Stepper, op: _core.Op, tensordict: TensorDictBase) -> dict[Key, Any]:
     """What travels with the envs: nothing that the pool writes."""
     items = tensordict._tensordict if type(tensordict) is TensorDict else tensordict
     entries = {key: value for key, value in items.items() if key not in _NOT_CARRIED}
     preset = items.get("next", None)
     if preset is not None:
-        preset = preset if op is RESET else preset.exclude(*env._stepper.step_prototypes)
+        preset = preset if op is RESET else preset.exclude(*stepper.step_prototypes)
         if len(preset.keys()) > 0:
             entries["next"] = preset
     return entries
@@ -84,7 +109,7 @@ def _sent_entries(env: ExecutorEnv, op: _core.Op, tensordict: TensorDictBase) ->
 
 @not_traced
 def receive(
-    env: ExecutorEnv,
+    stepper: Stepper,
     op: _core.Op,
     min_get: int | None,
     env_index: int | None,
@@ -92,6 +117,7 @@ def receive(
     timeout: float | None,
 ) -> tuple[TensorDictBase, TensorDictBase | None]:
     """What the operation has given envs that are ready, and the root that follows a step with resets."""
+    env = stepper.env
     least = env.min_get if min_get is None else min_get
     if least < 1:
         raise ValueError(f"min_get: expected at least 1, got {least}")
@@ -101,15 +127,15 @@ def receive(
         raise ValueError(f"timeout: expected seconds, at least 0, got {timeout}")
     if env_index is not None:
         (env_index,) = _one_env(env_index, env.num_envs)
-    pool, received = env._running(), None
+    received = _core.Received(env._running())
     try:
-        received = pool.receive(op, least, max_get or 0, timeout, env_index)
-        if received is None:
+        results = stepper.calls.receive(received, op, least, max_get or 0, timeout, env_index)
+        if results is None:
             raise TimeoutError(
                 f"expected at least {least} result{'s' * (least > 1)} within {timeout} s, got fewer; those "
                 "that are ready stay for the next call"
             )
-        data, next_root = _take_over(env, op, received)
+        data, next_root = _assemble(stepper, op, _rows_sent(received.cargo), *results)
         if env_index is not None:
             data, next_root = data[0], None if next_root is None else next_root[0]
         received.accept()
@@ -117,8 +143,7 @@ def receive(
     except _core.EnvFailure as error:
         raise env_failure(error, None) from None
     except BaseException:  # an interrupt, also one that came with the last call
-        if received is not None:
-            received.put_back()
+        received.put_back()
         raise
 
 
@@ -129,60 +154,37 @@ def _one_env(env_index: Any, num_envs: int) -> list[int]:
     return indices
 
 
-def _take_over(
-    env: ExecutorEnv, op: _core.Op, received: _core.Received
-) -> tuple[TensorDictBase, TensorDictBase | None]:
-    """Copies what was received to tensors of its own."""
-    count, stepper = len(received.envs), env._stepper
-    values, addresses = (stepper.root if op is RESET else stepper.out).make(count)
-    first: dict[Key, torch.Tensor] | None = None  # the next root, where an episode has begun
-    first_addresses: list[int] = []
-    if received.num_resets:
-        first, first_addresses = stepper.root.make(count)
-    numbers = torch.empty(count, dtype=torch.int64, device="cpu", pin_memory=env._pin_memory)
-    received.copy_rows(addresses, first_addresses, numbers.data_ptr())
-    number = env._on_device({"env_index": numbers})["env_index"]
-    return _assemble(env, op, _rows_sent(received.cargo), values, first, number)
-
-
 def _assemble(
-    env: ExecutorEnv,
+    stepper: Stepper,
     op: _core.Op,
     root: dict[Key, Any],
     values: dict[Key, torch.Tensor],
     first: dict[Key, torch.Tensor] | None,
-    number: Any,
+    numbers: dict[str, torch.Tensor],
 ) -> tuple[TensorDictBase, TensorDictBase | None]:
     """The tensordicts that the env's synchronous twin of the operation returns, for these envs.
 
     ``first`` holds the next root's entries where some of the envs have begun an episode.
     """
     count = values["done"].shape[0]
-    on_device = env._on_device(values)
+    number = stepper.on_device(numbers)["env_index"]
+    on_device = stepper.on_device(values)
     if op is RESET:
-        return env._unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
-    next_td = env._unsafe(on_device, num_rows=count)
+        return stepper.unsafe({**root, **on_device, "env_index": number}, num_rows=count), None
+    next_td = stepper.unsafe(on_device, num_rows=count)
     if "next" in root:
         next_td.update(root.pop("next"))
-    data = env._unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
+    data = stepper.unsafe({**root, "env_index": number, "next": next_td}, num_rows=count)
     if op is STEP:
         return data, None
     if first is not None:
-        on_device = env._on_device(first)
-    following = env._next_root.following(root, on_device)
+        on_device = stepper.on_device(first)
+    following = stepper.next_root.following(root, on_device)
     following["env_index"] = number
-    next_root = env._unsafe(following, num_rows=count)
-    if env._post_step_mdp_hooks is not None:
-        data, next_root = env._post_step_mdp_hooks(data, next_root)
+    next_root = stepper.unsafe(following, num_rows=count)
+    if (hooks := stepper.env._post_step_mdp_hooks) is not None:
+        data, next_root = hooks(data, next_root)
     return data, next_root
-
-
-def _actions(
-    env: ExecutorEnv, tensordict: TensorDictBase | None, count: int
-) -> tuple[list[torch.Tensor], list[int]]:
-    if tensordict is None:
-        raise TypeError("tensordict: expected the actions of a step, got None")
-    return env._check_actions(tensordict, count)
 
 
 def _rows_sent(sent: Sequence[tuple[dict[Key, Any], int]]) -> dict[Key, Any]:

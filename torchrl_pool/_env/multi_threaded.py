@@ -81,7 +81,7 @@ class MultiThreadedEnv(PoolEnv):
     def _running(self) -> _core.Pool:
         if self._is_new:
             with self._beginning:  # several threads may send first steps at once
-                if self._pool is None and self._is_new:
+                if self._simulators.pool is None and self._is_new:
                     self._reset()
                 self._is_new = False
         return super()._running()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from contextlib import ExitStack
+from typing import Any, Literal, Protocol, Self
 
 import torch
 from numpy.typing import DTypeLike
 from tensordict import TensorDict, TensorDictBase
+from torchrl._utils import seed_generator
+from torchrl.envs import AsyncEnvPool, EnvBase
 
 from torchrl_pool import _core
+from torchrl_pool._env.actions import Actions
 from torchrl_pool._env.arguments import (
     MOST_ENVS,
+    EnvIndex,
     check_choice,
     check_device,
     check_float_dtype,
@@ -20,22 +25,37 @@ from torchrl_pool._env.arguments import (
     check_mask,
     check_names,
     check_seconds,
+    env_indices,
 )
-from torchrl_pool._env.async_env import AsyncEnv
-from torchrl_pool._env.executor_env import not_traced
+from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, receive, send
 from torchrl_pool._env.python_source import PythonSource, is_python
+from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
-from torchrl_pool._env.source import TASK_DEFAULT, PluginSource, Source
-from torchrl_pool._env.specs import Key
-from torchrl_pool._fork_aware_lock import fork_aware_lock
-from torchrl_pool._plugins.names import task_ids
+from torchrl_pool._env.simulators import Simulators
+from torchrl_pool._env.source import TASK_DEFAULT
+from torchrl_pool._env.sources import Task, known_task, source_of
+from torchrl_pool._env.specs import (
+    Key,
+    full_action_spec,
+    full_output_spec,
+    key_of,
+    nested_sizes_of,
+)
+from torchrl_pool._env.step_mdp import NextRoot
+from torchrl_pool._env.stepper import Columns, Stepper
+from torchrl_pool._env.tracing import not_traced
+from torchrl_pool._plugins.loading import register
 
-# The id of a task, dm_control's name of one, or what makes an env of Python.
-Task: TypeAlias = "str | tuple[str, str] | Callable[[], Any]"
-_FLOAT_DTYPES = {None: -1, torch.float32: 6, torch.float64: 7}  # trp_dtype in abi.h
+
+class Holder(Protocol):
+    """What holds tensors that a pool's calls have left."""
+
+    def let_go(self) -> None:
+        """Forgets them: the pool is closed."""
 
 
-class PoolEnv(AsyncEnv):
+@AsyncEnvPool.register  # code that asks for an AsyncEnvPool, as LLMCollector, gets one
+class PoolEnv(EnvBase):
     """A vectorized TorchRL environment: ``num_envs`` simulators in one C++ executor.
 
     Gives the trajectories of ``SerialEnv(num_envs, lambda: GymEnv(task))``, bit for bit (for Atari, of
@@ -60,6 +80,22 @@ class PoolEnv(AsyncEnv):
 
     The root is what ``reset`` returns and ``step`` reads; ``"next"`` is what ``step`` adds. Python envs may
     have entries of other names and shapes, nested ones among them: see ``env.specs``.
+
+    The ``async_*`` methods follow :class:`torchrl.envs.AsyncEnvPool` of torchrl 0.14: envs are sent, in any
+    grouping and from any thread; whoever receives gets those that are ready first, sorted by their index. An
+    env may be sent again as soon as it was received. A call that is refused changes nothing. While envs are
+    in flight, calls for all envs (``step``, ``reset``, ``rollout``) are refused.
+
+    ``env_index`` names the envs of the rows that are sent: an int, ints in a sequence, an array or a tensor,
+    or a mask of ``num_envs`` bools; ``None``: the entry ``"env_index"`` of the tensordict, or all envs where
+    it has none and a row for each. A single row needs no batch dimension. An env that is sent by an int (or
+    by a tensor without dimensions) is received by that int alone, without a batch dimension. What is received
+    holds ``"env_index"`` as an int64 tensor ``[k]``.
+
+    Entries that the pool does not write travel with their env: those of the root into the root that follows,
+    where an episode ends too; those under ``"next"`` into what the step returns.
+
+    The tensors that were sent are read again when the result is received: do not write into them before.
 
     Args:
         task: the id of a native task (see :func:`~torchrl_pool.list_tasks`), a pair of dm_control's names,
@@ -133,7 +169,13 @@ class PoolEnv(AsyncEnv):
         >>> env = PoolEnv("CartPole-v1", num_envs=4, seed=0)
         >>> env.rollout(10, break_when_any_done=False).shape
         torch.Size([4, 10])
+        >>> env.async_reset_send()
+        >>> root = env.async_reset_recv(2)  # whichever are ready first
+        >>> env.async_step_send(env.rand_action(root))
     """
+
+    min_get: int = 1
+    """How many results a receive waits for by default."""
 
     _writes_entries = True
     """Whether the executor's columns are the entries. Where a subclass computes these from them, after each
@@ -173,12 +215,7 @@ class PoolEnv(AsyncEnv):
         }
         self._arguments.update(task_options)
         of_front = task_options.pop("_of_front", {})  # of PythonSource, for a front without tensordicts
-        if hasattr(task, "step") and not isinstance(task, type):
-            raise TypeError(
-                "task: expected a callable that returns an env, got an env "
-                f"({type(task).__name__}); pass `lambda: env_class(...)`, which its worker process calls"
-            )
-        task = task_ids(task)
+        task = known_task(task)
         num_envs = check_int("num_envs", num_envs, minimum=1, maximum=MOST_ENVS)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
@@ -195,66 +232,97 @@ class PoolEnv(AsyncEnv):
 
         self.num_envs = num_envs
         self.task = task
-        self._step_timeout = check_seconds("step_timeout", step_timeout)
         self._pin_memory_wish = pin_memory
-        self._opening = fork_aware_lock()
-        self._holders = weakref.WeakSet()
-        self._entropy = [None] * num_envs
-        one_hot = not categorical_action_encoding
-        if is_python(task):
-            _refuse_for_python(
-                num_threads=num_threads,
-                thread_affinity=thread_affinity,
-                env_options=env_options,
-                from_pixels=from_pixels or None,
-            )
-            self._source: Source = PythonSource(
-                task,
-                num_envs,
-                num_workers=num_workers,
-                caller_steps=caller_steps,
-                respawn=respawn,
-                step_timeout=self._step_timeout,
-                task_options=task_options,
-                info_keys=info_keys,
-                max_episode_steps=max_episode_steps,
-                one_hot=one_hot,
-                obs_dtype=float_dtype,
+        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        step_timeout = check_seconds("step_timeout", step_timeout)
+        self._source = source_of(
+            task,
+            num_envs,
+            of_threads={
+                "num_threads": num_threads,
+                "thread_affinity": thread_affinity,
+                "env_options": env_options,
+            },
+            of_workers={
+                "num_workers": num_workers,
+                "caller_steps": caller_steps,
+                "respawn": respawn,
+                "step_timeout": step_timeout,
+                "info_keys": info_keys,
+                "obs_dtype": float_dtype,
                 **of_front,
-            )
-        else:
-            if num_workers is not None or respawn or caller_steps:
-                raise TypeError(
-                    "num_workers, caller_steps, respawn: expected with Python envs alone, got them with "
-                    f"{task!r}, a native task, which runs in threads: see num_threads"
-                )
-            self._source = PluginSource(
-                task,
-                num_envs,
-                num_threads=num_threads,
-                thread_affinity=thread_affinity,
-                env_options=env_options,
-                task_options=task_options,
-                max_episode_steps=max_episode_steps,
-                one_hot=one_hot,
-            )
+            },
+            from_pixels=from_pixels,
+            task_options=task_options,
+            max_episode_steps=max_episode_steps,
+            one_hot=not categorical_action_encoding,
+        )
         try:
-            self._describe(
-                _core.LayoutOptions(
-                    info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
-                    one_hot=self._source.one_hot,
-                    float_dtype=_FLOAT_DTYPES[float_dtype],
-                    from_pixels=from_pixels,
-                    pixels_only=pixels_only,
-                    refuse_nan=refuse_nan,
-                    strict_actions=is_strict,
-                )
+            layout = _core.LayoutOptions(
+                info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
+                one_hot=self._source.one_hot,
+                obs_dtype=None if float_dtype is None else str(float_dtype).removeprefix("torch."),
+                from_pixels=from_pixels,
+                pixels_only=pixels_only,
+                refuse_nan=refuse_nan,
+                strict_actions=is_strict,
             )
+            self._describe(layout)
+            self._simulators = Simulators(self, self._source, layout, step_timeout)
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
             self._source.close()
             raise
+
+    # ---- what envs read and write ----------------------------------------------------------------------
+
+    def _describe(self, layout: _core.LayoutOptions) -> None:
+        """Specs, and what follows from them."""
+        source = self._source
+        self.num_threads, self.num_workers = source.num_threads, source.num_workers
+        self._configs = source.configs
+        of_config = {config: config.outputs(layout) for config in dict.fromkeys(self._configs)}
+        self._outputs = of_config[self._configs[0]]
+        self._actions = Actions(self, source)
+        self._supports_set_state = source.sets_state
+        given = source.specs, source.nested_sizes
+        self.action_spec = full_action_spec(self._configs, source.one_hot, self.device, *given)
+        self.observation_spec, self.reward_spec, self.done_spec = full_output_spec(
+            [of_config[config] for config in self._configs], self.device, *given
+        )
+        if (states := source.state_spec) is not None:
+            states = states.expand(self.num_envs)
+            self.state_spec = states if self.device is None else states.to(self.device)
+        if source.group_map is not None:
+            self.group_map = source.group_map
+        keys = [key_of(spec) for spec in self._outputs]
+        actions = [key for key, _, _ in self._actions.layout]
+        self._nested = any(isinstance(key, tuple) for key in (*keys, *actions))
+        in_root = [key_of(spec) for spec in self._outputs if spec.role != "reward"]
+        nested_sizes = nested_sizes_of(source.nested_sizes, source.specs)
+        self._next_root = NextRoot(keys, in_root, actions, self.done_keys, nested_sizes)
+        self._use_device()
+
+    def to(self, device: torch.device | str | int) -> Self:
+        """Moves outputs to another device: as :meth:`torchrl.envs.EnvBase.to`."""
+        check_device(device)
+        env: Self = super().to(device)
+        self._use_device()
+        return env
+
+    def _use_device(self) -> None:
+        """Everything that follows from where the outputs go."""
+        cuda = self.device is not None and self.device.type == "cuda"
+        wish = self._pin_memory_wish
+        self._pin_memory = cuda if wish is None else wish
+        if self._pin_memory and not torch.cuda.is_available():
+            raise ValueError("pin_memory=True needs CUDA, which torch does not find here")
+        self._on_cpu = self.device is None or self.device.type == "cpu"
+        self._stepper = Stepper(
+            self, Columns.of(self._outputs), self._actions.plain, self._next_root, nested=self._nested
+        )
+        self.step_keys, self.root_keys = list(self._stepper.step_prototypes), self._stepper.root_keys
 
     # ---- reset -----------------------------------------------------------------------------------------
 
@@ -322,8 +390,7 @@ class PoolEnv(AsyncEnv):
         mask = None if mask is None else check_mask("_reset", mask, self.num_envs)
         if mask is not None and mask.all():
             mask = None
-        if self._states is not None and tensordict is not None and self._states.are_in(tensordict):
-            states = self._states.packed(tensordict)
+        if (states := self._actions.states_in(tensordict)) is not None:
             given.states = states if mask is None else states[mask.reshape(-1)], set_state
         return self._stepper.reset(mask, given, tensordict)
 
@@ -374,10 +441,392 @@ class PoolEnv(AsyncEnv):
         next_root.pop("_step", None)
         return tensordict, next_root
 
+    # ---- asynchronous calls ----------------------------------------------------------------------------
 
-def _refuse_for_python(**arguments: Any) -> None:
-    if given := [name for name, value in arguments.items() if value is not None]:
+    _env_idx_key: str = "env_index"
+
+    @property
+    def env_batch_sizes(self) -> list[torch.Size]:
+        """Batch size of each env by itself."""
+        return [torch.Size([])] * self.num_envs
+
+    @property
+    def exchange_keys(self) -> tuple[Key, ...]:
+        """Entries that pass between processes through shared memory: none."""
+        return ()
+
+    def stats(self, *, reset: bool = False) -> dict[str, float]:
+        """Statistics of the exchange between processes, of which there are none.
+
+        Args:
+            reset: has no effect.
+        """
+        return {}
+
+    def async_step_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+        """Starts a step of these envs.
+
+        Args:
+            tensordict: ``[k]``, with an action in each row; ``"env_index"`` in it names the envs where
+                ``env_index`` is not given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+        """
+        send(self._stepper, STEP, tensordict, env_index)
+
+    def async_step_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """What ``step`` returns for those envs that are ready: ``[k]``.
+
+        Args:
+            min_get: the least number of envs to wait for. Default: 1.
+            env_index: the one env to wait for, which was sent by itself; ``None``: whichever are ready.
+            max_get: the largest number of envs to return; ``None``: all that are ready.
+            timeout: seconds to wait for. With it, the call waits until then for more than ``min_get``;
+                without, it returns as soon as ``min_get`` are ready.
+
+        Returns:
+            The rows that were sent, ``[k]``, sorted by env, with ``"next"`` and ``"env_index"`` (int64
+            ``[k]``); without a batch dimension for a single ``env_index``.
+        """
+        return receive(self._stepper, STEP, min_get, env_index, max_get, timeout)[0]
+
+    def async_step_and_maybe_reset_send(self, tensordict: TensorDictBase, env_index: EnvIndex = None) -> None:
+        """As :meth:`async_step_send`, with an auto-reset where the step ends an episode."""
+        send(self._stepper, STEP_AND_RESET, tensordict, env_index)
+
+    def async_step_and_maybe_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> tuple[TensorDictBase, TensorDictBase]:
+        """What ``step_and_maybe_reset`` returns for those envs that are ready: two tensordicts ``[k]``.
+
+        As :meth:`async_step_recv`. The second one is the root of the next step: add an action and send it.
+        """
+        data, next_root = receive(self._stepper, STEP_AND_RESET, min_get, env_index, max_get, timeout)
+        assert next_root is not None
+        return data, next_root
+
+    def async_reset_send(
+        self,
+        tensordict: TensorDictBase | None = None,
+        env_index: EnvIndex = None,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: ResetOptions = None,
+    ) -> None:
+        """Starts a new episode in these envs; without arguments, in all.
+
+        Args:
+            tensordict: ``[k]``, or ``None``; ``"env_index"`` in it names the envs where ``env_index`` is not
+                given.
+            env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
+                names.
+            seed: env i gets ``seed + i``, or the i-th of ``num_envs`` seeds, as in :meth:`reset`.
+            options: those of each env's reset, as in :meth:`reset`.
+        """
+        if tensordict is None and env_index is None:
+            env_index = range(self.num_envs)
+        given = self._source.reset_arguments(seed, options, None)
+        send(self._stepper, RESET, tensordict, env_index, given=given)
+
+    def async_reset_recv(
+        self,
+        min_get: int | None = None,
+        env_index: int | None = None,
+        *,
+        max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> TensorDictBase:
+        """What ``reset`` returns for those envs that are ready: ``[k]``. As :meth:`async_step_recv`."""
+        return receive(self._stepper, RESET, min_get, env_index, max_get, timeout)[0]
+
+    # ---- random actions --------------------------------------------------------------------------------
+
+    @hidden_from_class
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Adds random actions to a root: of all envs, or of those that its entry ``"env_index"`` names.
+
+        Each row gets an action of its own env, whose bounds may differ from the others'.
+
+        Args:
+            tensordict: of shape ``[num_envs]``, or ``[k]`` or ``[]`` with an ``"env_index"`` of that shape;
+                ``None``: a new one of shape ``[num_envs]``.
+
+        Raises:
+            KeyError: fewer rows than envs, and no ``"env_index"``.
+        """
+        return rand_action(self, tensordict)
+
+    def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Steps the envs of a root, as :meth:`rand_action` takes it, with random actions.
+
+        Only these envs move; others may be in flight.
+        """
+        return rand_step(self, tensordict)
+
+    # ---- the simulators as they are between two calls --------------------------------------------------
+
+    def start(self) -> None:
+        """Creates the simulators now instead of at the first reset."""
+        self._simulators.start()
+
+    def __getitem__(self, env_index: Any) -> Any:
         raise TypeError(
-            f"{', '.join(given)}: expected with native tasks alone, got with Python envs, which run in "
-            "worker processes: see num_workers, and for options a list of callables"
+            f"{type(self).__name__} has no views of its envs: single_envs(env)[{env_index!r}]() is one of "
+            f"them, and env.call(…, env_index={env_index!r}) asks it"
         )
+
+    def get_state(self, env_index: EnvIndex = None) -> list[bytes]:
+        """The states of envs, one ``bytes`` each: simulator, random stream and episode counters.
+
+        A restored env continues bit for bit, in another pool of the same task too.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            NotImplementedError: the task cannot save its state.
+            RuntimeError: an env has not been reset.
+        """
+        return self._simulators.get_state(self._running(), self._indices(env_index))
+
+    def set_state(self, state: bytes | Sequence[bytes], env_index: EnvIndex = None) -> None:
+        """Puts simulators into states that :meth:`get_state` returned; the next step continues from there.
+
+        The envs load in parallel, and like a step this can be interrupted: each env then has its state from
+        before, or the new one.
+
+        Args:
+            state: one state for each env of ``env_index``, or one for all of them.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            TypeError: a state is not ``bytes``.
+            ValueError: a state of another task, or corrupt, or a wrong number of states. An env whose state
+                is refused has not changed; the others have theirs.
+            EnvFailure: an env has not loaded its state within ``step_timeout``.
+        """
+        self._simulators.set_state(self._simulators.start(), state, self._indices(env_index))
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The state dicts of TorchRL envs in workers, such as the statistics of their transforms.
+
+        As that of ``SerialEnv``: ``"worker0"`` holds that of env 0, and so on. Simulators are not in it: see
+        :meth:`get_state`.
+        """
+        state: dict[str, Any] = super().state_dict(*args, **kwargs)
+        if self._has_state_dicts and kwargs.get("destination") is None:
+            state.update((f"worker{i}", own) for i, own in enumerate(self.call("state_dict")))
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Loads what :meth:`state_dict` returned, or what one env's ``state_dict`` did into all of them.
+
+        Args:
+            state_dict: the one or the other.
+            *args: given to the envs' ``load_state_dict``.
+            **kwargs: the same.
+
+        Raises:
+            EnvFailure: it is not of such envs.
+            KeyError: it is of fewer envs.
+        """
+        if not self._has_state_dicts:
+            return super().load_state_dict(state_dict, *args, **kwargs)
+        is_of_one = "worker0" not in state_dict
+        own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
+        for i, one in enumerate(own):
+            self.call("load_state_dict", one, *args, env_index=i, **kwargs)
+        return None
+
+    @property
+    def _has_state_dicts(self) -> bool:
+        return isinstance(self._source, PythonSource) and self._source.is_torchrl
+
+    def render(self, env_index: EnvIndex = None) -> torch.Tensor:
+        """Pictures of envs as they are now: uint8 ``[k, H, W, 3]``. No ``render_mode`` is needed.
+
+        Args:
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+
+        Raises:
+            NotImplementedError: the task cannot be rendered.
+            RuntimeError: an env has not been reset.
+            ValueError: the envs' pictures differ in size.
+        """
+        return self._simulators.render(self._running(), self._indices(env_index))
+
+    def call(self, name: str, *args: Any, env_index: EnvIndex = None, **kwargs: Any) -> list[Any]:
+        """Calls a method of Python envs, wherever they run: one result for each env.
+
+        The outermost wrapper that has the method is called, of TorchRL or Gymnasium.
+
+        Args:
+            name: the method.
+            *args: what it is given; the same for all envs.
+            env_index: the envs, by number or by a mask of bools; ``None``: all.
+            **kwargs: what it is given by name.
+
+        Raises:
+            EnvFailure: it raised, or there is no such method; with the traceback of its process.
+            TypeError: the envs are native ones.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> env = PoolEnv("gymnasium:CartPole-v1", num_envs=2, num_workers=1)
+            >>> env.call("has_wrapper_attr", "gravity", env_index=0)
+            [True]
+        """
+        return self._ask_each("call", self._indices(env_index), lambda share: [name, args, kwargs])
+
+    def get_attr(self, name: str, env_index: EnvIndex = None) -> list[Any]:
+        """An attribute of Python envs: one value for each env. Otherwise as :meth:`call`."""
+        return self._ask_each("get_attr", self._indices(env_index), lambda share: [name])
+
+    def has_attr(self, name: str, env_index: EnvIndex = None) -> list[bool]:
+        """Whether Python envs have an attribute, which is not fetched. Otherwise as :meth:`call`."""
+        return self._ask_each("has_attr", self._indices(env_index), lambda share: [name])
+
+    def set_attr(self, name: str, values: Any, env_index: EnvIndex = None) -> None:
+        """Sets an attribute of Python envs, in the wrapper that has it. Otherwise as :meth:`call`.
+
+        A new attribute is set in the outermost wrapper of Gymnasium, as by ``set_wrapper_attr``, or in the
+        outermost of all if there is none.
+
+        Args:
+            name: the attribute.
+            values: a list or tuple with one value for each env; anything else: for all of them.
+            env_index: as in :meth:`call`.
+
+        Raises:
+            ValueError: there are not as many values as envs.
+        """
+        indices = self._indices(env_index)
+        own = list(values) if isinstance(values, (list, tuple)) else [values] * len(indices)
+        if len(own) != len(indices):
+            raise ValueError(f"values: expected {len(indices)} of them, one per env, got {len(own)}")
+        self._ask_each("set_attr", indices, lambda share: [name, [own[i] for i in share]])
+
+    def _ask_each(
+        self, what: str, indices: list[int], arguments: Callable[[list[int]], list[Any]]
+    ) -> list[Any]:
+        if not isinstance(self._source, PythonSource):
+            raise TypeError(
+                "call, get_attr, has_attr, set_attr: expected a pool of Python envs, got the native task "
+                f"{self.task!r}: its options are chosen at construction"
+            )
+        pool = self._running() if self._simulators.was_closed else self._simulators.start()
+        return self._simulators.ask_each(pool, what, indices, arguments)
+
+    def _indices(self, env_index: EnvIndex) -> list[int]:
+        return list(range(self.num_envs)) if env_index is None else env_indices(env_index, self.num_envs)
+
+    # ---- from the first reset to the end ---------------------------------------------------------------
+
+    def _running(self) -> _core.Pool:
+        pool = self._simulators.pool
+        if pool is None:
+            raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
+        return pool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self, *, raise_if_closed: bool = False) -> None:
+        """Ends the threads and destroys the simulators. A later reset starts new ones, seeded as at first.
+
+        Leaving a ``with`` block does the same.
+
+        Args:
+            raise_if_closed: whether to refuse to close a pool twice, as ``ParallelEnv`` does. Default:
+                closing a closed pool does nothing.
+
+        Raises:
+            RuntimeError: ``raise_if_closed``, and the pool is closed.
+
+        Examples:
+            >>> from torchrl_pool import PoolEnv
+            >>> with PoolEnv("CartPole-v1", num_envs=2) as env:
+            ...     env.rollout(3).shape
+            torch.Size([2, 3])
+        """
+        if raise_if_closed and self._simulators.was_closed:
+            raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
+        with ExitStack() as closing:  # the simulators too, whatever is raised
+            closing.callback(self._simulators.close)
+            for holder in (self._stepper, *self._holders):
+                holder.let_go()
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Seeds every env, as ``SerialEnv`` of ``GymEnv``'s does, and returns the seed that follows.
+
+        Env 0 gets ``seed``, and each further one the next seed of TorchRL's sequence. As in ``GymEnv``,
+        each env is also reset once with its seed, so that the next ``reset()`` makes the second draw of its
+        stream.
+
+        Args:
+            seed: the first env's; ``None`` changes nothing.
+            static_seed: whether all envs get the same seed.
+
+        Returns:
+            The seed that follows the last env's, as TorchRL's ``set_seed`` does; ``None`` for ``None``.
+        """
+        if seed is None:
+            return None
+        seed = check_int("seed", seed, minimum=0)
+        seeds = []
+        for _ in range(self.num_envs):
+            seeds.append(seed)
+            if not static_seed:
+                seed = seed_generator(seed)
+        self._simulators.seed(dict(enumerate(seeds)))
+        return seed
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.set_seed(seed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._simulators.pool is not None:
+            raise TypeError(
+                f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. "
+                "Do so before the first reset or after close(), or take their states with get_state()"
+            )
+        paths = self._source.plugin_paths()
+        arguments = {k: v for k, v in self._arguments.items() if v is not TASK_DEFAULT}
+        arguments.update(device=self.device, run_type_checks=self.run_type_checks)
+        return _rebuild, (type(self), paths, arguments, self._simulators.entropy, self._is_spec_locked)
+
+    def __repr__(self) -> str:
+        task: Any = self.task
+        if not isinstance(task, str) and isinstance(task, Sequence):
+            # Callables need not have hashes.
+            task = list({id(one): one for one in task}.values()) if is_python(task) else sorted(set(task))
+        return f"{type(self).__name__}({task!r}, num_envs={self.num_envs}, device={self.device})"
+
+
+def _rebuild(
+    cls: type[PoolEnv],
+    plugin_paths: list[str],
+    arguments: dict[str, Any],
+    entropy: list[list[int] | None],
+    spec_locked: bool,
+) -> PoolEnv:
+    for path in plugin_paths:
+        register(path)
+    env = cls(**arguments, spec_locked=spec_locked)
+    env._simulators.entropy = entropy
+    return env

@@ -10,8 +10,9 @@ import torch
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 
-from torchrl_pool._env.arguments import EnvIndex, env_indices
+from torchrl_pool._env.arguments import env_indices
 from torchrl_pool._env.errors import EnvFailure, joined
+from torchrl_pool._env.in_flight import STEP, rows_of, send
 
 
 class hidden_from_class:
@@ -31,7 +32,7 @@ class hidden_from_class:
 
 
 def rand_action(env: EnvBase, tensordict: TensorDictBase | None) -> TensorDictBase:
-    """As :meth:`AsyncEnv.rand_action`."""
+    """As :meth:`PoolEnv.rand_action`."""
     if tensordict is None or is_for_all(env, tensordict):
         return EnvBase.rand_action(env, tensordict)
     _, indices = rows_of(env, tensordict)
@@ -40,7 +41,7 @@ def rand_action(env: EnvBase, tensordict: TensorDictBase | None) -> TensorDictBa
 
 
 def rand_step(env: Any, tensordict: TensorDictBase | None) -> TensorDictBase:
-    """As :meth:`AsyncEnv.rand_step`, of an env that sends steps with ``_send_alone``."""
+    """As :meth:`PoolEnv.rand_step`."""
     tensordict = env.rand_action(tensordict)
     stepped: TensorDictBase = (
         env.step(tensordict) if is_for_all(env, tensordict) else _step_rows(env, tensordict)
@@ -51,7 +52,7 @@ def rand_step(env: Any, tensordict: TensorDictBase | None) -> TensorDictBase:
 def _step_rows(env: Any, tensordict: TensorDictBase) -> TensorDictBase:
     """Steps the envs of these rows, whatever others are in flight."""
     rows, indices = rows_of(env, tensordict)
-    env._send_alone(rows, indices)
+    send(env._stepper, STEP, rows, indices, is_single=True)
     steps: list[TensorDictBase] = []
     failures: list[EnvFailure] = []
     errors: list[Exception] = []
@@ -75,32 +76,3 @@ def is_for_all(env: EnvBase, tensordict: TensorDictBase) -> bool:
         return False
     env_index = tensordict.get("env_index", None)
     return env_index is None or env_indices(env_index, env.num_envs) == list(range(env.num_envs))
-
-
-def rows_of(
-    env: EnvBase, tensordict: TensorDictBase, env_index: EnvIndex = None
-) -> tuple[TensorDictBase, list[int]]:
-    """The tensordict with a row ``[k]`` for each of the envs that it is for, and their numbers."""
-    indices = indices_of(env, tensordict, env_index)
-    if tensordict.batch_size == torch.Size([]) and len(indices) == 1:
-        tensordict = tensordict.unsqueeze(0)
-    if tensordict.batch_size != torch.Size([len(indices)]):
-        raise ValueError(
-            f"tensordict: expected batch size [{len(indices)}], one row per env of env_index, "
-            f"got {list(tensordict.batch_size)}"
-        )
-    return tensordict, indices
-
-
-def indices_of(env: EnvBase, tensordict: TensorDictBase | None, env_index: EnvIndex) -> list[int]:
-    """The numbers of the envs that are sent."""
-    if env_index is None and tensordict is not None:
-        env_index = tensordict.get("env_index", None)
-        if env_index is None and tensordict.batch_size == env.batch_size:
-            return list(range(env.num_envs))  # what reset() returned, with actions
-    if env_index is None:
-        raise KeyError(
-            "expected env_index, or an entry 'env_index' in the tensordict, or a row for each env, "
-            f"got {'no tensordict' if tensordict is None else list(tensordict.batch_size)}"
-        )
-    return env_indices(env_index, env.num_envs)

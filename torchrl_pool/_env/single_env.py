@@ -94,7 +94,7 @@ class SingleEnv(EnvBase):
             RuntimeError: envs of the pool are in flight.
         """
         if seed is not None:
-            self.pool._seed_envs({self.env_index: check_int("seed", seed, minimum=0)})
+            self.pool._simulators.seed({self.env_index: check_int("seed", seed, minimum=0)})
 
 
 def single_envs(pool: PoolEnv) -> list[Callable[[], SingleEnv]]:

@@ -83,7 +83,14 @@ def full_output_spec(
     given: Mapping[str, TensorSpec],
     nested_sizes: Mapping[str, NestedSizes],
 ) -> tuple[Composite, Composite, Composite]:
-    """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``."""
+    """Observation, reward and done specs for the outputs of each env: leaves ``[N, *shape]``.
+
+    Raises:
+        ValueError: the envs' pictures differ in size.
+    """
+    pictures = {tuple(spec.shape) for specs in outputs for spec in specs if spec.name == "pixels"}
+    if len(pictures) > 1:
+        raise ValueError(f"from_pixels: the envs' pictures differ in size: {sorted(pictures)}")
 
     def convert(specs: Sequence[_core.Spec]) -> TensorSpec:
         spec = specs[0]

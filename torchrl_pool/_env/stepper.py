@@ -15,9 +15,10 @@ from torchrl_pool._env.arguments import check_mask
 from torchrl_pool._env.buffers import tensor_memory
 from torchrl_pool._env.errors import EnvFailure, env_failure
 from torchrl_pool._env.reset_arguments import ResetArguments
-from torchrl_pool._env.specs import Key, check_dtypes
+from torchrl_pool._env.specs import Key, check_dtypes, key_of, torch_dtype
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import PlainEntries, unsafe_tensordict
+from torchrl_pool._env.transfers import up
 
 _STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 
@@ -34,12 +35,24 @@ class Columns:
     out: Sequence[tuple[int, int]]
     root: Sequence[tuple[int, int]]
 
+    @classmethod
+    def of(cls, outputs: Sequence[_core.Spec]) -> Columns:
+        """Those of a pool, all of which are seen."""
+        return cls(
+            {key_of(s): (torch.Size(s.shape), torch_dtype(s)) for s in outputs},
+            range(len(outputs)),
+            root_keys=[key_of(s) for s in outputs if s.role != "reward"],
+            flags=[key_of(s) for s in outputs if s.role == "done"],
+            out=[(0, 0)] * len(outputs),
+            root=[(0, 0)] * len(outputs),
+        )
+
 
 class Stepper:
     """Steps the envs of a pool, from the entries of a tensordict to those of the next ones.
 
     Args:
-        env: the pool, an ExecutorEnv.
+        env: the pool, a PoolEnv.
         columns: what the executor writes.
         inputs: what it reads.
         next_root: what becomes of the entries of a root.
@@ -75,8 +88,18 @@ class Stepper:
         self.out = tensor_memory(self.step_prototypes, columns.positions, columns.out, **where)
         self.root = tensor_memory(roots, [position_of[key] for key in roots], columns.root, **where)
         core = None if chain is None else chain.core
-        self.calls = _core.Calls(inputs=inputs.core, out=self.out, root=self.root, chain=core, keep=chain)
-        self.looks_closely = env._states is not None
+        numbers: dict[Key, torch.Tensor] = {
+            "env_index": torch.empty(env.num_envs, dtype=torch.int64, device="cpu")
+        }
+        self.calls = _core.Calls(
+            inputs=inputs.core,
+            out=self.out,
+            root=self.root,
+            numbers=tensor_memory(numbers, **where),
+            chain=core,
+            keep=chain,
+        )
+        self.looks_closely = env._actions.states is not None
         """Whether what a step reads has to be made of several entries first."""
         self.shows_rest = chain is None or not chain.has_phases
         """Whether the other envs' results are known where some have failed."""
@@ -106,7 +129,7 @@ class Stepper:
 
         None: an entry is not as the specs have it, and TorchRL's own code of transforms has to deal with it.
         """
-        inputs: tuple[list[torch.Tensor], list[int]] = self.env._check_actions(root, num_rows)
+        inputs: tuple[list[torch.Tensor], list[int]] = self.env._actions.check(root, num_rows)
         return inputs
 
     def before_batch_step(self) -> None:
@@ -125,9 +148,13 @@ class Stepper:
         sizes = self.next_root.nested_sizes
         return unsafe_tensordict(values, size, self.device, names, nested=self.nested, nested_sizes=sizes)
 
-    def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
+    def on_device(self, tensors: dict[Any, torch.Tensor]) -> dict[Any, torch.Tensor]:
         """What the executor has written, where users see it."""
-        return self.unsafe(self.env._on_device(tensors))
+        return tensors if self.on_cpu or self.device is None else up(tensors, self.device)
+
+    def tensordict(self, tensors: dict[Key, torch.Tensor]) -> TensorDict:
+        """The same as a tensordict."""
+        return self.unsafe(self.on_device(tensors))
 
     def failure(self, error: _core.EnvFailure) -> EnvFailure:
         """The executor's failure as the public exception, with what the call has written."""
@@ -187,7 +214,7 @@ class Stepper:
     ) -> dict[Key, torch.Tensor]:
         """Has the executor begin episodes, in all envs or in those of the mask."""
         try:
-            tensors: dict[Key, torch.Tensor] = self.env._reset_envs(self.calls, out, mask, given)
+            tensors: dict[Key, torch.Tensor] = self.env._simulators.reset(self.calls, out, mask, given)
         except _core.EnvFailure as error:
             raise self.failure(error) from None
         return tensors
@@ -265,12 +292,12 @@ class Stepper:
             return None
         names = tensordict._td_dim_names
         values, begun, resets = results
-        written = values if self.on_cpu else self.env._on_device(values)
+        written = values if self.on_cpu else self.on_device(values)
         next_td = self.unsafe(written, names)
         self.after_step(begun is not None)
         self.latest, root, done = values, written, None
         if begun is not None:
             self.latest = begun
-            root = begun if self.on_cpu else self.env._on_device(begun)
+            root = begun if self.on_cpu else self.on_device(begun)
             done = written["done"] if resets < self.num_envs else None
         return next_td, self.unsafe(self.next_root.following(entries, root, done), names)

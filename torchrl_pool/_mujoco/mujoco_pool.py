@@ -21,13 +21,13 @@ from torchrl_pool._env.arguments import (
     generator_seed,
 )
 from torchrl_pool._env.errors import EnvFailure, joined
-from torchrl_pool._env.executor_env import not_traced
+from torchrl_pool._env.in_flight import indices_of
 from torchrl_pool._env.pool_env import PoolEnv
-from torchrl_pool._env.random_actions import indices_of
 from torchrl_pool._env.reset_arguments import Options as ResetOptions
 from torchrl_pool._env.specs import Key, check_dtypes, key_named
 from torchrl_pool._env.step_mdp import NextRoot
 from torchrl_pool._env.tensors import unsafe_tensordict
+from torchrl_pool._env.tracing import not_traced
 from torchrl_pool._mujoco.functions import (
     FLAGS,
     RESERVED,
@@ -351,7 +351,7 @@ class MujocoPool(PoolEnv):
         mask, latest, failure = tensordict.get("_step", None), self._stepper.latest, None
         given: dict[Key, Any] = {key: tensordict.get(key) for key in ("action", "_step") if key in tensordict}
         try:
-            columns = super()._step(self._unsafe(given))  # rows left out are as the pool knows them
+            columns = super()._step(self._stepper.unsafe(given))  # rows left out are as the pool knows them
         except EnvFailure as error:
             if error.tensordict is None:
                 raise
@@ -388,10 +388,10 @@ class MujocoPool(PoolEnv):
             check_dtypes(self, values)
         done, begun = values["done"], values
         if done.any():
-            begun = dict(self._reset(self._unsafe({"_reset": done})).items())
+            begun = dict(self._reset(self._stepper.unsafe({"_reset": done})).items())
             begun.update((term, values[term].masked_fill(done.squeeze(-1), 0)) for term in self._terms)
         some = done if begun is not values and not done.all() else None
-        return following, self._unsafe(self._next_root.following(entries, begun, some), names)
+        return following, self._stepper.unsafe(self._next_root.following(entries, begun, some), names)
 
     # ---- resets
 
@@ -407,7 +407,7 @@ class MujocoPool(PoolEnv):
         try:
             with in_own_words():
                 options = self._options(rows, seed, options, restored)
-                columns = super()._reset(self._unsafe(given), seed=seed, options=options, **kwargs)
+                columns = super()._reset(self._stepper.unsafe(given), seed=seed, options=options, **kwargs)
         except EnvFailure as failure:
             if failure.tensordict is not None:
                 failure.tensordict = self._root(failure.tensordict)
@@ -503,7 +503,7 @@ class MujocoPool(PoolEnv):
         root = root.clone()  # the step keeps what it shows
         envs = root.get("env_index").reshape(-1)[done]
         begins = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device).index_fill(0, envs, True)
-        begun = self._reset(self._unsafe({"_reset": begins}))[envs]
+        begun = self._reset(self._stepper.unsafe({"_reset": begins}))[envs]
         for key, value in begun.items():
             (root if root.batch_dims else root.unsqueeze(0)).get(key)[done] = value
         return data, root

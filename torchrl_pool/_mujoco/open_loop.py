@@ -35,7 +35,7 @@ def steps(env: PoolEnv, actions: torch.Tensor, names: Mapping[Key, str]) -> Tens
         raise ValueError(f"actions: expected shape {shape}, got {list(actions.shape)}")
     batch_size = actions.shape[:2]
     rows = TensorDict({"action": actions.flatten(0, 1)}, [batch_size.numel()])
-    inputs = env._check_actions(rows, len(rows))
+    inputs = env._actions.check(rows, len(rows))
     prototypes = env._stepper.step_prototypes
     record: dict[Key, torch.Tensor] = {
         key: torch.empty((*batch_size, *one.shape[1:]), dtype=one.dtype, device="cpu")
@@ -49,7 +49,9 @@ def steps(env: PoolEnv, actions: torch.Tensor, names: Mapping[Key, str]) -> Tens
         env._stepper.calls.run(pool, _core.Op.steps, inputs, (record, outputs), num_steps=batch_size[1])
     except _core.EnvFailure as error:
         failed = error
-    named: dict[Key, torch.Tensor] = {names[key]: value for key, value in env._on_device(record).items()}
+    named: dict[Key, torch.Tensor] = {
+        names[key]: value for key, value in env._stepper.on_device(record).items()
+    }
     result = unsafe_tensordict(named, batch_size, env.device, nested=False)
     if failed is not None:
         raise env_failure(failed, result) from None

@@ -46,7 +46,7 @@ class Chain:
         self.core = _core.Chain(
             pool_columns=num_pool,
             columns=[value.row_bytes for value in columns],
-            pool_actions=len(env._action_layout) + (env._states is not None),
+            pool_actions=len(env._actions.layout) + (env._actions.states is not None),
             carried=[value.row_bytes for value in carried],
             temps=[value.row_bytes for value in temps],
         )
@@ -219,11 +219,11 @@ class Inputs:
         keys = [key for one in self._inverse for key in (*one.in_keys_inv, *one.out_keys_inv)]
         self._changes_nested = any(type(key) is not str for key in keys)
         self._may_be_next = any(one.may_be_next for one in chain.carried)
-        actions = [] if self._inverse else env._action_layout  # those that no transform changes before
+        actions = [] if self._inverse else env._actions.layout  # those that no transform changes before
         layout = [*actions, *((one.key, one.dtype, one.shape) for one in chain.carried)]
         required = [True] * len(actions) + [one.required for one in chain.carried]
         self.plain = PlainEntries(layout, required)
-        self.looks_closely = bool(self._inverse) or self._may_be_next or env._states is not None
+        self.looks_closely = bool(self._inverse) or self._may_be_next or env._actions.states is not None
         """Whether they have to be made of several entries first."""
 
     def check(
@@ -235,14 +235,14 @@ class Inputs:
             root: what the step begins with.
             num_rows: of how many envs; None: all.
         """
-        is_plain = self._env._states is None
+        is_plain = self._env._actions.states is None
         is_plain = is_plain and not (self._may_be_next and "next" in root.keys())  # noqa: SIM118
         found = self.plain.find(root, num_rows) if is_plain else None
         if found is None:
             return self._look_closer(root, num_rows)
         if not self._inverse:
             return found
-        actions, addresses = self._env._check_actions(self._for_pool(root), num_rows)
+        actions, addresses = self._env._actions.check(self._for_pool(root), num_rows)
         return actions + found[0], addresses + found[1]
 
     def _look_closer(
@@ -275,20 +275,20 @@ class Inputs:
         root = self._for_pool(root)
         if away:
             root, carried = self._down(root, carried)
-        actions, addresses = self._env._check_actions(root, num_rows)
+        actions, addresses = self._env._actions.check(root, num_rows)
         addresses += [0 if value is None else value.data_ptr() for value in carried]
         return actions + carried, addresses
 
     def _down(self, root: TensorDictBase, carried: list[Any]) -> tuple[TensorDictBase, list[Any]]:
         """The root's actions and what is carried, from a device, in one go."""
-        states = [] if self._env._states is None else self._env._states.keys
-        keys = [*(key for key, _, _ in self._env._action_layout), *states]
+        states = [] if self._env._actions.states is None else self._env._actions.states.keys
+        keys = [*(key for key, _, _ in self._env._actions.layout), *states]
         actions = {key: root.get(key, None) for key in keys}
         given = [value for value in (*actions.values(), *carried) if isinstance(value, torch.Tensor)]
         there = dict(zip(map(id, given), down(given), strict=True))
         actions = {key: there.get(id(value), value) for key, value in actions.items()}
         carried = [there.get(id(value)) for value in carried]
-        return self._env._unsafe(actions, num_rows=root.batch_size[0]), carried
+        return self._env._stepper.unsafe(actions, num_rows=root.batch_size[0]), carried
 
     def _for_pool(self, root: TensorDictBase) -> TensorDictBase:
         """The root as the pool gets it: itself, or a copy where transforms change entries of it."""

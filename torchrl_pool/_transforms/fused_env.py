@@ -9,8 +9,8 @@ from tensordict import TensorDictBase
 from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
 
 from torchrl_pool import _core
-from torchrl_pool._env.executor_env import not_traced
 from torchrl_pool._env.pool_env import PoolEnv
+from torchrl_pool._env.tracing import not_traced
 from torchrl_pool._transforms.fusion import Fusion, fuse_chain, is_fusible, transforms_of
 from torchrl_pool._transforms.native_part import NativePart
 

@@ -41,7 +41,7 @@ class NativePart(Stepper):
                 root=chain.hidden.rows_of_roots(chain.num_columns),
             ),
             self._inputs.plain,
-            NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._nested_sizes),
+            NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._next_root.nested_sizes),
             nested=env._nested or any(isinstance(key, tuple) for key in chain.keys),
             chain=chain,
         )
@@ -96,7 +96,7 @@ class NativePart(Stepper):
             mask = check_mask("_reset", mask, env.num_envs)
             mask = None if mask.all() else mask
         takes = {"seed", "options", "list_of_kwargs"}
-        reads = env._states is not None and source is not None and env._states.are_in(source)
+        reads = env._actions.states_in(source) is not None
         if reads or not takes.issuperset(kwargs) or (mask is not None and not self._goes_on(known, mask)):
             return self._torchrl_reset(source, kwargs)
         given = env._source.reset_arguments(

@@ -3,6 +3,9 @@
 A thread collects batches while the learner learns from those before (Petrenko et al. 2020). Each step is
 stamped with the version of the weights that chose it: the number of batches that they have learned from.
 Batch n is learned from by weights of version n; its lag is n less its stamps.
+
+The algorithm is here from top to bottom: its settings, its networks, its loop. A :class:`Run` saves, between
+two iterations, what ``begin`` was given; what ``yield`` gives is a row of the learning curve.
 """
 
 from __future__ import annotations
@@ -42,15 +45,11 @@ from torchrl_pool.training import (
 class Config(EnvOptions):
     """All that a training depends on."""
 
-    max_lag: int = option(
-        1, "batches that weights may be behind what they collect for; 0: no thread", least=0
-    )
+    max_lag: int = option(1, "batches that actors may be ahead; 0: no thread", least=0)
     refreshes: int = option(1, "times in a batch that the newest weights are taken", least=1)
     double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
     vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
-    population: int = option(
-        1, "policies that train together, with hyperparameters of their own", least=1, kept=True
-    )
+    population: int = option(1, "policies that train together", least=1, kept=True)
     exchange_frames: int = option(
         500_000, "env steps of each policy between two exchanges of weights", least=1, needs="population"
     )
@@ -58,17 +57,13 @@ class Config(EnvOptions):
         0.15, "probability that an exchange changes a hyperparameter", least=0, most=1, needs="population"
     )
     actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-    frames_per_batch: int = option(
-        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
-    )
+    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
     minibatch_size: int = option(64, "env steps that an update learns from", least=1)
     gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
     epochs: int = option(10, "times that each step is learned from", least=1)
     learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
     anneal_learning_rate: bool = option(False, "down to zero at the end")
-    kl_target: float = option(
-        0.0, "KL divergence that the learning rate is moved for after each batch; 0: it is not", least=0
-    )
+    kl_target: float = option(0.0, "KL divergence that the learning rate is adapted to; 0: none", least=0)
     adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
     gamma: float = option(0.99, "discount", least=0, most=1)
     gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
@@ -77,21 +72,13 @@ class Config(EnvOptions):
     clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
     clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(
-        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
-    )
+    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
     entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
     max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    normalize_rewards: bool = option(
-        False, "by the deviation of discounted returns, clipped to 10", kept=True
-    )
+    normalize_rewards: bool = option(False, "by returns' deviation, clipped to 10", kept=True)
     policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
-    hidden: str = option(
-        "64,64", "units of the hidden layers of actor and critic", kept=True, metavar="64,64"
-    )
-    recurrent: str = option(
-        "none", "what actor and critic remember with", choices=("none", "lstm", "gru"), kept=True
-    )
+    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
+    recurrent: str = option("none", "memory of both", choices=("none", "lstm", "gru"), kept=True)
     hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
     sequence_length: int = option(
         0,
@@ -134,13 +121,9 @@ class Config(EnvOptions):
         sequence = f"at least one sequence of {row} steps (--sequence-length)"
         expect(size >= row, "minibatch_size", sequence, size)
         expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
-        parts = f"at most the {size // row} steps, or sequences, of a minibatch"
-        expect(
-            self.gradient_accumulation <= size // row,
-            "gradient_accumulation",
-            parts,
-            self.gradient_accumulation,
-        )
+        parts, most = self.gradient_accumulation, max(size // row, 1)
+        sequences = f"at most the {most} steps, or sequences, of a minibatch"
+        expect(parts <= most, "gradient_accumulation", sequences, parts)
         is_moved_once = not (self.kl_target and self.anneal_learning_rate)
         expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", self.kl_target)
         has_entropy = self.policy == "normal" or not self.entropy_coef

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from torchrl_pool.examples import impala
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.remote import RemoteOptions, begin_remote_actors
-from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 
 
 @dataclass(frozen=True)
@@ -18,12 +16,8 @@ class Config(RemoteOptions, impala.Config):
     """IMPALA's settings; envs and frames are those of all actors together."""
 
 
-def train(config: Config, run: Run) -> Iterator[Row]:
-    """IMPALA whose batches come from Ray's actors."""
-    return impala.train(config, run, begin_remote_actors)
-
-
-PROGRAM = Program("distributed_impala", "IMPALA", "Espeholt et al. 2018", Config, train, like="impala")
+TRAIN = partial(impala.train, begin_actors=begin_remote_actors)
+PROGRAM = Program("distributed_impala", "IMPALA", "Espeholt et al. 2018", Config, TRAIN, like="impala")
 
 if __name__ == "__main__":
     # Under its own name, not as __main__, so that actors can import what they are sent.

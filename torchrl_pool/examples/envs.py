@@ -49,17 +49,13 @@ class EnvOptions:
     seed: int = option(0, "of networks, actions and simulators", least=0, below=1 << 62, kept=True)
     total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
     num_envs: int = option(8, "simulators in the pool", least=1, kept=True)
-    normalize_observations: bool = option(
-        False, "by their running mean and deviation, clipped to 10", kept=True
-    )
+    normalize_observations: bool = option(False, "by running moments, clipped to 10", kept=True)
     sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
     episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
     sticky_actions: float = option(
         0.0, "probability that a game repeats the last action (Atari)", least=0, most=1, family="atari"
     )
-    all_actions: bool = option(
-        False, "give games all 18 actions of the joystick (Atari)", kept=True, family="atari"
-    )
+    all_actions: bool = option(False, "all 18 actions of the joystick", kept=True, family="atari")
     num_workers: int | None = option(
         None,
         "worker processes of a pool, 0: none (gymnasium:ID); default: one for each processor",

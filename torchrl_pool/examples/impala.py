@@ -1,4 +1,8 @@
-"""Trains IMPALA on any task of this package: ``python -m torchrl_pool.examples.impala``."""
+"""Trains IMPALA on any task of this package: ``python -m torchrl_pool.examples.impala``.
+
+The algorithm is here from top to bottom: its settings, its networks, its loop. A :class:`Run` saves, between
+two iterations, what ``begin`` was given; what ``yield`` gives is a row of the learning curve.
+"""
 
 from __future__ import annotations
 
@@ -50,16 +54,11 @@ class Config(EnvOptions):
     c_clip: float = option(1.0, "V-trace's largest weight of those that follow", above=0)
     loss_reduction: str = option("sum", "over the steps of a minibatch", choices=("sum", "mean"))
     value_coef: float = option(
-        0.25, "of the squared error of values (Cleanba's vf_coef is twice that)", least=0
+        0.25, "of the squared error of values (Cleanba's vf_coef: twice that)", least=0
     )
     entropy_coef: float = option(0.01, "of the policy's entropy", least=0)
     max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not", least=0)
-    hidden: str = option(
-        "64,64",
-        "units of the hidden layers of actor and critic, but for pictures",
-        kept=True,
-        metavar="64,64",
-    )
+    hidden: str = option("64,64", "units of hidden layers, but for pictures", kept=True)
 
     clips_actions = True
     supports_images = True

@@ -10,7 +10,7 @@ import csv
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +26,27 @@ REPLACED = 0.3  # of the policies, at an exchange
 CLEARLY_BETTER = 0.1  # of the better return: by less than this, none is replaced
 
 
-@dataclass
-class Exchange:
+class Population:
     """Decides which policy goes on from which, and with which hyperparameters.
 
     Args:
-        mutation_rate: probability that a hyperparameter changes.
-        random: what is drawn from.
-        settings: the class with the limits of hyperparameters.
+        config: of the whole.
+        members: its trainings, each with a seed of its own.
 
     Examples:
         >>> from torchrl_pool.examples.appo import Config
-        >>> exchange = Exchange(mutation_rate=1.0, random=random.Random(0), settings=Config)
-        >>> exchange.parents([10.0, 200.0, 150.0, 190.0])
+        >>> population = Population(Config(mutation_rate=1.0), [])
+        >>> population.parents([10.0, 200.0, 150.0, 190.0])
         [1, 1, 1, 3]
-        >>> factor = exchange.mutated({"learning_rate": 1.0})["learning_rate"]
+        >>> factor = population.mutated({"learning_rate": 1.0}, 1.0)["learning_rate"]
         >>> 1.1 <= max(factor, 1 / factor) <= 1.5
         True
     """
 
-    mutation_rate: float
-    random: random.Random
-    settings: type[Any]
+    def __init__(self, config: Any, members: Sequence[Run]) -> None:
+        self.config, self.members, self.history = config, members, list[Row]()
+        self.random = random.Random(config.seed)
+        self._began_with = hyperparameters_of(config)
 
     def parents(self, returns: Sequence[float]) -> list[int]:
         """Of each policy the one that it goes on from: itself, or one of the best for one of the worst."""
@@ -61,36 +60,20 @@ class Exchange:
                 parents[member] = parent
         return parents
 
-    def mutated(self, hyperparameters: dict[str, float]) -> dict[str, float]:
+    def mutated(self, hyperparameters: dict[str, float], rate: float) -> dict[str, float]:
         """Some of them 1.1 to 1.5 times as large or as small, but for those that would pass their limits."""
-        return {name: self._mutated(name, value) for name, value in hyperparameters.items()}
-
-    def _mutated(self, name: str, value: float) -> float:
-        if self.random.random() >= self.mutation_rate:
-            return value
-        changed = value * self.random.uniform(1.1, 1.5) ** self.random.choice((-1, 1))
-        field = next(one for one in fields(self.settings) if one.name == name)
-        return changed if is_allowed(field, changed) else value
-
-
-class Population:
-    """The state of a population without its members: its random numbers, and its history.
-
-    Args:
-        config: of the whole.
-        members: its trainings, each with a seed of its own.
-    """
-
-    def __init__(self, config: Any, members: Sequence[Run]) -> None:
-        self.members, self.history = members, list[Row]()
-        self.random = random.Random(config.seed)
-        self.exchange = Exchange(config.mutation_rate, self.random, type(config))
-        self._began_with = hyperparameters_of(config)
+        found = dict(hyperparameters)
+        limits = {one.name: one for one in fields(self.config)}
+        for name, value in hyperparameters.items():
+            if self.random.random() < rate:
+                changed = value * self.random.uniform(1.1, 1.5) ** self.random.choice((-1, 1))
+                found[name] = changed if is_allowed(limits[name], changed) else value
+        return found
 
     def exchange_weights(self) -> None:
         """Lets the worse members go on from the better."""
         returns = [one.curve.objective for one in self.members]
-        parents = self.exchange.parents(returns)
+        parents = self.parents(returns)
         values_of = [hyperparameters_of(one.config) for one in self.members]
         for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
             row = {"frames": one.frames, "policy": i, "return": returns[i], "parent": parent}
@@ -98,7 +81,7 @@ class Population:
         for i, (one, parent) in enumerate(zip(self.members, parents, strict=True)):
             if parent != i:  # parents are never replaced themselves
                 go_on_from(one, self.members[parent])
-            values = self.exchange.mutated(values_of[parent]) if i else values_of[parent]
+            values = self.mutated(values_of[parent], self.config.mutation_rate) if i else values_of[parent]
             changed = {name: value for name, value in values.items() if getattr(one.config, name) != value}
             one.set(**changed)  # what stays is not set: a learning rate may have been adapted
 
@@ -142,7 +125,7 @@ def train(train_one: Train, config: Any, run: Run) -> Iterator[Row]:
     for one in run.members:
         one.adapted = MUTATED
     for one in run.members[1:]:
-        one.set(**replace(population.exchange, mutation_rate=1.0).mutated(hyperparameters_of(config)))
+        one.set(**population.mutated(hyperparameters_of(config), 1.0))
     first = run.members[0]
     yield run.begin(first.env, first.actor, count * first.frames_per_batch, population=population)
 
@@ -152,11 +135,8 @@ def train(train_one: Train, config: Any, run: Run) -> Iterator[Row]:
             one.iterate()
         if first.frames // config.exchange_frames > due:
             population.exchange_weights()
-            for path, write in (
-                (run.folder / "population.csv", save_history),
-                (run.folder / "population.png", plot_history),
-            ):
-                could(path, write, population.history, path)
+            for name, write in (("population.csv", save_history), ("population.png", plot_history)):
+                could(run.folder / name, write, population.history, run.folder / name)
         run.curve.follow(run.best.curve)
         yield {"best_policy": run.members.index(run.best), **hyperparameters_of(run.best.config)}
 

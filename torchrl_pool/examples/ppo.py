@@ -1,4 +1,8 @@
-"""Trains PPO on any task of this package: ``python -m torchrl_pool.examples.ppo --task HalfCheetah-v5``."""
+"""Trains PPO on any task of this package: ``python -m torchrl_pool.examples.ppo --task HalfCheetah-v5``.
+
+The algorithm is here from top to bottom: its settings, its networks, its loop. A :class:`Run` saves, between
+two iterations, what ``begin`` was given; what ``yield`` gives is a row of the learning curve.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +42,13 @@ class Config(EnvOptions):
         kept=True,
     )
     actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-    frames_per_batch: int = option(
-        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
-    )
+    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
     minibatch_size: int = option(64, "env steps that an update learns from", least=1)
     gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
     epochs: int = option(10, "times that each step is learned from", least=1)
     learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
     anneal_learning_rate: bool = option(False, "down to zero at the end")
-    kl_target: float = option(
-        0.0, "KL divergence that the learning rate is moved for after each batch; 0: it is not", least=0
-    )
+    kl_target: float = option(0.0, "KL divergence that the learning rate is adapted to; 0: none", least=0)
     adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
     gamma: float = option(0.99, "discount", least=0, most=1)
     gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
@@ -57,21 +57,13 @@ class Config(EnvOptions):
     clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
     clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(
-        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
-    )
+    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
     entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
     max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    normalize_rewards: bool = option(
-        False, "by the deviation of discounted returns, clipped to 10", kept=True
-    )
+    normalize_rewards: bool = option(False, "by returns' deviation, clipped to 10", kept=True)
     policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
-    hidden: str = option(
-        "64,64", "units of the hidden layers of actor and critic", kept=True, metavar="64,64"
-    )
-    recurrent: str = option(
-        "none", "what actor and critic remember with", choices=("none", "lstm", "gru"), kept=True
-    )
+    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
+    recurrent: str = option("none", "memory of both", choices=("none", "lstm", "gru"), kept=True)
     hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
     sequence_length: int = option(
         0,
@@ -119,13 +111,9 @@ class Config(EnvOptions):
         sequence = f"at least one sequence of {row} steps (--sequence-length)"
         expect(size >= row, "minibatch_size", sequence, size)
         expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
-        parts = f"at most the {size // row} steps, or sequences, of a minibatch"
-        expect(
-            self.gradient_accumulation <= size // row,
-            "gradient_accumulation",
-            parts,
-            self.gradient_accumulation,
-        )
+        parts, most = self.gradient_accumulation, max(size // row, 1)
+        sequences = f"at most the {most} steps, or sequences, of a minibatch"
+        expect(parts <= most, "gradient_accumulation", sequences, parts)
         is_moved_once = not (self.kl_target and self.anneal_learning_rate)
         expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", self.kl_target)
         has_entropy = self.policy == "normal" or not self.entropy_coef

@@ -146,12 +146,8 @@ class Program:
         """Settings of the trainings that are asked for, all of which can be."""
         opt.check_limits(RunOptions, options)
         preset, several = options.preset, options.seeds or []
-        expect(
-            not (preset and options.resume),
-            "preset",
-            "none with --resume, which takes the checkpoint's settings",
-            preset,
-        )
+        saved = "none with --resume, which takes the checkpoint's settings"
+        expect(not (preset and options.resume), "preset", saved, preset)
         expect(not preset or preset in self.presets, "preset", f"one of {', '.join(self.presets)}", preset)
         alone = options.seed is None and not options.resume
         expect(not several or alone, "seeds", "neither --seed nor --resume with it", several)

@@ -1,4 +1,8 @@
-"""Trains SAC on tasks with continuous actions: ``python -m torchrl_pool.examples.sac --task Hopper-v5``."""
+"""Trains SAC on tasks with continuous actions: ``python -m torchrl_pool.examples.sac --task Hopper-v5``.
+
+The algorithm is here from top to bottom: its settings, its networks, its loop. A :class:`Run` saves, between
+two iterations, what ``begin`` was given; what ``yield`` gives is a row of the learning curve.
+"""
 
 from __future__ import annotations
 
@@ -33,30 +37,20 @@ class Config(EnvOptions):
 
     task: str = option("HalfCheetah-v5", "a task's id with continuous actions", kept=True)
     num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
-    total_frames: int = option(
-        1_000_000, "env steps to train for, rounded up to whole --frames-per-row", least=1
-    )
-    frames_per_batch: int = option(
-        1, "env steps of all envs between two rounds of updates", least=1, kept=True
-    )
+    total_frames: int = option(1_000_000, "env steps, in whole --frames-per-row", least=1)
+    frames_per_batch: int = option(1, "env steps of all envs in a batch", least=1, kept=True)
     updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
     parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
     learning_starts: int = option(100, "env steps before the first update", least=0)
     batch_size: int = option(256, "transitions that an update learns from", least=1)
     buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
-    save_replay: bool = option(
-        True, "keep them in checkpoints, too; without them a resume fills a new buffer"
-    )
+    save_replay: bool = option(True, "keep them in checkpoints; else a resume fills a new buffer")
     learning_rate: float = option(3e-4, "Adam's", least=0)
     gamma: float = option(0.99, "discount", least=0, most=1)
-    n_steps: int = option(
-        1, "rewards that are added up before a value stands for the rest", least=1, kept=True
-    )
+    n_steps: int = option(1, "rewards added up before a value", least=1, kept=True)
     tau: float = option(0.005, "how far the critics' targets go towards them at a time", above=0, most=1)
     target_every: int = option(1, "updates between two steps of the targets", least=1)
-    priority_alpha: float = option(
-        0.0, "errors to this power are priorities; 0: all transitions are equal", least=0, kept=True
-    )
+    priority_alpha: float = option(0.0, "power of errors in priorities; 0: none", least=0, kept=True)
     priority_beta: float = option(
         0.4,
         "how far weights make up for priorities, at the start; 1 at the end",
@@ -64,14 +58,10 @@ class Config(EnvOptions):
         most=1,
         needs="priority_alpha",
     )
-    hidden: str = option("256,256", "units of the hidden layers of each network", kept=True, metavar="64,64")
-    frames_per_row: int = option(
-        1000, "env steps that a row of the learning curve tells of", least=1, kept=True
-    )
+    hidden: str = option("256,256", "units of hidden layers", kept=True)
+    frames_per_row: int = option(1000, "env steps of a row of the curve", least=1, kept=True)
     alpha_init: float = option(1.0, "temperature, at the start", above=0, kept=True)
-    fixed_alpha: bool = option(
-        False, "keep it; otherwise entropy is kept at minus the size of an action", kept=True
-    )
+    fixed_alpha: bool = option(False, "keep it, not entropy at minus the action's size", kept=True)
 
     @property
     def frames_per_round(self) -> int:

@@ -37,15 +37,11 @@ from torchrl_pool.training import PPOUpdate, estimate_advantages, flatten_parame
 class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option(
-        "CoinRace-v0", "a task with opponent_observation, and an action for each player", kept=True
-    )
+    task: str = option("CoinRace-v0", "a game of two players", kept=True)
     opponents: int = option(20, "past versions that are kept to play against", least=1)
     snapshot_every: int = option(4, "updates after which the learner becomes one of them", least=1)
     test_every: int = option(10, "updates after which it plays against the fixed opponent", least=1)
-    frames_per_batch: int = option(
-        2048, "env steps of all envs between two rounds of updates", least=1, kept=True
-    )
+    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
     minibatch_size: int = option(64, "env steps that an update learns from", least=1)
     gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
     epochs: int = option(10, "times that each step is learned from", least=1)
@@ -59,14 +55,10 @@ class Config(EnvOptions):
     clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
     anneal_clip_epsilon: bool = option(False, "down to zero at the end")
     clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(
-        0.5, "of the mean squared error of values (CleanRL's vf_coef is twice that)", least=0
-    )
+    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
     entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
     max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    hidden: str = option(
-        "64,64", "units of the hidden layers of actor and critic", kept=True, metavar="64,64"
-    )
+    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
 
     @property
     def steps(self) -> int:

@@ -54,7 +54,7 @@ class _Run:
     """One env that writes into poisoned rows."""
 
     def __init__(self, env: PoolEnv, pattern: int) -> None:
-        self._pool, self._calls = env._start(), _core.Calls()
+        self._pool, self._calls = env._simulators.start(), _core.Calls()
         self._pattern = pattern
         self._rows = [_GuardedRow(spec) for spec in env._outputs]
 
@@ -144,7 +144,7 @@ def check_bytes(task: str, steps: int, options: Mapping[str, Any], *, leaves_bou
         root = envs[0].rand_action()
         for spec in bounded:
             root[key_of(spec)] = _beyond(spec, root[key_of(spec)])
-        actions = [root[key].contiguous() for key, _, _ in envs[0]._action_layout]
+        actions = [root[key].contiguous() for key, _, _ in envs[0]._actions.layout]
         if compare("step", tuple(run.step(actions) for run in runs)):
             compare("reset", tuple(run.reset([]) for run in runs))
     for env in envs:

@@ -31,7 +31,7 @@ def read_floats(builder: ChainBuilder, key: Key) -> Value:
 
 def changes_actions(transform: Transform, builder: ChainBuilder) -> None:
     """Takes note of what a transform does to actions on their way in, as TorchRL's code has it."""
-    actions = {key for key, _, _ in builder.env._action_layout}
+    actions = {key for key, _, _ in builder.env._actions.layout}
     if others := [key for key in transform.in_keys_inv or [] if key not in actions]:
         raise NotNative(f"its inverse changes {others[0]!r}, which is no action")
     if transform.in_keys_inv:

@@ -1,0 +1,178 @@
+"""Simulators: a pool's envs from their creation to its end: seeds, resets, states, pictures, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import torch
+from torchrl.envs import EnvBase
+
+from torchrl_pool import _core
+from torchrl_pool._env.arguments import seed_words
+from torchrl_pool._env.errors import EnvFailure, env_failure
+from torchrl_pool._env.python_source import PythonSource, failures
+from torchrl_pool._env.reset_arguments import ResetArguments
+from torchrl_pool._env.source import Source
+from torchrl_pool._fork_aware_lock import fork_aware_lock
+
+
+class Simulators:
+    """The envs of a source, in an executor that is there from the first reset until the pool is closed.
+
+    Args:
+        env: the PoolEnv, whose ``is_closed`` says whether they are there.
+        source: where they come from.
+        layout: which columns the executor writes.
+        step_timeout: seconds that an env may take.
+    """
+
+    def __init__(
+        self, env: EnvBase, source: Source, layout: _core.LayoutOptions, step_timeout: float | None
+    ) -> None:
+        self._env, self.source = env, source
+        self._layout, self._step_timeout = layout, step_timeout
+        self.num_envs = len(source.configs)
+        self.pool: _core.Pool | None = None
+        self.was_closed = False
+        self.entropy: list[list[int] | None] = [None] * self.num_envs
+        """The words of the seed that each env begins with, where it has been given one."""
+        self._opening = fork_aware_lock()
+        self._calls = _core.Calls()
+        self._nowhere = None, [0] * len(source.configs[0].outputs(layout))
+
+    def start(self) -> _core.Pool:
+        """Creates the simulators and threads, once, whichever thread asks first."""
+        with self._opening:
+            if self.pool is None:
+                self.pool = self._open()
+                self._env.is_closed = self.was_closed = False
+            return self.pool
+
+    def _open(self) -> _core.Pool:
+        try:
+            pool = self.source.open(self._layout, self._step_timeout)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        try:
+            self._seed_pool(pool, self.entropy)
+        except BaseException:  # the next start seeds all of them again
+            pool.close()
+            with suppress(EnvFailure):
+                self.source.close()
+            raise
+        return pool
+
+    def close(self) -> None:
+        """Ends the threads and destroys the simulators."""
+        pool, self.pool = self.pool, None
+        self._env.is_closed = self.was_closed = True
+        with ExitStack() as closing:  # each of them, whatever the one before raises
+            closing.callback(self.source.close)
+            if pool is not None:
+                closing.callback(pool.close)
+
+    def reset(
+        self,
+        calls: _core.Calls,
+        out: _core.Given | None,
+        mask: torch.Tensor | None,
+        given: ResetArguments,
+        pool: _core.Pool | None = None,
+    ) -> Any:
+        """Has the executor reset all envs, or those of the mask. Returns what it has written, by key."""
+        pool = pool or self.start()
+        envs = range(self.num_envs) if mask is None else mask.reshape(-1).nonzero().flatten().tolist()
+        arguments = self.begin_reset(pool, envs, given)
+        rows = None if mask is None else (mask, mask.data_ptr())
+        results = calls.run(pool, _core.Op.reset, None, out, mask=rows, given=arguments)
+        assert results is not None
+        return results[0]
+
+    def begin_reset(
+        self, pool: _core.Pool, envs: Sequence[int], given: ResetArguments
+    ) -> _core.ResetArguments:
+        """What comes before every reset, however it is asked for: workers are there, and know their part."""
+        self.source.revive(pool)
+        return given.for_executor(self.source.tell(given, envs))
+
+    def seed(self, seeds: Mapping[int, int]) -> None:
+        """Gives these envs their seeds, now if they are running, and whenever they start."""
+        entropy: list[list[int] | None] = [None] * self.num_envs
+        for env_index, seed in seeds.items():
+            entropy[env_index] = seed_words(seed)
+        with self._opening:
+            if self.pool is not None:
+                self._seed_pool(self.pool, entropy)
+            self.entropy = [new or old for new, old in zip(entropy, self.entropy, strict=True)]
+
+    def _seed_pool(self, pool: _core.Pool, entropy: Sequence[list[int] | None]) -> None:
+        """Seeds and resets the envs that have entropy here."""
+        mask = torch.tensor([words is not None for words in entropy], device="cpu")
+        if not mask.any():
+            return
+        try:
+            given = ResetArguments([words or [] for words in entropy])
+            self.reset(self._calls, self._nowhere, mask, given, pool)
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+
+    # ---- as they are between two calls; `pool` runs
+
+    def get_state(self, pool: _core.Pool, indices: Sequence[int]) -> list[bytes]:
+        """As :meth:`PoolEnv.get_state`."""
+        envs = sorted(set(indices))
+        try:
+            states = dict(zip(envs, pool.save(envs), strict=True))
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+        return [states[i] for i in indices]
+
+    def set_state(self, pool: _core.Pool, state: bytes | Sequence[bytes], indices: Sequence[int]) -> None:
+        """As :meth:`PoolEnv.set_state`."""
+        states = [state] * len(indices) if isinstance(state, bytes) else list(state)
+        if len(states) != len(indices):
+            raise ValueError(f"state: expected {len(indices)} states, got {len(states)}")
+        for one in states:
+            if not isinstance(one, bytes):
+                raise TypeError(f"state: expected bytes, got {type(one).__name__}")
+        self.source.revive(pool)
+        given = dict(zip(indices, states, strict=True))
+        envs = sorted(given)
+        try:
+            pool.load(envs, [given[i] for i in envs])
+        except _core.EnvFailure as error:
+            raise env_failure(error, None) from None
+
+    def render(self, pool: _core.Pool, indices: Sequence[int]) -> torch.Tensor:
+        """As :meth:`PoolEnv.render`."""
+        envs, pictures = sorted(set(indices)), []
+        if isinstance(self.source, PythonSource):
+            pictures = self.ask_each(pool, "render", envs, lambda share: [])
+            sizes = {picture.shape for picture in pictures}
+        else:
+            sizes = {(*pool.render_size(i), 3) for i in envs}
+        if len(sizes) != 1:
+            raise ValueError(f"env_index: expected envs whose pictures have one size, got {sorted(sizes)}")
+        if pictures:
+            frames = torch.stack([torch.from_numpy(picture) for picture in pictures])
+        else:
+            frames = torch.empty((len(envs), *sizes.pop()), dtype=torch.uint8, device="cpu")
+            try:
+                pool.render(envs, [frame.data_ptr() for frame in frames], frames)
+            except _core.EnvFailure as error:
+                raise env_failure(error, None) from None
+        return frames if envs == indices else frames[[envs.index(i) for i in indices]]
+
+    def ask_each(
+        self,
+        pool: _core.Pool,
+        what: str,
+        indices: list[int],
+        arguments: Callable[[list[int]], list[Any]],
+    ) -> list[Any]:
+        """Has Python envs answer a worker's request, in the order of the indices."""
+        assert isinstance(self.source, PythonSource)
+        with failures(), pool.exclusive_access(indices):
+            return self.source.workers.ask_each(indices, what, arguments)
