@@ -14,8 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from contenders import CONTENDERS, Case, Stepper
 from tensordict import TensorDictBase
-from throughput import CONTENDERS, Case, Stepper, machine_line, one_torch_thread, save, summary
+from throughput import machine_line, one_torch_thread, save, summary
 from torchrl.collectors import Collector
 
 from torchrl_pool import PoolCollector, PoolEnv, _core

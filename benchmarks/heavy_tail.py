@@ -9,12 +9,45 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from throughput import AsyncStepper, Stepper, alternate, machine_line, one_torch_thread, save
+from contenders import STOCK, Stepper
+from tensordict import TensorDictBase
+from throughput import alternate, machine_line, one_torch_thread, save
 
 from torchrl_pool import PoolEnv, build_plugin
 from torchrl_pool._tables import print_table
 
 TASK = "HeavyTail-v0"
+
+
+class AsyncStepper:
+    """Receives a batch of the envs in flight and sends it again.
+
+    Between two runs nothing is in flight: it would take the processors from the contender whose turn it is.
+    """
+
+    def __init__(self, env: PoolEnv, batch_size: int) -> None:
+        self.env, self.batch_size = env, batch_size
+        self.actions = [env.rand_action()["action"][:batch_size].clone() for _ in range(STOCK)]
+        env.async_reset_send()
+        num_batches = env.num_envs // batch_size
+        self.idle = [env.async_reset_recv(batch_size, max_get=batch_size) for _ in range(num_batches)]
+
+    def __call__(self, calls: int) -> None:
+        env, idle, in_flight = self.env, self.idle, 0
+        for i in range(calls):
+            if idle:
+                root = idle.pop()
+                in_flight += 1
+            else:
+                root = self._receive()
+            root._set_str("action", self.actions[i % STOCK], inplace=False, validated=True)
+            env.async_step_and_maybe_reset_send(root)
+        idle += [self._receive() for _ in range(in_flight)]
+
+    def _receive(self) -> TensorDictBase:
+        size = self.batch_size
+        root: TensorDictBase = self.env.async_step_and_maybe_reset_recv(size, max_get=size)[1]
+        return root
 
 
 def main() -> None:

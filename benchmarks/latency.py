@@ -6,7 +6,8 @@ import argparse
 import statistics
 from pathlib import Path
 
-from throughput import ENVPOOL_PYTHON, POOL, Case, machine_line, make_all, one_torch_thread, save
+from contenders import POOL, Case, make_all
+from throughput import machine_line, one_torch_thread, save
 
 from torchrl_pool import _core
 from torchrl_pool._tables import print_table
@@ -18,7 +19,6 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--num-threads", type=int, default=_core.available_cpus())
     parser.add_argument("--against", nargs="+", default=["envpool", "gymnasium-async", "torchrl", "ale"])
-    parser.add_argument("--envpool-python", help=f"default: ${ENVPOOL_PYTHON}, else this one")
     parser.add_argument("--calls", type=int, default=2000, help="of each")
     parser.add_argument("--json", type=Path)
     parsed = parser.parse_args()
@@ -26,14 +26,14 @@ def main() -> None:
     rows, results = [], []
     for task in parsed.task:
         for n in parsed.num_envs:
-            setup = Case(task, n, parsed.num_threads, parsed.envpool_python)
+            setup = Case(task, n, parsed.num_threads)
             contenders, missing = make_all([POOL, *parsed.against], setup)
             seconds: dict[str, list[float]] = {name: [] for name in contenders}
             for contender in contenders.values():
-                contender.each(20)
+                contender.seconds_of_each(20)
             for _ in range(10):
                 for name, contender in contenders.items():
-                    seconds[name] += contender.each(parsed.calls // 10)
+                    seconds[name] += contender.seconds_of_each(parsed.calls // 10)
             for contender in contenders.values():
                 contender.close()
             for name, times in seconds.items():

@@ -89,7 +89,7 @@ def serve(side: str, algorithm: str) -> None:
 
 def measure(algorithm: str, sb3_python: str | None, num_turns: int) -> dict[str, list[float]]:
     """Seconds of each turn, by side."""
-    from throughput import PeerProcess
+    from contenders import PeerProcess
 
     pythons = dict.fromkeys(POOL, sys.executable)
     if sb3_python is not None:

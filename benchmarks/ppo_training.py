@@ -272,7 +272,8 @@ def main() -> None:
         serve(parsed.serve, parsed.task, parsed.threads[0])
         return
 
-    from throughput import PeerProcess, machine_line, save
+    from contenders import PeerProcess
+    from throughput import machine_line, save
 
     from torchrl_pool._tables import print_table
 

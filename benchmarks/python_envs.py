@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-from throughput import PeerProcess, alternate, machine_line, one_torch_thread, save
+from contenders import PeerProcess
+from throughput import alternate, machine_line, one_torch_thread, save
 from torchrl.envs import EnvBase, GymEnv, ParallelEnv, SerialEnv
 
 from torchrl_pool import PoolEnv

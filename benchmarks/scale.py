@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from throughput import Stepper, alternate, machine_line, one_torch_thread, save
+from contenders import Stepper
+from throughput import alternate, machine_line, one_torch_thread, save
 
 from torchrl_pool import PoolEnv, load_plugin
 from torchrl_pool._plugins.building import compile_plugin
