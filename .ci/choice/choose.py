@@ -97,7 +97,7 @@ def lines_of(places: np.ndarray) -> dict[int, tuple[str, int]]:
         first = PYTHON + part * PART
         here = [int(place) for place in places if first <= place < first + PART]
         if here:
-            (library,) = (CHECKOUT / "build").rglob(f"*{name}[._]*so")
+            (library,) = (CHECKOUT / "build" / "choice").rglob(f"*{name}[._]*so")
             addresses = "\n".join(hex((place - first) * 4) for place in here)
             said = subprocess.run(
                 ["addr2line", "-e", library], input=addresses, capture_output=True, text=True, check=True
