@@ -172,7 +172,7 @@ def test_an_explanation_can_be_read_by_programs():
     assert explanation.modules == ()
     collector = PoolCollector(TransformedEnv(env, t.InitTracker()), None, frames_per_batch=8)
     explanation = explain(collector)
-    assert explanation.transforms == (("InitTracker", "the collector", ""),)
+    assert explanation.transforms == (("InitTracker", "the executor", ""),)
     assert [name for name, _, _ in explanation.modules] == ["RandomPolicy"]
     assert explanation.stepping == "the envs are stepped all together"
 
