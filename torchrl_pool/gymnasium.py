@@ -37,7 +37,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
-        num_envs: number of envs.
+        num_envs: number of envs. Default: the length of a sequence of tasks, 1 for one task.
 
     Keyword Args:
         autoreset_mode: when an env is reset whose episode has ended: ``AutoresetMode.NEXT_STEP``,
@@ -71,7 +71,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self,
         task: Any,
-        num_envs: int = 1,
+        num_envs: int | None = None,
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
@@ -90,13 +90,13 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self._pool = ArrayPool(
             task,
-            num_envs,
+            1 if num_envs is None and (isinstance(task, str) or callable(task)) else num_envs,
             info_keys=info_keys,
             exact_reward=True,
             render_mode=render_mode,
             **options,
         )
-        self.num_envs = num_envs
+        self.num_envs = self._pool.num_envs
         self.render_mode = self._pool.render_mode
         self.metadata = {**self._pool.metadata, "autoreset_mode": self.autoreset_mode}
         self.observation_mode = observation_mode
@@ -105,8 +105,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         except BaseException:
             self._pool.close()
             raise
-        self._ended: Mask = np.zeros(num_envs, np.bool_)
-        self._seeded = [-1] * num_envs
+        self._ended: Mask = np.zeros(self.num_envs, np.bool_)
+        self._seeded = [-1] * self.num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
         self._said: tuple[str, Callable[[], tuple[Any, ...]]] | None = None

@@ -32,7 +32,8 @@ class PoolVecEnv(VecEnv):
 
     Args:
         task: as in :class:`~torchrl_pool.PoolEnv`; Python envs must be Gymnasium's.
-        num_envs: number of envs.
+        num_envs: number of envs. Default: the length of a sequence of tasks, so that
+            ``make_vec_env(…, vec_env_cls=PoolVecEnv)`` works.
 
     Keyword Args:
         render_mode: ``"rgb_array"`` or ``None``, which is the same for native tasks: recorders such as
@@ -62,7 +63,7 @@ class PoolVecEnv(VecEnv):
     def __init__(
         self,
         task: Any,
-        num_envs: int,
+        num_envs: int | None = None,
         *,
         render_mode: str | None = None,
         info_keys: Sequence[str] | None = None,
@@ -76,7 +77,9 @@ class PoolVecEnv(VecEnv):
             task, num_envs, info_keys=info_keys, passed_infos=["episode"], render_mode=render_mode, **options
         )
         self._actions: Any = None
-        super().__init__(num_envs, self._pool.single_observation_space, self._pool.single_action_space)
+        super().__init__(
+            self._pool.num_envs, self._pool.single_observation_space, self._pool.single_action_space
+        )
 
     @property
     def metadata(self) -> dict[str, Any]:

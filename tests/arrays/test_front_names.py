@@ -109,3 +109,16 @@ def test_last_choices_are_whole_numbers_of_python():
     with contextlib.closing(PoolVecEnv("FrozenLake-v1", 1, max_episode_steps=1)) as env:
         env.reset()
         assert type(env.step(np.array([0]))[3][0]["terminal_observation"]) is int
+
+
+@pytest.mark.parametrize("kind", [PoolEnv, PoolVectorEnv, PoolVecEnv])
+def test_a_sequence_of_tasks_says_how_many_envs_there_are(kind):
+    env = kind([partial(gymnasium.make, "CartPole-v1")] * 3)
+    assert env.num_envs == 3
+    env.close()
+    assert kind(["CartPole-v1"] * 2).num_envs == 2
+    if kind is PoolVectorEnv:
+        assert kind("CartPole-v1").num_envs == 1
+    else:
+        with pytest.raises(TypeError, match="num_envs: expected a number"):
+            kind("CartPole-v1")

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformObservation, TransformReward
 from processes import printed
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecMonitor, VecNormalize
@@ -35,6 +36,18 @@ def make():
 
 def dummy(task, limit=None, num_envs=N, wrap=lambda env: env):
     return DummyVecEnv([lambda: wrap(gymnasium.make(task, max_episode_steps=limit))] * num_envs)
+
+
+def test_stable_baselines_makes_it_of_callables_alone():
+    """As ``make_vec_env``, ``make_atari_env`` and the Zoo do."""
+    envs = [make_vec_env("CartPole-v1", 3, seed=5, vec_env_cls=kind) for kind in (PoolVecEnv, DummyVecEnv)]
+    try:
+        ours, theirs = (env.reset() for env in envs)
+        assert envs[0].num_envs == 3
+        np.testing.assert_array_equal(ours, theirs)
+    finally:
+        for env in envs:
+            env.close()
 
 
 def assert_same(actual, expected):

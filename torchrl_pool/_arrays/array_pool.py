@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from torchrl_pool import _core
 from torchrl_pool._arrays.spaces import Array, Space, gather_of, scatter_of, space_of
+from torchrl_pool._env.arguments import number_of
 from torchrl_pool._env.errors import EnvFailure, env_failure, joined
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
@@ -65,7 +66,7 @@ class ArrayPool:
     def __init__(
         self,
         task: Any,
-        num_envs: int,
+        num_envs: int | None,
         *,
         info_keys: Sequence[str] | None = None,
         passed_infos: Sequence[str] = (),
@@ -82,7 +83,7 @@ class ArrayPool:
             raise TypeError(
                 f"{', '.join(unknown)}: for PoolEnv alone, which gives tensors; this class gives NumPy arrays"
             )
-        self.num_envs = num_envs
+        self.num_envs = num_envs = number_of(task, num_envs)
         self.render_mode = render_mode
         self._options = options
         self._is_python, self.is_fresh = is_python(task), True

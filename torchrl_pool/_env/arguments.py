@@ -103,6 +103,15 @@ def check_device(device: torch.device | str | int | None) -> None:
         raise ValueError(f"device: expected one of {count} CUDA devices, got {str(device)!r}")
 
 
+def number_of(task: Any, num_envs: int | None) -> int:
+    """How many envs these are; of a sequence of tasks its length says so, too."""
+    if num_envs is None:
+        if isinstance(task, str) or not isinstance(task, Sequence):
+            raise TypeError("num_envs: expected a number; only with a sequence of tasks can it be left out")
+        return len(task)
+    return num_envs
+
+
 def task_per_env(task: str | Sequence[str], num_envs: int) -> list[str]:
     if isinstance(task, str):
         return [task] * num_envs

@@ -26,6 +26,7 @@ from torchrl_pool._env.arguments import (
     check_names,
     check_seconds,
     env_indices,
+    number_of,
 )
 from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, receive, send
 from torchrl_pool._env.python_source import PythonSource, is_python
@@ -103,7 +104,7 @@ class PoolEnv(EnvBase):
             shape and dtype. Or a callable that returns a Python env (of Gymnasium, TorchRL or PettingZoo), or
             a list with one callable per env; ``"gymnasium:ID"`` stands for ``gymnasium.make(ID)``. The first
             env of each callable is then made at once, to read its specs.
-        num_envs: number of envs, N.
+        num_envs: number of envs, N. Default: the length of a sequence of tasks.
 
     Keyword Args:
         num_threads: threads that step native envs, the calling one included. Default: the processors that
@@ -186,7 +187,7 @@ class PoolEnv(EnvBase):
     def __init__(
         self,
         task: Task | Sequence[Task],
-        num_envs: int,
+        num_envs: int | None = None,
         *,
         num_threads: int | None = None,
         num_workers: int | None = None,
@@ -216,7 +217,7 @@ class PoolEnv(EnvBase):
         self._arguments.update(task_options)
         of_front = task_options.pop("_of_front", {})  # of PythonSource, for a front without tensordicts
         task = known_task(task)
-        num_envs = check_int("num_envs", num_envs, minimum=1, maximum=MOST_ENVS)
+        num_envs = check_int("num_envs", number_of(task, num_envs), minimum=1, maximum=MOST_ENVS)
         if max_episode_steps is not TASK_DEFAULT and max_episode_steps is not None:
             max_episode_steps = check_int("max_episode_steps", max_episode_steps, minimum=1)
         float_dtype = check_float_dtype("obs_dtype", obs_dtype)
