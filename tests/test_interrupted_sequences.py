@@ -194,7 +194,7 @@ class Interrupted(RuleBasedStateMachine):
             try:
                 if fails and not any(self.fails(i) for i in pending):
                     with without_memory(self.pool, fails), pytest.raises(fails):
-                        receive(1, timeout=MANY_SECONDS)
+                        receive(1, max_get=1, timeout=MANY_SECONDS)  # of more it would wait for one held up
                     fails = None
                 received = receive(1, max_get=1, timeout=MANY_SECONDS)
             except EnvFailure as failure:
