@@ -472,6 +472,11 @@ class PoolEnv(EnvBase):
                 ``env_index`` is not given.
             env_index: the envs of its rows, see above; ``None``: all envs, or those that the tensordict
                 names.
+
+        Raises:
+            IndexError, ValueError: an ``env_index`` that does not exist, or names an env twice.
+            TypeError: an ``env_index`` of neither ints nor bools.
+            RuntimeError: an env that is in flight already, or has not been reset.
         """
         send(self._stepper, STEP, tensordict, env_index)
 
@@ -495,6 +500,11 @@ class PoolEnv(EnvBase):
         Returns:
             The rows that were sent, ``[k]``, sorted by env, with ``"next"`` and ``"env_index"`` (int64
             ``[k]``); without a batch dimension for a single ``env_index``.
+
+        Raises:
+            RuntimeError: more results wanted than are outstanding.
+            TimeoutError: fewer than ``min_get`` results are there in time; they wait for the next call.
+            EnvFailure: envs have failed; the others' results wait for the next call.
         """
         return receive(self._stepper, STEP, min_get, env_index, max_get, timeout)[0]
 
