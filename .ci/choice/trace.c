@@ -1,7 +1,7 @@
 /* Notes which blocks of C++ ran, in a file that all processes of a test map.
 
-   Code compiled with -fsanitize-coverage=trace-pc calls the function below at the begin of each block. A block's
-   place is its library's part of the file, and its address within the library divided by four. */
+   Code compiled with -fsanitize-coverage=trace-pc calls the function below at the begin of each block. A
+   block's place is its library's part of the file, and its address within the library divided by four. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <link.h>
@@ -17,7 +17,10 @@ static const char* const libraries[] = {"_core",      "classic",  "toy_text", "b
                                         "dm_control", "robotics", "atari",    "minigrid"};
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
-static struct { uintptr_t begin, size, base; unsigned char* part; } segments[MOST];
+static struct {
+  uintptr_t begin, size, base;
+  unsigned char* part;
+} segments[MOST];
 static volatile int count, lock;
 static unsigned char* volatile map; /* MAP_FAILED where nobody asks. */
 
