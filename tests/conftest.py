@@ -35,12 +35,12 @@ def plain_boot():
     """
     from torchrl_pool._workers import launching
 
-    plain, seconds = launching._BOOT, (launching.ANSWERING_SECONDS, launching.TELLING_SECONDS)
+    plain, seconds = launching._BOOT, launching.ANSWERING_SECONDS
     preloaded = "import gc, torch, torchrl.envs; gc.freeze()"  # else the end of each worker takes seconds
     launching._BOOT = plain.replace("from torchrl_pool", f"{preloaded}\nfrom torchrl_pool", 1)
-    launching.ANSWERING_SECONDS = launching.TELLING_SECONDS = 300.0  # the first one waits for it
+    launching.ANSWERING_SECONDS = 300.0  # the first one waits for it
     yield plain
-    launching._BOOT, (launching.ANSWERING_SECONDS, launching.TELLING_SECONDS) = plain, seconds
+    launching._BOOT, launching.ANSWERING_SECONDS = plain, seconds
 
 
 @pytest.fixture(autouse=True)
