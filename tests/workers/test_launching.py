@@ -195,88 +195,6 @@ def test_factories_that_start_threads_are_loaded_by_each_worker(tmp_path, monkey
     template.close()
 
 
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Writes modules as an installer does, one that says in which process it was imported."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-
-    def write(name, more=""):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-        body = "import os\nhere = os.getpid()\ndef make():\n    return here\n"
-        (folder / f"{name}.py").write_text(body)
-        module = __import__(name)
-        (folder / f"{name}.py").write_text(body + more)
-        return module
-
-    return write
-
-
-def made_by(factory):
-    """What it makes in a worker of a new pool."""
-    with (
-        contextlib.closing(Template(factory)) as template,
-        contextlib.closing(template.launch(ANSWER)) as one,
-    ):
-        return asked(one, "factories()")
-
-
-def test_an_installed_package_is_imported_once_for_all_pools(installed, capfd, monkeypatch):
-    monkeypatch.setattr(launching, "TELLING_SECONDS", 0.0)
-    package = installed("once_for_all", "import time\ntime.sleep(0.1)\n")
-    first = made_by(package.make)
-    assert "importing once_for_all, once for all worker processes" in capfd.readouterr().err
-    assert [made_by(package.make), made_by(lambda: package.here)] == [first, first]
-    assert first == launching._zygote.process.pid
-
-
-def test_what_a_module_of_the_program_imports_is_imported_once_and_the_module_for_each_pool(
-    installed, tmp_path, monkeypatch
-):
-    installed("below_mine")
-    monkeypatch.syspath_prepend(tmp_path)
-    body = "import os, below_mine\nhere = os.getpid()\ndef make():\n    return here, below_mine.here\n"
-    (tmp_path / "mine.py").write_text(body)
-    import mine
-
-    (first, of_all), (second, of_all_too) = made_by(mine.make), made_by(mine.make)
-    assert first != second
-    assert of_all == of_all_too == launching._zygote.process.pid
-
-
-def test_imports_see_the_environment_of_their_pool(installed, monkeypatch):
-    package = installed("reads_variables", "here = os.environ.get('READ_AT_IMPORT')\n")
-    with contextlib.closing(Template(package.make)) as before:
-        monkeypatch.setenv("READ_AT_IMPORT", "now")
-        assert made_by(package.make) == "now"
-        assert asked(before.launch(ANSWER), "factories()") is None  # its pool goes on
-
-
-def test_a_package_that_leaves_threads_is_imported_by_each_worker(installed):
-    package = installed(
-        "leaves_threads",
-        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
-    )
-    template = Template(package.make)
-    for worker in [template.launch(ANSWER), template.launch(ANSWER)]:
-        assert asked(worker, "factories()") == worker.pid
-    template.close()
-    assert made_by(installed("leaves_none").make) == launching._zygote.process.pid
-
-
-def test_zygotes_that_were_replaced_end_with_their_last_pool(installed, monkeypatch):
-    package = installed("for_replaced")
-    template, files, processes = Template(package.make), open_files(), descendants()
-    for number in range(3):
-        monkeypatch.setenv("OF_A_POOL", str(number))
-        made_by(package.make)
-    template.close()
-    del template
-    eventually(lambda: len(descendants()) < len(processes))
-    assert open_files() <= files
-
-
 @pytest.mark.parametrize(
     ("body", "error", "message"),
     [
@@ -292,7 +210,6 @@ def test_factories_that_cannot_be_loaded_say_why(tmp_path, monkeypatch, body, er
     (tmp_path / f"{name}.py").write_text("def make(): pass\n")
     module = __import__(name)
     (tmp_path / f"{name}.py").write_text(body + "\n")
-    Template([]).close()  # so that there is a zygote with this path
     files, processes = open_files(), descendants()
     with pytest.raises(error, match=message):
         Template(module.make)

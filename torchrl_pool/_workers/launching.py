@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready
 from torchrl_pool._workers.pickling import Pickled, dump
-from torchrl_pool._workers.zygote import ONE_THREAD, THREADS, Imports, Launch, Setup
+from torchrl_pool._workers.zygote import ONE_THREAD, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 
@@ -26,8 +26,6 @@ Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 UNPICKLING_SECONDS = 600.0
 #: Seconds within which a process that has nothing else to do must answer.
 ANSWERING_SECONDS = 60.0
-#: Seconds of waiting for imports after which a line on the terminal says so.
-TELLING_SECONDS = 3.0
 #: Seconds that a process has to end by itself, before it is killed.
 ENDING_SECONDS = 5.0
 #: Seconds between the end of a process's line and its own, at most.
@@ -113,10 +111,10 @@ class Template:
     def __init__(self, factories: Factories) -> None:
         pickled = dump(factories)
         self.names = pickled.names
-        self._process, self._zygote, kind = _start_template(pickled, unpickle=True)
+        self._process, kind = _start_template(pickled, unpickle=True)
         if kind == "threads":  # then each worker imports for itself
             self._process.close()
-            self._process, self._zygote, _ = _start_template(pickled, unpickle=False)
+            self._process, _ = _start_template(pickled, unpickle=False)
 
     def launch(self, target: str, *arguments: Any, fds: Sequence[int] = ()) -> ChildProcess:
         """Starts a worker.
@@ -160,13 +158,7 @@ class Template:
 
 
 class _Zygote:
-    """The process that templates are forked from, which keep it alive.
-
-    Attributes:
-        imports: the last that it was asked for which were any.
-    """
-
-    imports: Imports | None = None
+    """The process that templates are forked from."""
 
     def __init__(self) -> None:
         self.line, theirs = Line.pair()
@@ -185,23 +177,6 @@ class _Zygote:
                 stdin=subprocess.DEVNULL,
                 env=os.environ | ONE_THREAD,
             )
-        _zygotes.add(self)
-
-    def can_import(self, imports: Imports) -> bool:
-        """Whether what it has imported is what the same imports would be now."""
-        then = self.imports
-        is_same = then is None or (then.path, then.environment) == (imports.path, imports.environment)
-        return is_same and self.process.poll() is None
-
-    def ask(self, imports: Imports, fds: Sequence[int]) -> None:
-        """Has a template forked, which gets these descriptors."""
-        if imports.modules:
-            self.imports = imports
-        self.line.send(imports, fds)
-
-    def __del__(self) -> None:
-        if not self.line.closed:
-            self.close()
 
     def close(self) -> None:
         self.line.close()
@@ -214,47 +189,24 @@ class _Zygote:
 
 _lock = fork_aware_lock()
 _zygote: _Zygote | None = None
-_zygotes: weakref.WeakSet[_Zygote] = weakref.WeakSet()
-_not_forked: set[str] = set()  # packages whose import leaves threads
-_CHANGED_BY_TESTS = "PYTEST_CURRENT_TEST"  # with each test, and read by no import
 _held: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
-class _LeavesThreads(Exception):
-    """The import of this package keeps a zygote from forking."""
-
-
-def _fork_template(modules: Sequence[str]) -> tuple[ChildProcess, _Zygote]:
-    """A template without factories, from the zygote, which is started where there is none to fork from."""
+def _ask_zygote(fds: Sequence[int]) -> None:
+    """Has a template forked, which gets these descriptors."""
     global _zygote
-    packages = ", ".join(dict.fromkeys(name.partition(".")[0] for name in modules))
-    zygote: _Zygote
-
-    def ask(own: list[int]) -> None:
-        global _zygote
-        nonlocal zygote
-        known = [name for name in modules if name.partition(".")[0] not in _not_forked]
-        surroundings = {name: value for name, value in os.environ.items() if name != _CHANGED_BY_TESTS}
-        imports = Imports(known, list(map(str, sys.path)), surroundings)
-        with _lock:
-            if _zygote is not None and _zygote.can_import(imports):
-                with contextlib.suppress(OSError):
-                    zygote = _zygote
-                    return zygote.ask(imports, [*own, 1, 2])
-            zygote = _zygote = _Zygote()
-            zygote.ask(imports, [*own, 1, 2])
-
-    while True:
-        try:
-            return _started(ask, packages), zygote
-        except _LeavesThreads as error:
-            with _lock:
-                _not_forked.add(str(error))
-                _zygote = None if _zygote is zygote else _zygote
+    with _lock:
+        if _zygote is not None:
+            with contextlib.suppress(OSError):
+                if _zygote.process.poll() is None:
+                    return _zygote.line.send(None, fds)
+            _zygote.close()
+        _zygote = _Zygote()
+        _zygote.line.send(None, fds)
 
 
-def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, _Zygote, str]:
-    """The process, what it was forked from, and what became of the factories."""
+def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, str]:
+    """The process, and what became of the factories."""
     _occupy_standard_streams()
     setup = Setup(
         path=list(map(str, sys.path)),
@@ -274,7 +226,7 @@ def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, _
     with contextlib.ExitStack() as undo:
         me = os.pidfd_open(os.getpid())
         undo.callback(os.close, me)
-        template, zygote = _fork_template(factories.modules)
+        template = _started(lambda own: _ask_zygote([*own, 1, 2]))
         undo.callback(template.close)
         undo.callback(template.kill)
         try:
@@ -290,15 +242,14 @@ def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, _
             raise kind(f"{what}\n\n{answer.traceback}")
         undo.pop_all()
         os.close(me)
-        return template, zygote, answer.kind
+        return template, answer.kind
 
 
-def _started(ask: Callable[[list[int]], None], packages: str = "") -> ChildProcess:
+def _started(ask: Callable[[list[int]], None]) -> ChildProcess:
     """The process that another one forks when it is asked to.
 
     Args:
         ask: has another process do so; given the descriptors that are to be sent along.
-        packages: what that process may have to import before.
     """
     channel, theirs = Line.pair()
     status, writing = os.pipe()
@@ -311,15 +262,11 @@ def _started(ask: Callable[[list[int]], None], packages: str = "") -> ChildProce
             theirs.close()
             os.close(writing)
         try:
-            if packages:
-                _tell_of_waiting(channel, packages)
-            pid, (pidfd,) = channel.receive(UNPICKLING_SECONDS if packages else ANSWERING_SECONDS)
+            pid, (pidfd,) = channel.receive(ANSWERING_SECONDS)
         except TimeoutError:
             raise _late() from None
         except EOFError:
             reason = os.read(status, 1000).decode(errors="replace")
-            if reason.startswith(THREADS):
-                raise _LeavesThreads(reason.removeprefix(THREADS).partition(".")[0]) from None
             if not reason or reason.lstrip("-").isdigit():  # its exit code
                 raise _gone() from None
             raise RuntimeError(f"No process could be started: {reason}") from None
@@ -339,14 +286,6 @@ def _of_a_child() -> dict[str, Any]:
         **({"start_method": start_method} if start_method else {}),
         **({"log_level": util._logger.getEffectiveLevel()} if util._logger else {}),  # type: ignore[attr-defined]
     }
-
-
-def _tell_of_waiting(line: Line, packages: str) -> None:
-    """Says on the terminal what is waited for, where it takes long."""
-    if not line.poll(TELLING_SECONDS):
-        print(
-            f"torchrl_pool: importing {packages}, once for all worker processes", file=sys.stderr, flush=True
-        )
 
 
 def _answer(line: Line, seconds: float, doing: str) -> tuple[Any, list[int]]:
@@ -394,18 +333,18 @@ def _end_zygote() -> None:
     for held in list(_held):
         held.channel.close()
     with _lock:
-        for zygote in list(_zygotes):
-            zygote.close()
+        if _zygote is not None:
+            _zygote.close()
         _zygote = None
 
 
 def _forget() -> None:
     """In a forked child: what was started is the parent's, whose end the other side must be able to see."""
     global _zygote
-    for zygote in list(_zygotes):
-        zygote.line.close()
-        zygote.process.returncode = 0  # not this process's to wait for
-    _zygote = None
+    if _zygote is not None:
+        _zygote.line.close()
+        _zygote.process.returncode = 0  # not this process's to wait for
+        _zygote = None
     for held in list(_held):
         held.close()
     _held.clear()

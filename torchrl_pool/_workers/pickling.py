@@ -17,10 +17,9 @@ import sys
 import types
 import typing
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from multiprocessing import context, reduction, synchronize
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -28,8 +27,6 @@ import cloudpickle
 from torchrl_pool._workers.whole_state import attributes_of, become
 
 _WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
-#: What every process has, or what is never installed.
-_NOT_LOOKED_INTO = frozenset({"__main__", "__mp_main__", "torchrl_pool", *sys.stdlib_module_names})
 _OF_A_MODULE = "__name__", "__file__", "__package__", "__path__"
 _OF_SINGLE_DISPATCH = getattr(functools.singledispatch(len), "__code__", None)
 
@@ -41,13 +38,11 @@ class Pickled(NamedTuple):
         data: for :func:`load`.
         fds: descriptors of this process that go along.
         names: what of ``__main__`` is in it.
-        modules: those of installed packages that are imported with it.
     """
 
     data: bytes
     fds: list[int]
     names: Mapping[str, Any]
-    modules: list[str]
 
 
 def dump(factories: Any) -> Pickled:
@@ -70,7 +65,7 @@ def dump(factories: Any) -> Pickled:
             pickler.dump(None)
     finally:
         context.set_spawning_popen(None)
-    return Pickled(file.getvalue(), child.fds, names, _installed(pickler.modules))
+    return Pickled(file.getvalue(), child.fds, names)
 
 
 def dumps(value: Any, known: Mapping[str, Any]) -> bytes:
@@ -153,7 +148,6 @@ class _Pickler(cloudpickle.Pickler):
 
     Attributes:
         names: what of this program's it has come across.
-        modules: names of those that the other process imports.
     """
 
     def __init__(
@@ -164,7 +158,6 @@ class _Pickler(cloudpickle.Pickler):
         )
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.names: dict[str, Any] = {}
-        self.modules: dict[str, None] = {}
         self._main = main
         self._name_of = {id(one): name for name, one in (known or {}).items()}
         if known is None:
@@ -180,33 +173,7 @@ class _Pickler(cloudpickle.Pickler):
                 _name_whole(obj, reduced)
         if reduced is not NotImplemented and (name := _name_in(self._main, obj).partition(".")[0]):
             self.names.setdefault(name, vars(self._main)[name])
-        if module := _module_of(obj):
-            self.modules.setdefault(module)
         return reduced
-
-
-def _module_of(obj: Any) -> str | None:
-    """Where a class or a function comes from, or a module's own name."""
-    if isinstance(obj, types.ModuleType):
-        return obj.__name__
-    return obj.__module__ if isinstance(obj, type | types.FunctionType) else None
-
-
-def _installed(modules: Iterable[str]) -> list[str]:
-    """Those of installed packages among these modules and what a program's own modules import.
-
-    Others may be edited while the program runs.
-    """
-    found: list[str] = []
-    waiting = list(modules)
-    for name in waiting:  # which grows
-        module = sys.modules.get(name)
-        if {"site-packages", "dist-packages"} & {*Path(getattr(module, "__file__", None) or "").parts}:
-            found.append(name)
-        elif module is not None and name.partition(".")[0] not in _NOT_LOOKED_INTO:
-            used = filter(None, map(_module_of, list(vars(module).values())))
-            waiting += [other for other in dict.fromkeys(used) if other not in waiting]
-    return found
 
 
 def _name_in(module: types.ModuleType | None, obj: Any) -> str:

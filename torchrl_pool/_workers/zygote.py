@@ -2,13 +2,9 @@
 
 ::
 
-    the pool's process ──> zygote: one for all pools, with NumPy, Gymnasium, and the installed
-                             │     packages that pools have needed so far
-                             └──> template: one per pool, with its factories and the program's own modules
+    the pool's process ──> zygote: one for all pools, with NumPy and Gymnasium loaded
+                             └──> template: one per pool, with its factories and what they import
                                     └──> workers
-
-A zygote is replaced where an import has left threads in it, or where path or environment variables, which
-packages may read as they are imported, are no longer those of its imports. It ends with its last pool then.
 
 Templates and workers have a guard between them and their parent. Each process ends when its line closes, and
 asks what it has forked to end: workers, which may close their envs first. Where one is killed, the kernel
@@ -37,7 +33,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import process, resource_tracker, set_start_method, spawn, util
+from multiprocessing import process, resource_tracker, spawn, util
 from typing import Any, NoReturn
 
 from torchrl_pool._workers.guard import end_children, fork_guarded
@@ -53,8 +49,6 @@ _PRELOADED = (
 _THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 #: Seconds that envs have to close after the end of their pool's process; and templates, to see to that.
 _CLOSING_SECONDS, _ENDING_SECONDS = 0.5, 3.0
-#: Begins what a zygote writes where it can fork no more, before the name of the module that is why.
-THREADS = "threads: "
 #: What a terminal and others send to a whole group of processes: it is for the pool's own.
 _FOR_ALL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
@@ -77,15 +71,6 @@ class Setup:
     factories: bytes
     num_descriptors: int  # that come with the factories
     unpickle: bool  # here and now, or else in each worker
-
-
-@dataclass(frozen=True)
-class Imports:
-    """What the zygote imports before it forks a template, and where from; once for all pools that need it."""
-
-    modules: list[str]
-    path: list[str]
-    environment: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -118,43 +103,11 @@ def serve(fd: int) -> NoReturn:
     for module in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    _fork_on_request(Line(fd), lambda _, fds: _run_template(*fds), _ENDING_SECONDS, _import)
+    _fork_on_request(Line(fd), lambda _, fds: _run_template(*fds), _ENDING_SECONDS)
     os._exit(0)
 
 
-def _import(imports: Imports) -> str:
-    """Imports what is not there yet; returns the name of one that has left threads, which no fork copies."""
-    new = [name for name in imports.modules if name not in sys.modules]
-    if new:
-        sys.path[:] = imports.path
-        os.environ.clear()
-        os.environ.update(ONE_THREAD | imports.environment)
-    for name in new:
-        with contextlib.suppress(Exception):  # it is told where the factories are unpickled
-            importlib.import_module(name)
-        if _has_threads():
-            return name
-    if new:
-        _keep_shared()
-    return ""
-
-
-def _has_threads() -> bool:
-    return len(os.listdir("/proc/self/task")) > 1
-
-
-def _keep_shared() -> None:
-    """Lets what is in memory now stay the same memory in the processes that are forked."""
-    gc.collect()
-    gc.freeze()
-
-
-def _fork_on_request(
-    line: Line,
-    run: Callable[[Any, list[int]], None],
-    seconds: float,
-    prepare: Callable[[Any], str] = lambda _: "",
-) -> None:
+def _fork_on_request(line: Line, run: Callable[[Any, list[int]], None], seconds: float) -> None:
     """Forks a guarded process for each message, until the line closes.
 
     Args:
@@ -162,18 +115,15 @@ def _fork_on_request(
             where its exit code is written to.
         run: what a process does with the message, its line's descriptor, and further ones.
         seconds: that the processes have to end then.
-        prepare: called with the message before; returns what keeps this process from forking, if anything.
     """
     util._flush_std_streams()  # type: ignore[attr-defined]
-    _keep_shared()
+    gc.collect()
+    gc.freeze()  # what is shared with the processes stays so
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their guards tell how they end: nobody waits for those
     with contextlib.suppress(EOFError):
         while True:
             message, (own, status, *others) = line.receive()
-            if has_threads := prepare(message):
-                os.write(status, f"{THREADS}{has_threads}".encode())
-            else:
-                fork_guarded(partial(_begin, line, run, message, [own, *others]), status)
+            fork_guarded(partial(_begin, line, run, message, [own, *others]), status)
             for fd in (own, status, *others):
                 os.close(fd)
     end_children(seconds)
@@ -206,7 +156,6 @@ def _serve_pool(line: Line) -> None:
         os.chdir(setup.folder)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, setup.processors)
-    set_start_method(None, force=True)  # what has been imported may have set one
     spawn.prepare(setup.child)
     process.current_process()._identity = setup.identity
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
@@ -238,7 +187,7 @@ def _unpickle(factories: bytes, fds: Sequence[int]) -> tuple[Answer, Any]:
     except BaseException as error:
         kind = "ImportError" if isinstance(error, ImportError) else "RuntimeError"
         return Answer(kind, traceback.format_exc()), None
-    if _has_threads():  # which do not live on in what is forked
+    if len(os.listdir("/proc/self/task")) > 1:  # threads do not live on in what is forked
         return Answer("threads"), None
     return Answer("ready"), unpickled
 
