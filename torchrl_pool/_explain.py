@@ -78,10 +78,12 @@ def explain(what: EnvBase | PoolCollector) -> Explanation:
 def _transforms(env: TransformedEnv, tracker: Transform | None = None) -> Iterator[Row]:
     if isinstance(env, FusedEnv):
         num_native, why_not = env.fusion().num_native, env.fusion().why_not
-    elif isinstance(env.base_env, PoolEnv):
-        num_native, why_not = 0, "rewards and ends of episodes are torch's, which computes them after a step"
+    elif not isinstance(env.base_env, PoolEnv):
+        num_native, why_not = 0, f"the env below is no pool but a {type(env.base_env).__name__}"
+    elif env.base_env._writes_entries:
+        num_native, why_not = 0, f"{type(env).__name__} is a class of its own around the pool"
     else:
-        num_native, why_not = 0, "the env below it has transforms of its own"
+        num_native, why_not = 0, "rewards and ends of episodes are torch's, which computes them after a step"
     for index, one in enumerate(transforms_of(env)):
         name = type(one).__name__
         if index < num_native:

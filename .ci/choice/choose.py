@@ -1,6 +1,6 @@
 """Chooses what the default run of the tests has, and writes ``tests/default_run.txt``.
 
-What a build for it, and a run that records, look like stands in CONTRIBUTING. The default run gets, in this
+CONTRIBUTING says how to build for it and how to record a run. The default run gets, in this
 order, until the seconds are spent:
 
 1. of each function its cheapest case, if it is cheap or guards a guarantee; what alone found a mistake;
@@ -170,9 +170,13 @@ def spent(tests: Iterable[Test]) -> float:
 
 def functions_and_cases() -> dict[str, set[str]]:
     """Of all tests that are not marked slow where they are defined."""
+    before = FILE.read_text()
     FILE.write_text("at most 0 tests\n")
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0"]
-    said = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    try:
+        said = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    finally:
+        FILE.write_text(before)
     cases = defaultdict(set)
     for line in said.splitlines():
         if line.startswith("tests/") and "::" in line:

@@ -1,6 +1,6 @@
 /* Notes which blocks of C++ ran, in a file that all processes of a test map.
 
-   Code compiled with -fsanitize-coverage=trace-pc calls the function below at the begin of each block. A
+   Code compiled with -fsanitize-coverage=trace-pc calls the function below where each block begins. A
    block's place is its library's part of the file, and its address within the library divided by four. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -108,6 +108,8 @@ def number_of(task: Any, num_envs: int | None) -> int:
     if num_envs is None:
         if isinstance(task, str) or not isinstance(task, Sequence):
             raise TypeError("num_envs: expected a number; only with a sequence of tasks can it be left out")
+        if not task:
+            raise ValueError("task: expected at least one, got an empty sequence")
         return len(task)
     return num_envs
 
