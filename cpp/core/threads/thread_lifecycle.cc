@@ -182,22 +182,21 @@ bool ThreadExecutor::WaitForThreads(InterruptCheck interrupted) {
   }
 }
 
+// Takes no memory: where there is none, a thread that was to be joined would be lost.
 bool ThreadExecutor::Join() {
   FreeHung();
-  std::vector<std::unique_ptr<Thread>> ended;
   bool all = true;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& home_thread : home_threads_) {
-      if (!home_thread->thread) continue;
-      if (home_thread->thread->ended.load(std::memory_order_acquire)) {
-        ended.push_back(std::move(home_thread->thread));
-      } else {
-        all = false;
-      }
+  std::lock_guard lock(mutex_);
+  for (const auto& home_thread : home_threads_) {
+    std::unique_ptr<Thread>& thread = home_thread->thread;
+    if (!thread) continue;
+    if (thread->ended.load(std::memory_order_acquire)) {
+      thread->thread.join();
+      thread.reset();
+    } else {
+      all = false;
     }
   }
-  for (const auto& thread : ended) thread->thread.join();
   return all;
 }
 
