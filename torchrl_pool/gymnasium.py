@@ -21,6 +21,7 @@ from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
+from torchrl_pool._env.sources import known_task
 from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -86,7 +87,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             "info_keys": info_keys,
             **options,
         }
-        self._task = task
+        self._task = task = known_task(task)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self._pool = ArrayPool(
             task,

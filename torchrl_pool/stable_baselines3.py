@@ -19,6 +19,7 @@ from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos
 from torchrl_pool._arrays.spaces import Array, row_of
 from torchrl_pool._env.python_source import is_python
+from torchrl_pool._env.sources import known_task
 
 __all__ = ["PoolVecEnv"]
 
@@ -70,7 +71,7 @@ class PoolVecEnv(VecEnv):
         **options: Any,
     ) -> None:
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
-        self._task = task
+        self._task = task = known_task(task)
         if render_mode is None and not is_python(task):
             render_mode = "rgb_array"  # costs nothing until a picture is asked for
         self._pool = ArrayPool(

@@ -209,9 +209,9 @@ class Calls {
                      const std::optional<double>& timeout, std::optional<std::uint32_t> env) const {
     if (!received.Receive(op, least, most, timeout, env)) return py::none();
     const auto count = static_cast<std::int64_t>(received.envs().size());
-    const TensorMemory& memory = op == Op::kReset ? *root_ : *out_;
-    FreshTensors out = memory.Begin(count), numbers = numbers_->Begin(count), root;
-    if (received.has_resets()) root = root_->Begin(count);
+    const TensorMemory& memory = Known(op == Op::kReset ? root_ : out_);
+    FreshTensors out = memory.Begin(count), numbers = Known(numbers_).Begin(count), root;
+    if (received.has_resets()) root = Known(root_).Begin(count);
     received.CopyRows(out.addresses, root.addresses, numbers.addresses.at(0));
     py::object following = root.addresses.empty() ? py::none() : root_->Take(root);
     return py::make_tuple(memory.Take(out), std::move(following), numbers_->Take(numbers));
@@ -285,6 +285,7 @@ class Calls {
   bool FindInputs(Call& call, const py::object& inputs, std::optional<std::int64_t> num_rows,
                   std::vector<py::object>& objects) const {
     if (PyDict_Check(inputs.ptr())) {
+      if (!inputs_) throw py::type_error("expected tensors and their addresses");
       std::vector<core::Rows> found;
       if (!inputs_->FindIn(inputs, num_rows, false, found, objects)) return false;
       for (const core::Rows& one : found) call.inputs.push_back(one.base);
@@ -298,8 +299,8 @@ class Calls {
   void MakeRoomForResults(PoolHandle& pool) const {
     if (pool.is_prepared()) return;
     std::shared_ptr<Held> memory(new Held, Held::Delete);
-    memory->out = out_->Begin();
-    memory->root = root_->Begin();
+    memory->out = Known(out_).Begin();
+    memory->root = Known(root_).Begin();
     bool is_first = false;
     {
       const GilReleased released;  // whoever holds the pool may wait for it
@@ -316,6 +317,11 @@ class Calls {
     return batch;
   }
 
+  static const TensorMemory& Known(const TensorMemory* memory) {
+    if (!memory) throw py::type_error("expected tensors for the results");
+    return *memory;
+  }
+
   static Addresses Given(const py::object& given, std::vector<py::object>& objects) {
     const auto pair = given.cast<py::tuple>();
     objects.push_back(given);
@@ -326,8 +332,7 @@ class Calls {
                            std::vector<py::object>& objects,
                            std::optional<std::int64_t> num_rows = std::nullopt, std::size_t first = 0) {
     if (given.is_none()) {
-      if (!memory) throw py::type_error("expected tensors for the results");
-      fresh = memory->Begin(num_rows, first);
+      fresh = Known(memory).Begin(num_rows, first);
       return fresh.addresses;
     }
     fresh.tensors = given.cast<py::tuple>()[0];

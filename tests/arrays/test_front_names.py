@@ -117,8 +117,19 @@ def test_a_sequence_of_tasks_says_how_many_envs_there_are(kind):
     assert env.num_envs == 3
     env.close()
     assert kind(["CartPole-v1"] * 2).num_envs == 2
+    with pytest.raises(ValueError, match="task: expected at least one, got an empty sequence"):
+        kind([])
     if kind is PoolVectorEnv:
         assert kind("CartPole-v1").num_envs == 1
     else:
         with pytest.raises(TypeError, match="num_envs: expected a number"):
             kind("CartPole-v1")
+
+
+@pytest.mark.parametrize("kind", [PoolVectorEnv, PoolVecEnv])
+def test_dm_controls_names_of_a_task_are_one_task(kind):
+    with contextlib.closing(kind(("cartpole", "swingup"), 2)) as env:
+        assert env.num_envs == 2
+    if kind is PoolVectorEnv:
+        with contextlib.closing(kind(("cartpole", "swingup"))) as env:
+            assert env.num_envs == 1

@@ -8,7 +8,7 @@ from building import load_fault_plugin
 from flights import KINDS, calls_of, sleeper, without_memory
 from tensordict import TensorDict
 
-from torchrl_pool import EnvFailure
+from torchrl_pool import EnvFailure, _core
 
 load_fault_plugin()
 
@@ -173,3 +173,11 @@ def test_close_just_before_results_are_received(make_pool):
     pool._running().close()  # as far as another thread has come, which closes the env
     with pytest.raises(RuntimeError, match="this pool is closed"):
         pool.async_step_recv()
+
+
+def test_a_call_without_memory_for_its_results_is_refused(make_pool):
+    pool = make_pool()
+    with pytest.raises(TypeError, match="expected tensors for the results"):
+        _core.Calls().send(pool._simulators.start(), _core.Op.reset, None, [0], False, {})
+    pool.async_reset_send()
+    assert len(pool.async_reset_recv(pool.num_envs)) == pool.num_envs

@@ -74,7 +74,8 @@ class PoolCollector(StoringCollector):
 
     The networks of a policy of TensorDictModules are called with tensors, and actions are sampled and scored
     without a tensordict or a distribution, with the same results bit for bit; other modules are called as in
-    ``Collector``. A change of the policy's modules takes effect with the next batch.
+    ``Collector``. A change of the policy's modules takes effect with the next batch, but for
+    ``compile_policy``, which compiles them as they are at the first steps.
 
     After an :class:`~torchrl_pool.EnvFailure` or Ctrl-C within a batch, its steps are lost and iteration may
     continue: the next batch begins with a reset of all envs. Other exceptions shut the collector down.

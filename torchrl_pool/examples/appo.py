@@ -27,8 +27,8 @@ from torchrl_pool.examples import population
 from torchrl_pool.examples.actors import Threaded, check_actors, make_actor, make_actor_env
 from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import Memory, actor_and_critic
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.ppo import adapted
+from torchrl_pool.examples.options import expect, option
+from torchrl_pool.examples.ppo import adapted, check_updates
 from torchrl_pool.examples.program import Program
 from torchrl_pool.examples.results import Row
 from torchrl_pool.examples.run import Run
@@ -114,21 +114,7 @@ class Config(EnvOptions):
     def check(self) -> None:
         super().check()
         check_actors(self)
-        layer_sizes(self.hidden)
-        row, batch, size = self.steps_in_a_row, self.steps * self.num_envs, self.minibatch_size
-        divisor = f"a divisor of the {self.steps} steps of an env in a batch"
-        expect(self.steps % row == 0, "sequence_length", divisor, self.sequence_length)
-        sequence = f"at least one sequence of {row} steps (--sequence-length)"
-        expect(size >= row, "minibatch_size", sequence, size)
-        expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
-        parts, most = self.gradient_accumulation, max(size // row, 1)
-        sequences = f"at most the {most} steps, or sequences, of a minibatch"
-        expect(parts <= most, "gradient_accumulation", sequences, parts)
-        is_moved_once = not (self.kl_target and self.anneal_learning_rate)
-        expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", self.kl_target)
-        has_entropy = self.policy == "normal" or not self.entropy_coef
-        formula = "0 with --policy tanh-normal (its entropy has no formula)"
-        expect(has_entropy, "entropy_coef", formula, self.entropy_coef)
+        check_updates(self)
         each = f"some for each of {self.population} policies"
         expect(self.total_frames >= self.population, "total_frames", each, self.total_frames)
         divisor = f"a divisor of {self.steps} steps"

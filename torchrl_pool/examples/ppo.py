@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -104,21 +105,26 @@ class Config(EnvOptions):
     def check(self) -> None:
         super().check()
         check_actors(self)
-        layer_sizes(self.hidden)
-        row, batch, size = self.steps_in_a_row, self.steps * self.num_envs, self.minibatch_size
-        divisor = f"a divisor of the {self.steps} steps of an env in a batch"
-        expect(self.steps % row == 0, "sequence_length", divisor, self.sequence_length)
-        sequence = f"at least one sequence of {row} steps (--sequence-length)"
-        expect(size >= row, "minibatch_size", sequence, size)
-        expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
-        parts, most = self.gradient_accumulation, max(size // row, 1)
-        sequences = f"at most the {most} steps, or sequences, of a minibatch"
-        expect(parts <= most, "gradient_accumulation", sequences, parts)
-        is_moved_once = not (self.kl_target and self.anneal_learning_rate)
-        expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", self.kl_target)
-        has_entropy = self.policy == "normal" or not self.entropy_coef
-        formula = "0 with --policy tanh-normal (its entropy has no formula)"
-        expect(has_entropy, "entropy_coef", formula, self.entropy_coef)
+        check_updates(self)
+
+
+def check_updates(config: Any) -> None:
+    """Raises ValueError: a batch does not divide so, or an update cannot have these settings."""
+    layer_sizes(config.hidden)
+    row, batch, size = config.steps_in_a_row, config.steps * config.num_envs, config.minibatch_size
+    divisor = f"a divisor of the {config.steps} steps of an env in a batch"
+    expect(config.steps % row == 0, "sequence_length", divisor, config.sequence_length)
+    sequence = f"at least one sequence of {row} steps (--sequence-length)"
+    expect(size >= row, "minibatch_size", sequence, size)
+    expect(size <= batch, "minibatch_size", f"at most the {batch} steps of a batch", size)
+    parts, most = config.gradient_accumulation, max(size // row, 1)
+    sequences = f"at most the {most} steps, or sequences, of a minibatch"
+    expect(parts <= most, "gradient_accumulation", sequences, parts)
+    is_moved_once = not (config.kl_target and config.anneal_learning_rate)
+    expect(is_moved_once, "kl_target", "0 with --anneal-learning-rate", config.kl_target)
+    has_entropy = config.policy == "normal" or not config.entropy_coef
+    formula = "0 with --policy tanh-normal (its entropy has no formula)"
+    expect(has_entropy, "entropy_coef", formula, config.entropy_coef)
 
 
 def make_networks(
