@@ -67,8 +67,8 @@ struct ActionColumn {
 struct LayoutOptions {
   std::vector<std::string> info_keys;  // which TRP_INFO specs and which native keys to write
   bool one_hot = false;                // discrete actions and observations, as GymEnv does by default
-  std::optional<trp_dtype> obs_dtype =
-      std::nullopt;             // of floating-point observations; nothing: the env's own
+  // Of floating-point observations; nothing: the env's own.
+  std::optional<trp_dtype> obs_dtype = std::nullopt;
   bool from_pixels = false;     // add a picture of the env to its observations
   bool pixels_only = false;     // and leave out the env's own
   bool refuse_nan = false;      // an env that writes NaN has failed
