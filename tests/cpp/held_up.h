@@ -15,6 +15,7 @@ namespace torchrl_pool::test {
 class ClosedGate {
  public:
   ClosedGate() {
+    CHECK(Eventually([] { return !HoldsAThread(); }));  // one that another test has left behind
     TheProbe().exempt.store(std::this_thread::get_id());
     TheProbe().gate_closed.store(true);
   }
