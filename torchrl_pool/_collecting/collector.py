@@ -101,8 +101,9 @@ class PoolCollector(StoringCollector):
             number for convolutions, and from about 130 million multiplications a call on. Not set where
             batches are collected in a background thread.
         return_same_td: has no effect: each batch is a tensordict of its own.
-        pin_memory: whether the batches are pinned. Default: only when ``storing_device`` is a CUDA device,
-            to which each step is copied, in a stream of its own, while the next one is computed.
+        pin_memory: whether the batches are pinned. Default: only when they go to a CUDA device, which is
+            ``storing_device`` or else the env's; each step is copied there, in a stream of its own, while the
+            next one is computed.
         use_buffers: ``False``: the policy is not called at construction, as in ``Collector``. Batches are
             never overwritten, whatever it is.
         **kwargs: the other arguments of ``Collector``. ``auto_register_policy_transforms``, whether the env
@@ -174,6 +175,13 @@ class PoolCollector(StoringCollector):
     def writes_once(self) -> bool:
         """Whether the pool writes the steps into the batches themselves."""
         return not self._obstacle
+
+    @property
+    def _batch_device(self) -> torch.device | None:
+        """Where batches go, as Collector's do: to the env's device by default. None: they stay on the CPU."""
+        device: torch.device | None = self.storing_device or self.env.device
+        is_there = self.storing_device is None and device is not None and device.type == "cpu"
+        return None if is_there else device
 
     @property
     def _obstacle(self) -> str:
@@ -302,7 +310,8 @@ class PoolCollector(StoringCollector):
         recorded = {} if self._storage is None else dict(self._storage.recorded)
         elsewhere = {*map(in_next, outputs), *filled_in, *left_out}
         recorded.update({key: row for key, row in row_types(template).items() if key not in elsewhere})
-        goes_up = self.storing_device is not None and self.storing_device.type == "cuda"
+        device = self._batch_device
+        goes_up = device is not None and device.type == "cuda"
         pin_memory = goes_up if self._pin_memory is None else self._pin_memory
         self._storage = RolloutStorage(
             stepper.env.num_envs,
@@ -312,7 +321,7 @@ class PoolCollector(StoringCollector):
             recorded=recorded,
             left_out=left_out,
             pin_memory=pin_memory,
-            uploads=Uploads(self.storing_device) if goes_up and pin_memory else None,
+            uploads=Uploads(device) if device is not None and goes_up and pin_memory else None,
             nested_sizes=stepper.next_root.nested_sizes,
             positions=stepper.columns.positions,
             hidden_columns=stepper.columns.out,
@@ -333,7 +342,7 @@ class PoolCollector(StoringCollector):
         if self._storage is None:
             self._maybe_make_final_rollout(make_rollout=True)
         assert self._storage is not None
-        zeros = RolloutBatch(self._storage).as_tensordict(self.storing_device).zero_()
+        zeros = RolloutBatch(self._storage).as_tensordict(self._batch_device).zero_()
         return self._postproc(self._maybe_set_truncated(zeros))
 
     # ---- rollouts
@@ -418,7 +427,7 @@ class PoolCollector(StoringCollector):
         self._schedule.note(time.perf_counter() - start)
         self._carrier = rollout.last_carrier()
         self._was_cut_short = False
-        result = batch.as_tensordict(self.storing_device)
+        result = batch.as_tensordict(self._batch_device)
         if not self.no_cuda_sync:
             self._sync_storage()
         return self._maybe_set_truncated(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import torch
 from tensordict import TensorDict
 from torchrl.envs import TransformedEnv
 
@@ -100,10 +101,16 @@ def load_collector_state(collector: StoringCollector, state: dict[str, Any]) -> 
         pool.rng.set_state(state["generator"])
     if isinstance(collector.env, TransformedEnv):
         collector.env.transform.load_state_dict(state["transforms"])
-    names = collector._carrier.names
-    root = TensorDict.from_dict(state["root"], batch_size=collector._carrier.batch_size)
-    collector._carrier = root.to(collector._carrier.device) if collector._carrier.device else root
-    collector._carrier.names = names
+    before = collector._carrier
+    root = TensorDict.from_dict(state["root"], batch_size=before.batch_size)
+    device = pool.device or torch.device("cpu")
+    for key, value in list(root.items(True, True)):  # which may have been saved on another device
+        here = before.get(key, None)
+        root.set(key, value.to(device if here is None else here.device))
+    if before.device is not None:
+        root = root.to(before.device)
+    root.names = before.names
+    collector._carrier = root
     collector._frames, collector._iter = state["frames"], state["iteration"]
     collector._traj_pool.load_state_dict(state["trajectories"])
     if collector.policy_version_tracker is not None and state.get("policy_version") is not None:

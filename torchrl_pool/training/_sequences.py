@@ -52,13 +52,16 @@ class SequenceCall:
         values[self.out_keys[0]] = torch.cat(outputs, 1).flatten(0, 1)
 
 
-def minibatches(num_rows: int, size: int, sequence_length: int = 1) -> Iterator[torch.Tensor]:
+def minibatches(
+    num_rows: int, size: int, sequence_length: int = 1, device: torch.device | str | None = None
+) -> Iterator[torch.Tensor]:
     """All rows of a batch in random order, a minibatch after the other; sequences stay together.
 
     Args:
         num_rows: rows of the batch, sequence after sequence: a multiple of ``sequence_length``.
         size: rows of a minibatch, rounded down to whole sequences, and at least one sequence.
         sequence_length: rows of a sequence.
+        device: of the indices, and of the batch; None: torch's default.
 
     Yields:
         Indices of rows, int64 ``[size]``; the last minibatch holds the rows that are left.
@@ -76,12 +79,14 @@ def minibatches(num_rows: int, size: int, sequence_length: int = 1) -> Iterator[
     for name, number in (("num_rows", num_rows), ("size", size), ("sequence_length", sequence_length)):
         check_int(name, number, minimum=1)
     _check_whole("num_rows", num_rows, sequence_length)
-    return _shuffled_sequences(num_rows, size, sequence_length)
+    return _shuffled_sequences(num_rows, size, sequence_length, device)
 
 
-def _shuffled_sequences(num_rows: int, size: int, sequence_length: int) -> Iterator[torch.Tensor]:
-    firsts = torch.randperm(num_rows // sequence_length) * sequence_length
-    rows = (firsts.unsqueeze(1) + torch.arange(sequence_length)).reshape(-1)
+def _shuffled_sequences(
+    num_rows: int, size: int, sequence_length: int, device: torch.device | str | None
+) -> Iterator[torch.Tensor]:
+    firsts = torch.randperm(num_rows // sequence_length, device=device) * sequence_length
+    rows = (firsts.unsqueeze(1) + torch.arange(sequence_length, device=device)).reshape(-1)
     yield from torch.split(rows, max(size // sequence_length, 1) * sequence_length)
 
 
