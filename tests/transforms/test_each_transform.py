@@ -188,6 +188,7 @@ PENDULUM: Cases = {
     "VecNormV2 without a state left": lambda: [t.VecNormV2(OBS, ["normed"], stateful=False)],
     "InitTracker after a limit": lambda: [t.StepCounter(7), t.InitTracker()],
     "FrameSkip": lambda: [t.FrameSkipTransform(3)],
+    "FrameSkip of one": lambda: [t.FrameSkipTransform(1)],
     "Unsqueeze, Squeeze of actions left": lambda: [
         t.UnsqueezeTransform(-1, in_keys_inv=["action"], out_keys_inv=["action_t"]),
         t.SqueezeTransform(-1, in_keys_inv=["action_t"], out_keys_inv=["action"]),
