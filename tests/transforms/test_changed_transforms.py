@@ -1,37 +1,158 @@
-"""Transforms that are changed, moved or shared after they were fused."""
+"""Transforms stay their users' after they were fused: what is changed, moved or saved is as with TorchRL."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from math import inf, nan
 
 import pytest
 import torch
 from pipelines import OBS, assert_same
+from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, TransformedEnv
 from torchrl.envs import transforms as t
 from torchrl.envs.transforms.transforms import VecNorm
 
-from torchrl_pool import PoolCollector, PoolEnv, fuse
+from torchrl_pool import FusedEnv, PoolCollector, PoolEnv, explain, fuse
 
 N = 4
+FRAMES = "_cat_buffers_observation"
+SOME = torch.tensor([[False], [True], [False], [True]])
+
+Change = Callable[[t.Transform], object]
 
 
 def over_pool(*transforms: t.Transform) -> TransformedEnv:
     return TransformedEnv(PoolEnv("CartPole-v1", N, seed=0), Compose(*transforms))
 
 
-def play(env: TransformedEnv, steps: int = 20):
+def fused(*transforms: t.Transform) -> FusedEnv:
+    env = fuse(over_pool(*transforms))
+    assert not env.fusion().rest, env.fusion().why_not
+    return env
+
+
+def play(env: TransformedEnv, steps: int = 20) -> TensorDict:
     torch.manual_seed(0)
     return env.rollout(steps, break_when_any_done=False)
 
 
-def play_twice(env: TransformedEnv, change):
-    """What follows a change between two rollouts."""
-    play(env, 5)
-    change(env.transform[0])
-    return play(env)
+def play_and_change(env: TransformedEnv, change: Change) -> list[TensorDict]:
+    """A change between a step and a reset of some envs, and what follows it."""
+    torch.manual_seed(0)
+    root, seen = env.reset(), []
+    for number in range(24):
+        step, root = env.step_and_maybe_reset(env.rand_action(root))
+        seen.append(step.clone())
+        if number in (2, 4):
+            change(env.transform[0])
+            root = env.reset(root.set("_reset", SOME))
+            seen.append(root.exclude("_reset").clone())
+    return seen
+
+
+def learning(norm: t.Transform) -> list[t.Transform]:
+    return [norm, VecNorm(OBS, ["more"], decay=0.9), t.VecNormV2(OBS, ["most"], reduce_batch_dims=True)]
+
+
+def norm() -> t.Transform:
+    return t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
+
+
+def each_key(change: Callable[[list], object]) -> Change:
+    return lambda transform: [change(keys) for keys in (transform.in_keys, transform.out_keys)]
+
+
+def set_to(name: str, value: object) -> Change:
+    return lambda transform: setattr(transform, name, value)
+
+
+# What makes a chain, and what is done to its first transform.
+CHANGES: Mapping[str, tuple[Callable[[], list[t.Transform]], Change]] = {
+    "nothing": (lambda: learning(norm()), lambda norm: None),
+    "a parameter": (lambda: learning(norm()), lambda norm: norm.loc.fill_(5.0)),
+    "another": (lambda: learning(norm()), lambda norm: norm.scale.mul_(3.0)),
+    "data": (lambda: learning(norm()), lambda norm: setattr(norm.loc, "data", torch.full((4,), 3.0))),
+    "a state dict": (
+        lambda: learning(norm()),
+        lambda norm: norm.load_state_dict({**norm.state_dict(), "loc": torch.ones(4)}),
+    ),
+    "a flag by a state dict": (
+        lambda: [t.ObservationNorm(0.5, 2.0, in_keys=OBS)],
+        lambda norm: norm.load_state_dict(
+            t.ObservationNorm(0.5, 2.0, in_keys=OBS, standard_normal=True).state_dict()
+        ),
+    ),
+    "a flag": (lambda: [t.RewardScaling(0.5, 2.0)], lambda scaling: scaling.standard_normal.fill_(True)),
+    "a bound": (lambda: learning(t.ClipTransform(OBS, low=-9.0, high=9.0)), lambda c: c.high.fill_(0.01)),
+    "a primer's value": (
+        lambda: [t.TensorDictPrimer({"h": Unbounded((3,))}, default_value=2.0, expand_specs=True)],
+        lambda primer: primer.default_value.update(h=5.0),
+    ),
+    "frames in place": (lambda: [t.CatFrames(3, -1, OBS)], lambda frames: getattr(frames, FRAMES).fill_(7.0)),
+    "frames replaced": (
+        lambda: [t.CatFrames(2, -1, OBS)],
+        lambda frames: setattr(frames, FRAMES, torch.full((N, 8), 3.0)),
+    ),
+    "a count of episodes": (
+        lambda: [t.TrajCounter()],
+        lambda counter: counter.load_state_dict({"traj_count": 100}),
+    ),
+    "a key more": (
+        lambda: [t.ClipTransform(OBS, low=-0.1, high=0.1)],
+        each_key(lambda keys: keys.append("reward") if "reward" not in keys else None),
+    ),
+    "another key": (lambda: [t.SignTransform(OBS)], each_key(lambda keys: keys.__setitem__(0, "reward"))),
+    "a key less": (lambda: [t.SignTransform([*OBS, "reward"])], each_key(lambda keys: keys.remove(keys[0]))),
+    "a method": (
+        lambda: [t.SignTransform(["reward"])],
+        set_to("_apply_transform", lambda reward: reward * 7),
+    ),
+    **{
+        f"a limit of {most}": (lambda: [t.StepCounter(100)], set_to("max_steps", most))
+        for most in (1, 4.0, 3.5, 1e3, nan, inf)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "change"), CHANGES.values(), ids=CHANGES)
+def test_what_is_changed_counts(make, change):
+    env, reference = fuse(over_pool(*make())), over_pool(*make())
+    pairs = zip(play_and_change(env, change), play_and_change(reference, change), strict=True)
+    for ours, theirs in pairs:
+        assert_same(ours, theirs, exact=len(make()) == 1, in_order=False)
+    numbers = [
+        {key: value for key, value in one.state_dict().items() if torch.is_tensor(value)}
+        for one in (env.transform, reference.transform)
+    ]
+    assert_same(*map(TensorDict, numbers), exact=False)
+
+
+@pytest.mark.parametrize("most", [4.0, 3.5, nan, inf])
+def test_a_limit_of_steps_that_is_no_int(most):
+    assert_same(play(fuse(over_pool(t.StepCounter(most))), 9), play(over_pool(t.StepCounter(most)), 9))
+
+
+@pytest.mark.parametrize("bounds", [{"low": nan, "high": 1.0}, {"low": -0.1, "high": nan}, {"low": -0.1}])
+def test_bounds_that_are_not_numbers(bounds):
+    seen = []
+    for way in (fuse, lambda env: env):
+        env = way(over_pool(t.ClipTransform(OBS, **bounds)))
+        play(env, 5)
+        if "high" not in bounds:
+            env.transform[0].low.fill_(nan)
+        seen.append(play(env)["observation"])
+    assert seen[0].isnan().any()
+    torch.testing.assert_close(*seen, rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_method_that_an_instance_has_when_it_is_fused():
+    sign = t.SignTransform(in_keys=["reward"])
+    sign._apply_transform = lambda reward: reward * 7
+    assert (play(fuse(over_pool(sign)))["next", "reward"] == 7).all()
 
 
 def sent(transform: t.Transform) -> None:
@@ -48,7 +169,7 @@ def sent(transform: t.Transform) -> None:
         lambda: VecNorm(OBS, decay=0.9),
         lambda: t.CatFrames(3, -1, in_keys=OBS),
         lambda: t.TimeMaxPool(in_keys=OBS, T=3),
-        lambda: t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS),
+        norm,
     ],
 )
 @pytest.mark.parametrize("move", [sent, lambda transform: transform.share_memory()])
@@ -60,32 +181,22 @@ def test_what_a_transform_keeps_may_move(make, move):
         others.extend(torch.full((size,), 7.0) for size in (4, 16, 48) for _ in range(200))
 
     others: list[torch.Tensor] = []
-    expected = play_twice(over_pool(make()), change)
+    expected = play_and_change(over_pool(make()), change)
     others.clear()
-    env = fuse(over_pool(make()))
-    assert_same(play_twice(env, change), expected, exact=False)
+    for ours, theirs in zip(play_and_change(fuse(over_pool(make())), change), expected, strict=True):
+        assert_same(ours, theirs, exact=False)
     assert all((other == 7).all() for other in others)
 
 
-def test_data_that_is_replaced():
-    norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
-
-    def change(transform):
-        transform.loc.data = torch.full((4,), 3.0)
-
-    expected = play_twice(over_pool(norm.clone()), change)
-    assert_same(play_twice(fuse(over_pool(norm)), change), expected)
-
-
 def test_what_moves_while_a_batch_is_collected_is_refused():
-    norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
+    moving = norm()
 
     def policy(tensordict):
-        norm.loc.data = norm.loc.clone()
+        moving.loc.data = moving.loc.clone()
         action = torch.nn.functional.one_hot(torch.zeros(tensordict.shape, dtype=torch.int64), 2)
         return tensordict.set("action", action)
 
-    collector = PoolCollector(over_pool(norm), policy, frames_per_batch=16, total_frames=16)
+    collector = PoolCollector(over_pool(moving), policy, frames_per_batch=16, total_frames=16)
     with pytest.raises(RuntimeError, match="was moved while a batch was collected"):
         next(iter(collector))
     collector.shutdown()
@@ -96,56 +207,6 @@ def test_gradients_of_parameters_are_torchrls():
     env = fuse(over_pool(t.ObservationNorm(loc, torch.ones(4), in_keys=OBS)))
     assert env.reset()["observation"].requires_grad
     assert env.fusion().rest
-
-
-@pytest.mark.parametrize(
-    ("make", "change"),
-    [
-        (
-            lambda: t.ObservationNorm(0.5, 2.0, in_keys=OBS),
-            lambda norm: norm.load_state_dict(
-                t.ObservationNorm(0.5, 2.0, in_keys=OBS, standard_normal=True).state_dict()
-            ),
-        ),
-        (lambda: t.RewardScaling(0.5, 2.0), lambda scaling: scaling.standard_normal.fill_(True)),
-        (
-            lambda: t.TensorDictPrimer({"h": Unbounded((3,))}, default_value=2.0, expand_specs=True),
-            lambda primer: primer.default_value.update(h=5.0),
-        ),
-    ],
-)
-def test_what_is_written_to_counts(make, change):
-    expected = play_twice(over_pool(make()), change)
-    assert_same(play_twice(fuse(over_pool(make())), change), expected)
-
-
-@pytest.mark.parametrize(
-    ("make", "change"),
-    [
-        (lambda: t.ClipTransform(OBS, low=-0.1, high=0.1), lambda keys: keys.append("reward")),
-        (lambda: t.SignTransform(OBS), lambda keys: keys.__setitem__(0, "reward")),
-        (lambda: t.SignTransform([*OBS, "reward"]), lambda keys: keys.pop(0)),
-    ],
-)
-def test_keys_that_change_in_their_list_count(make, change):
-    def change_both(transform):
-        for keys in (transform.in_keys, transform.out_keys):
-            change(keys)
-
-    expected = play_twice(over_pool(make()), change_both)
-    assert_same(play_twice(fuse(over_pool(make())), change_both), expected)
-
-
-@pytest.mark.parametrize("bounds", [{"low": nan, "high": 1.0}, {"low": -0.1, "high": nan}, {"low": -0.1}])
-def test_bounds_that_are_not_numbers(bounds):
-    def change(transform):
-        if "high" not in bounds:
-            transform.low.fill_(nan)
-
-    expected = play_twice(over_pool(t.ClipTransform(OBS, **bounds)), change)
-    observation = play_twice(fuse(over_pool(t.ClipTransform(OBS, **bounds))), change)["observation"]
-    assert observation.isnan().any()
-    torch.testing.assert_close(observation, expected["observation"], rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
@@ -171,19 +232,19 @@ def test_the_default_dtype_counts(task, norm, before):
     torch.testing.assert_close(ours, expected, rtol=tolerance, atol=tolerance)
 
 
-CASTS = [
-    [t.StepCounter(9), t.DTypeCastTransform(torch.int64, torch.float32, in_keys=["step_count"])],
-    [t.RewardSum(), t.DTypeCastTransform(torch.float32, torch.float64, in_keys=["episode_reward"])],
-    [t.RewardSum(), t.CatFrames(2, -1, in_keys=["episode_reward"])],
-    [t.RewardSum(), t.RenameTransform(["episode_reward"], ["er"])],
-    [t.RewardSum(), t.CatTensors(["observation", "episode_reward"], out_key="both")],
-]
+CASTS = {
+    "count": lambda: [t.StepCounter(9), t.DTypeCastTransform(torch.int64, torch.float32, ["step_count"])],
+    "sum": lambda: [t.RewardSum(), t.DTypeCastTransform(torch.float32, torch.float64, ["episode_reward"])],
+    "frames": lambda: [t.RewardSum(), t.CatFrames(2, -1, in_keys=["episode_reward"])],
+    "name": lambda: [t.RewardSum(), t.RenameTransform(["episode_reward"], ["er"])],
+    "joined": lambda: [t.RewardSum(), t.CatTensors(["observation", "episode_reward"], out_key="both")],
+}
 
 
-@pytest.mark.parametrize("transforms", CASTS)
-def test_what_the_next_step_goes_on_with_in_another_form(transforms):
+@pytest.mark.parametrize("make", CASTS.values(), ids=CASTS)
+def test_what_the_next_step_goes_on_with_in_another_form(make):
     """The counter that a step begins with would be read as what it was cast to."""
-    expected, env = over_pool(*(one.clone() for one in transforms)), fuse(over_pool(*transforms))
+    expected, env = over_pool(*make()), fuse(over_pool(*make()))
     roots = expected.reset(), env.reset()
     for _ in range(12):
         action = expected.rand_action(roots[0])["action"]
@@ -195,19 +256,21 @@ def test_what_the_next_step_goes_on_with_in_another_form(transforms):
         assert_same(two, one)
 
 
-@pytest.mark.parametrize("transforms", CASTS)
-def test_collectors_where_it_has_another_form(transforms):
+@pytest.mark.parametrize("make", CASTS.values(), ids=CASTS)
+def test_collectors_where_it_has_another_form(make):
     batches = []
     for collect in (Collector, PoolCollector):
         torch.manual_seed(0)
-        env = over_pool(*(one.clone() for one in transforms))
-        collector = collect(env, None, frames_per_batch=64, total_frames=64)
+        collector = collect(over_pool(*make()), None, frames_per_batch=64, total_frames=64)
         batches += [batch.clone() for batch in collector]
         collector.shutdown()
     own, expected = (batch.exclude("collector") for batch in reversed(batches))
     if own.get("episode_reward", None) is None:  # it is removed: theirs is the first root's
         expected = expected.exclude("episode_reward")
     assert_same(own, expected, in_order=False)
+
+
+# ---- statistics
 
 
 def test_statistics_of_each_env_are_not_learned_in_groups():
@@ -236,42 +299,130 @@ def test_statistics_of_what_compact_batches_leave_out(make):
             torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: VecNorm(OBS, decay=0.9), lambda: t.VecNormV2(OBS, reduce_batch_dims=True)]
-)
-def test_a_reset_of_no_env_is_one_more_look(make):
+@pytest.mark.parametrize("statistics", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+def test_a_reset_of_no_env_is_one_more_look(statistics):
     seen = []
-    for env in (over_pool(make()), fuse(over_pool(make()))):
+    for env in (over_pool(statistics(OBS)), fuse(over_pool(statistics(OBS)))):
         root = env.reset()
         seen.append(env.reset(root.set("_reset", torch.zeros(N, 1, dtype=torch.bool)))["observation"])
     torch.testing.assert_close(seen[1], seen[0], rtol=1e-4, atol=1e-4)
 
 
-def test_methods_of_an_instances_own_are_torchrls():
-    sign = t.SignTransform(in_keys=["reward"])
-    sign._apply_transform = lambda reward: reward * 7
-    assert (play(fuse(over_pool(sign)))["next", "reward"] == 7).all()
+@pytest.mark.parametrize("statistics", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+@pytest.mark.parametrize("before", [lambda: t.TimeMaxPool(OBS, T=2), t.RewardSum], ids=["maxima", "sums"])
+def test_what_a_reset_makes_of_other_rows_is_normalised_as_torchrl_does(before, statistics):
+    """At a reset of some envs it normalises zeros for the others, which the executor does not have."""
+
+    def make():
+        first = before()
+        return over_pool(first, statistics(list(first.out_keys)))
+
+    env = fuse(make())
+    assert env.fusion().num_native == 1
+    assert_same(play(env, 60), play(make(), 60), exact=False, in_order=False)
 
 
-def test_methods_that_an_instance_is_given_later_are_torchrls():
-    def change(transform):
-        transform._apply_transform = lambda reward: reward * 7
+@pytest.mark.parametrize("make", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
+def test_statistics_can_be_read_frozen_saved_and_loaded(make):
+    norm = make(OBS)
+    env = fused(norm)
+    data = play(env, 5)
+    loc, saved = norm.loc["observation"].clone(), deepcopy(env.state_dict())
+    assert loc.abs().sum() > 0
+    assert norm.denorm(data)["observation"].shape == data["observation"].shape
+    norm.freeze()
+    play(env, 5)
+    assert torch.equal(norm.loc["observation"], loc)
+    norm.unfreeze()
+    play(env, 5)
+    assert not torch.equal(norm.loc["observation"], loc)
+    env.load_state_dict(saved)
+    assert torch.equal(norm.loc["observation"], loc)
+    play(env, 5)
+    assert not torch.equal(norm.loc["observation"], loc)
 
-    assert (
-        play_twice(fuse(over_pool(t.SignTransform(in_keys=["reward"]))), change)["next", "reward"] == 7
-    ).all()
+
+@pytest.mark.parametrize("keys", [["missing", *OBS], [*OBS, "missing"]])
+def test_normalised_entries_that_are_not_there(keys):
+    assert_same(play(fuse(over_pool(VecNorm(keys)))), play(over_pool(VecNorm(keys))), exact=False)
 
 
-@pytest.mark.parametrize("most", [4.0, 3.5, 1e3, nan, inf])
-def test_a_limit_of_steps_that_is_no_int(most):
-    expected = play(over_pool(t.StepCounter(most)), 9)
-    assert_same(play(fuse(over_pool(t.StepCounter(most))), 9), expected)
+# ---- frames, numbers of episodes
 
-    def change(transform):
-        transform.max_steps = most
 
-    changed = play_twice(fuse(over_pool(t.StepCounter(100))), change)
-    assert_same(changed, play_twice(over_pool(t.StepCounter(100)), change))
+def test_frames_can_be_read_saved_and_loaded():
+    frames = t.CatFrames(N=3, dim=-1, in_keys=OBS)
+    env = fused(frames)
+    root = env.reset()
+    for _ in range(40):
+        _, root = env.step_and_maybe_reset(env.rand_action(root))
+        assert torch.equal(frames._buffers[FRAMES], root["observation"])
+    saved, kept = deepcopy(env.state_dict()), frames._buffers[FRAMES].clone()
+    play(env, 5)
+    assert not torch.equal(frames._buffers[FRAMES], kept)
+    env.load_state_dict(saved)
+    assert torch.equal(frames._buffers[FRAMES], kept)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: t.CatFrames(3, -1, OBS), lambda: t.TimeMaxPool(OBS, T=3)], ids=["frames", "maxima"]
+)
+def test_an_episode_goes_on_where_its_env_is_fused(make):
+    roots = []
+    for way in (fuse, lambda env: env):
+        env = over_pool(make())
+        root = env.reset()
+        for step in range(6):
+            env = way(env) if step == 3 else env
+            root = env.step_mdp(env.step(root.set("action", torch.tensor([1, 0]).repeat(N, 1))))
+        roots.append(root)
+    assert_same(*roots, in_order=False)
+
+
+def test_frames_of_another_shape_are_left_to_torchrl(capsys):
+    frames = t.CatFrames(N=2, dim=-1, in_keys=OBS)
+    frames._make_missing_buffer(torch.zeros(N + 1, 4), FRAMES)
+    print(explain(over_pool(frames)))
+    assert "expected torch.float32 [4, 8]" in capsys.readouterr().out
+
+
+def test_frames_for_replay_buffers_are_left_to_torchrl():
+    """Which says that there are none in an env."""
+    frames = t.CatFrames(N=2, dim=-1, in_keys=OBS)
+    env = fused(frames)
+    frames.mask_key = "mask"
+    assert env.fusion().num_native == 0
+    with pytest.raises(RuntimeError, match="only available offline"):
+        env.reset()
+
+
+def test_episodes_are_numbered_on():
+    counter = t.TrajCounter()
+    env = fused(counter)
+    assert env.reset()["traj_count"].reshape(-1).tolist() == [0, 1, 2, 3]
+    assert counter.state_dict() == {"traj_count": 4}
+    other = fuse(over_pool(counter.clone()))
+    assert other.reset()["traj_count"].reshape(-1).tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("kind", [Collector, PoolCollector])
+@pytest.mark.parametrize("padding", ["same", "constant"])
+def test_stacks_of_grey_pictures_are_torchrls(kind, padding):
+    """One byte a pixel, as an Atari game's own preprocessing gives them."""
+    batches = []
+    for way, make in ((fuse, kind), (lambda env: env, Collector)):
+        pool = PoolEnv("ALE/Pong-v5", 2, seed=0, stack_size=1, max_episode_steps=7)
+        frames = t.CatFrames(N=4, dim=-3, in_keys=OBS, padding=padding, padding_value=3)
+        env = way(TransformedEnv(pool, Compose(frames, t.SignTransform(["reward"]), t.RewardSum())))
+        torch.manual_seed(0)
+        collector = make(env, None, frames_per_batch=20, total_frames=40)
+        batches.append([batch.clone() for batch in collector])
+    assert batches[0][0]["observation"].shape[-3:] == (4, 84, 84)
+    for ours, theirs in zip(*batches, strict=True):
+        assert_same(ours, theirs, in_order=False)
+
+
+# ---- other chains
 
 
 def test_what_is_taken_out_of_a_chain_leaves_its_specs():
@@ -289,3 +440,41 @@ def test_a_key_that_is_renamed_over_keeps_its_place():
         return t.RenameTransform(OBS, ["a"], create_copy=True), t.RenameTransform(["a"], OBS)
 
     assert_same(play(fuse(over_pool(*make()))), play(over_pool(*make())))
+
+
+def test_appended_and_inserted_transforms_are_fused_anew():
+    env = fused(t.RewardSum())
+    play(env, 5)
+    env.append_transform(t.StepCounter())
+    env.insert_transform(0, t.RewardScaling(0.0, 2.0))
+    assert env.fusion().num_native == 3
+    data = play(env, 5)
+    assert (data["next", "episode_reward"][:, 0] == 2).all()
+    assert (data["next", "step_count"][:, -1] == 5).all()
+
+
+class ForeignSum(t.RewardSum):
+    """One that TorchRL runs."""
+
+
+class Seen(t.Transform):
+    """What a reset shows to transforms."""
+
+    def _reset(self, tensordict, tensordict_reset):
+        self.rows = tensordict_reset["observation"].tolist()
+        self.keys = set(tensordict.keys())
+        return tensordict_reset
+
+
+def test_transforms_appended_after_a_reset_see_what_they_keep():
+    def run(wrap):
+        env = wrap(over_pool(t.RewardScaling(0.0, 1.0)))
+        env.reset(env.reset().set("_reset", SOME))
+        for one in (ForeignSum(), VecNorm(["episode_reward"], out_keys=["normal"], decay=0.9), Seen()):
+            env.append_transform(one)
+        root = env.step_mdp(play(env, 5)[:, -1])
+        return env.transform[-1], env.reset(root.set("_reset", SOME))
+
+    (ours, root), (theirs, expected) = run(fuse), run(lambda env: env)
+    assert_same(root, expected, exact=False)
+    assert (ours.keys, ours.rows) == (theirs.keys, theirs.rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import pytest
 import torch
 from pipelines import OBS, assert_same, torchrl_env
@@ -40,39 +38,6 @@ def test_a_pool_without_transforms_stays_as_it_is(capsys):
 
 def test_a_fused_env_says_what_it_is():
     assert repr(fused(t.RewardSum())).startswith("FusedEnv(")
-
-
-@pytest.mark.parametrize("make", [VecNorm, lambda keys: t.VecNormV2(keys, reduce_batch_dims=True)])
-def test_statistics_can_be_read_frozen_saved_and_loaded(make):
-    norm = make(OBS)
-    env = fused(norm)
-    data = play(env)
-    loc, saved = norm.loc["observation"].clone(), deepcopy(env.state_dict())
-    assert loc.abs().sum() > 0
-    assert norm.denorm(data)["observation"].shape == data["observation"].shape
-    norm.freeze()
-    play(env)
-    assert torch.equal(norm.loc["observation"], loc)
-    norm.unfreeze()
-    play(env)
-    assert not torch.equal(norm.loc["observation"], loc)
-    env.load_state_dict(saved)
-    assert torch.equal(norm.loc["observation"], loc)
-    play(env)
-    assert not torch.equal(norm.loc["observation"], loc)
-
-
-def test_parameters_count_when_they_are_written_to():
-    norm, counter = t.ObservationNorm(0.0, 1.0, in_keys=OBS), t.StepCounter(100)
-    env = fused(norm, counter)
-    root = env.reset()
-    norm.scale.fill_(0.0)
-    norm.loc.fill_(7.0)
-    counter.max_steps = 1
-    following = env.step(env.rand_action(root))["next"]
-    assert (following["observation"] == 7).all()
-    assert following["truncated"].all()
-    assert following["done"].all()
 
 
 def test_counts_are_those_of_the_root():
@@ -130,17 +95,6 @@ def test_carried_views_and_gradients_are_as_torchrl_has_them():
     root["episode_reward"] = earned = torch.ones(4, 1, requires_grad=True)
     env.step_and_maybe_reset(root)[0]["next", "episode_reward"].sum().backward()
     assert earned.grad.tolist() == [[1.0]] * 4
-
-
-def test_appended_and_inserted_transforms_are_fused_anew():
-    env = fused(t.RewardSum())
-    play(env)
-    env.append_transform(t.StepCounter())
-    env.insert_transform(0, t.RewardScaling(0.0, 2.0))
-    assert env.fusion().num_native == 3
-    data = play(env)
-    assert (data["next", "episode_reward"][:, 0] == 2).all()
-    assert (data["next", "step_count"][:, -1] == 5).all()
 
 
 def test_what_has_no_native_form_is_torchrls_and_all_behind_it():

@@ -42,7 +42,7 @@ class NativePart(Stepper):
             ),
             self._inputs.plain,
             NextRoot(chain.keys, chain.root_keys, action_keys, done_keys, env._next_root.nested_sizes),
-            nested=env._nested or any(isinstance(key, tuple) for key in chain.keys),
+            nested=env._nested or any(isinstance(key, tuple) for key in (*chain.keys, *action_keys)),
             chain=chain,
         )
         self.looks_closely = self._inputs.looks_closely

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 from pipelines import OBS, assert_same
-from tensordict import TensorDict
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, TransformedEnv
@@ -108,81 +107,6 @@ def test_a_transform_that_steps_its_parent(first, behind):
     for root, one in zip(roots, expected, strict=True):
         assert_same(root, one, exact=False)
     assert getattr(ours, "rows", None) == getattr(theirs, "rows", None)
-
-
-PARAMETERS = {
-    "loc": lambda norm, clip: norm.loc.fill_(5.0),
-    "scale": lambda norm, clip: norm.scale.mul_(3.0),
-    "bound": lambda norm, clip: clip.high.fill_(0.01),
-    "state": lambda norm, clip: norm.load_state_dict({**norm.state_dict(), "loc": torch.ones(4)}),
-    "nothing": lambda norm, clip: None,
-}
-
-
-@pytest.mark.parametrize("write", PARAMETERS.values(), ids=PARAMETERS)
-@pytest.mark.parametrize("behind", [Seen, lambda: VecNorm(OBS, decay=0.9), lambda: norms()[1]])
-def test_parameters_that_are_written_to_between_a_step_and_a_reset(write, behind):
-    """What is shown of the envs that go on is as TorchRL makes it anew."""
-
-    def reset_one(wrap):
-        norm = t.ObservationNorm(torch.zeros(4), torch.ones(4), in_keys=OBS)
-        clip = t.ClipTransform(in_keys=OBS, low=-9.0, high=9.0)
-        env = wrap(over_pool(norm, clip, behind()))
-        root = env.reset()
-        torch.manual_seed(0)
-        for _ in range(2):
-            _, root = env.step_and_maybe_reset(env.rand_action(root))
-            write(norm, clip)
-            root = env.reset(root.set("_reset", torch.tensor([[False], [True], [False]])))
-        return env.transform[-1], root
-
-    (ours, root), (theirs, expected) = reset_one(fuse), reset_one(itself)
-    assert_same(root, expected, exact=False)
-    assert_same(TensorDict(ours.state_dict()), TensorDict(theirs.state_dict()), exact=False)
-    if isinstance(ours, Seen):
-        assert ours.rows == theirs.rows
-
-
-def test_what_the_caller_has_set_in_next_comes_through_a_repeated_step():
-    """The state of a recurrent policy, say."""
-
-    def step(wrap):
-        clip = t.ClipTransform(in_keys=OBS, low=-0.5, high=0.5)
-        primer = t.TensorDictPrimer({"state": Unbounded((3, 2))}, expand_specs=False)
-        env = wrap(over_pool(clip, t.FrameSkipTransform(2), primer))
-        root = env.rand_action(env.reset())
-        return env.step_and_maybe_reset(root.set(("next", "state"), torch.ones(3, 2)))
-
-    for ours, expected in zip(step(fuse), step(itself), strict=True):
-        assert (expected.get(("next", "state"), expected.get("state")) == 1).all()
-        assert set(ours.keys(True, True)) == set(expected.keys(True, True))
-        assert (ours.get(("next", "state"), ours.get("state")) == 1).all()
-
-
-class ForeignSum(t.RewardSum):
-    """One that TorchRL runs."""
-
-
-def test_transforms_appended_after_a_reset_see_what_they_keep():
-    def run(wrap):
-        env = wrap(over_pool(t.RewardScaling(0.0, 1.0)))
-        mask = torch.tensor([[True], [False], [False]])
-        env.reset(env.reset().set("_reset", mask))
-        for one in (ForeignSum(), VecNorm(["episode_reward"], out_keys=["normal"], decay=0.9), Seen()):
-            env.append_transform(one)
-        data = play(env, 5)
-        root = env.step_mdp(data[:, -1])
-        return env, env.reset(root.set("_reset", mask))
-
-    (ours, root), (theirs, expected) = run(fuse), run(itself)
-    assert_same(root, expected, exact=False)
-    assert ours.transform[-1].keys == theirs.transform[-1].keys
-
-
-@pytest.mark.parametrize("keys", [["missing", *OBS], [*OBS, "missing"]])
-def test_normalised_entries_that_are_not_there(keys):
-    ours, expected = play(fuse(over_pool(VecNorm(keys)))), play(over_pool(VecNorm(keys)))
-    assert_same(ours, expected, exact=False)
 
 
 def test_steps_that_are_limited_to_none():
