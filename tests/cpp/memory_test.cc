@@ -20,7 +20,8 @@ thread_local std::optional<int> allocations_left;
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Inlined, they would look to the compiler like new and free.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (allocations_left && (*allocations_left)-- == 0) {
     allocations_left.reset();
     throw std::bad_alloc();
