@@ -31,11 +31,11 @@ TASKS = {"dqn": "CartPole-v1", "sac": "HalfCheetah-v5"}
 def pool_side(algorithm: str, *, compile: bool) -> Iterator[None]:
     from importlib import import_module
 
-    from torchrl_pool.examples.run import Run
+    from torchrl_pool.examples.program import Run
 
     module = import_module(f"torchrl_pool.examples.{algorithm}")
     asked = ["--task", TASKS[algorithm], "--learning-starts", str(FRAMES), "--frames-per-row", str(FRAMES)]
-    config = module.PROGRAM.config_of(module.PROGRAM.parser().parse_args(asked))
+    _, config = module.PROGRAM.parse(asked)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(module.PROGRAM.train, config, Path(folder), compile=compile)
         while True:

@@ -23,11 +23,10 @@ from typing import Any
 
 import torch
 
-from torchrl_pool.examples.envs import family_of
+from torchrl_pool.examples.options import family_of
 from torchrl_pool.examples.ppo import PROGRAM, Config, train
-from torchrl_pool.examples.program import COMPILE_FROM
+from torchrl_pool.examples.program import COMPILE_FROM, Run
 from torchrl_pool.examples.results import WINDOW
-from torchrl_pool.examples.run import Run
 
 Point = tuple[int, float]  # frames, and the mean return of the last episodes
 
@@ -192,7 +191,7 @@ def main() -> None:
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
     parsed = parser.parse_args()
     preset = ["--preset", parsed.preset] if parsed.preset else []
-    config: Config = PROGRAM.config_of(PROGRAM.parser().parse_args(["--task", parsed.task, *preset]))
+    config: Config = PROGRAM.parse(["--task", parsed.task, *preset])[1]
     given = {"seed": parsed.seed}
     for one in parsed.set:
         name, _, value = one.partition("=")

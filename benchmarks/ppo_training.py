@@ -37,12 +37,10 @@ def pool_side(task: str, threads: int, *, compile: bool) -> Iterator[Sample]:
     import torch
 
     from torchrl_pool.examples.ppo import PROGRAM, Config
-    from torchrl_pool.examples.run import Run
+    from torchrl_pool.examples.program import Run
 
     torch.set_num_threads(threads)
-    config: Config = PROGRAM.config_of(
-        PROGRAM.parser().parse_args(["--preset", "sb3-mujoco", "--task", task])
-    )
+    config: Config = PROGRAM.parse(["--preset", "sb3-mujoco", "--task", task])[1]
     assert (config.frames_per_batch, config.minibatch_size, config.epochs) == (FRAMES, MINIBATCH, EPOCHS)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(PROGRAM.train, config, Path(folder), compile=compile)

@@ -10,8 +10,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 from torchrl_pool.examples import appo, dqn, impala, ppo, sac, self_play
+from torchrl_pool.examples.program import Run
 from torchrl_pool.examples.results import save_checkpoint
-from torchrl_pool.examples.run import Run
 
 BATCHES = "--frames-per-batch 128 --minibatch-size 32 --epochs 2 --num-envs 4"
 REPLAY = "--learning-starts 40 --batch-size 16 --hidden 16,16 --frames-per-row 48 --buffer-size 120"
@@ -35,8 +35,7 @@ def small(name, *more):
 
 
 def config_of(program, *options):
-    (config,) = program.configs_of(program.parser().parse_args(options))
-    return config
+    return program.parse(options)[1]
 
 
 class Trainings:

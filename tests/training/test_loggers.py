@@ -1,55 +1,37 @@
-"""Videos reach each of TorchRL's loggers as they were saved."""
+"""TorchRL's loggers get the videos of trainings."""
 
 import importlib.util
-import sys
 
 import numpy as np
 import pytest
+import torch
 
-from torchrl_pool.examples.video import Video, close_logger, log_video, open_logger
+from torchrl_pool.examples.results import close_logger, frame_rate, log_video, open_logger
 
-# A CSV logger needs nothing; the others are libraries of their own.
-LOGGERS = ["csv", "tensorboard", "wandb", "mlflow", "trackio"]
-STEP = 512
-
-
-def images_of_tensorboard(folder):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    events = EventAccumulator(str(next(folder.rglob("events.out.tfevents.*")).parent))
-    events.Reload()
-    return [(image.step, image.encoded_image_string) for image in events.Images("video")]
+PICTURES = np.arange(10, dtype=np.uint8).repeat(32 * 48 * 3).reshape(10, 32, 48, 3)
 
 
-@pytest.mark.parametrize("name", LOGGERS)
-def test_a_logger_gets_the_video(name, tmp_path, monkeypatch, capsys):
-    if name != "csv" and importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
-    if name == "trackio" and "trackio" in sys.modules:
-        pytest.skip("trackio has chosen its folder")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    pictures = [np.full((32, 48, 3), 20 * i, np.uint8) for i in range(10)]
-    video = Video(pictures, fps=30, is_whole=True)
-    path = video.save(tmp_path / "video")
-    folder = tmp_path / "runs" / "one"
-    logger = open_logger(name, folder)
-    try:
-        logger.log_metrics({"return": 1.0}, STEP)
-        log_video(logger, video, path, STEP)
-    finally:
-        close_logger(logger)
-    assert "gets no video" not in capsys.readouterr().err
-    if name == "tensorboard":
-        assert images_of_tensorboard(folder) == [(STEP, video.as_gif())]
-    else:
-        copies = [file for file in tmp_path.rglob(f"*{path.suffix}") if file != path]
-        assert [file.read_bytes() for file in copies] == [path.read_bytes()]
-
-
-def test_a_logger_that_gets_no_video(tmp_path, capsys):
-    video = Video([np.zeros((32, 48, 3), np.uint8)], fps=30, is_whole=True)
-    logger = open_logger("csv", tmp_path)
-    log_video(logger, video, tmp_path / "missing.mp4", STEP)
+def test_a_logger_gets_the_video(tmp_path):
+    logger = open_logger("csv", tmp_path / "runs" / "one")
+    log_video(logger, PICTURES, 512)
     close_logger(logger)
-    assert "CSVLogger gets no video: " in capsys.readouterr().err
+    (file,) = (tmp_path / "runs").rglob("video_512.pt")
+    assert torch.equal(torch.load(file)[0].movedim(1, -1), torch.from_numpy(PICTURES))
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+def test_a_logger_that_lacks_what_encodes_videos_says_so(name, tmp_path, monkeypatch, capsys):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    logger = open_logger(name, tmp_path / "runs" / "one")
+    monkeypatch.setattr(type(logger), "log_video", lambda *arguments, **more: 1 / 0)
+    log_video(logger, PICTURES, 512)
+    logger.log_metrics({"return": 1.0}, 512)
+    close_logger(logger)
+    assert f"{type(logger).__name__} gets no video: division by zero" in capsys.readouterr().err
+
+
+def test_videos_are_as_fast_as_gymnasiums():
+    assert frame_rate("HalfCheetah-v5") == frame_rate("gymnasium:HalfCheetah-v5") == 20
+    assert frame_rate("MiniGrid-Empty-5x5-v0") == 30

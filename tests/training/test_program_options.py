@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
-from torchrl_pool.examples import appo, dqn, impala, ppo, program, sac, self_play, video
+from torchrl_pool.examples import appo, dqn, impala, ppo, program, results, sac, self_play
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.results import load_checkpoint, save_checkpoint
 
@@ -75,7 +75,7 @@ def refusal(program, arguments, capsys):
         (sac, ["--priority-beta", "1"], "--priority-beta: expected --priority-alpha other than 0.0"),
         (impala, ["--compile", "yes"], "--compile: expected auto or no"),
         (appo, ["--recurrent", "lstm", "--compile", "yes"], "--compile: expected auto or no"),
-        (ppo, ["--lr", "0.1"], "unrecognized arguments: --lr 0.1"),
+        (ppo, ["--lr", "0.1"], "Unrecognized options: --lr, 0.1"),
         (ppo, ["--preset", "nothing"], "--preset: expected one of classic, cleanrl-classic"),
         (ppo, ["--resume", "x.pt", "--preset", "classic"], "--preset: expected none with --resume"),
         (ppo, ["--resume", "no/such/file.pt"], "no/such/file.pt"),
@@ -140,8 +140,7 @@ def test_what_cannot_begin_overwrites_nothing(tmp_path, capsys, monkeypatch):
 
 def test_presets_may_name_what_a_task_has_no_use_for():
     arguments = ["--preset", "cleanba-atari", "--task", "CartPole-v1"]
-    (config,) = impala.PROGRAM.configs_of(impala.PROGRAM.parser().parse_args(arguments))
-    assert config.sticky_actions > 0
+    assert impala.PROGRAM.parse(arguments)[1].sticky_actions > 0
 
 
 @pytest.mark.parametrize(
@@ -254,7 +253,7 @@ def test_a_logger_hears_of_each_row(tmp_path, monkeypatch):
             heard.append(("closed", 0))
 
     made = []
-    monkeypatch.setattr(video, "get_logger", lambda kind, **names: made.append(kind) or Logger())
+    monkeypatch.setattr(results, "get_logger", lambda kind, **names: made.append(kind) or Logger())
     assert ppo.PROGRAM.main([*PPO, "--logger", "wandb", "--output", str(tmp_path)]) == 0
     assert made == ["wandb"]
     assert [step for name, step in heard if name == "return"] == [16, 32]
@@ -284,8 +283,7 @@ def test_a_resumed_training_computes_as_it_began(tmp_path, began, given, goes_on
     assert ppo.PROGRAM.main([*PPO, "--output", str(tmp_path)]) == 0
     (path,) = tmp_path.glob("*/checkpoint.pt")
     save_checkpoint(path, {**load_checkpoint(path), "compile": began[0], "threads": began[1]})
-    options = ppo.PROGRAM.parser().parse_args(["--resume", str(path), *given])
-    ppo.PROGRAM.configs_of(options)
+    options, _ = ppo.PROGRAM.parse(["--resume", str(path), *given])
     assert (options.compile, options.torch_threads) == goes_on
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from torchrl_pool.examples.seeds import described, interquartile_mean, interval, plot_curves, summary
+from torchrl_pool.examples.results import described, interquartile_mean, interval, plot_curves, summary
 
 
 def test_the_mean_of_the_middle_half():

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, Literal
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -25,13 +26,21 @@ from torchrl.objectives.value import GAE, VTrace
 
 from torchrl_pool.examples import population
 from torchrl_pool.examples.actors import Threaded, check_actors, make_actor, make_actor_env
-from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import Memory, actor_and_critic
-from torchrl_pool.examples.options import expect, option
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    Needs,
+    NotNegative,
+    Share,
+    Whole,
+    expect,
+)
 from torchrl_pool.examples.ppo import adapted, check_updates
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import (
     PPOUpdate,
     ReturnScaling,
@@ -45,47 +54,42 @@ from torchrl_pool.training import (
 class Config(EnvOptions):
     """All that a training depends on."""
 
-    max_lag: int = option(1, "batches that actors may be ahead; 0: no thread", least=0)
-    refreshes: int = option(1, "times in a batch that the newest weights are taken", least=1)
-    double_buffered: bool = option(False, "step one half of the envs while the policy acts for the other")
-    vtrace: bool = option(True, "V-trace's targets and advantages in place of GAE's")
-    population: int = option(1, "policies that train together", least=1, kept=True)
-    exchange_frames: int = option(
-        500_000, "env steps of each policy between two exchanges of weights", least=1, needs="population"
-    )
-    mutation_rate: float = option(
-        0.15, "probability that an exchange changes a hyperparameter", least=0, most=1, needs="population"
-    )
-    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
-    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
-    epochs: int = option(10, "times that each step is learned from", least=1)
-    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
-    anneal_learning_rate: bool = option(False, "down to zero at the end")
-    kl_target: float = option(0.0, "KL divergence that the learning rate is adapted to; 0: none", least=0)
-    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
-    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
-    normalize_advantage: bool = option(True, "within each minibatch")
-    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
-    anneal_clip_epsilon: bool = option(False, "down to zero at the end")
-    clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
-    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
-    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    normalize_rewards: bool = option(False, "by returns' deviation, clipped to 10", kept=True)
-    policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
-    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
-    recurrent: str = option("none", "memory of both", choices=("none", "lstm", "gru"), kept=True)
-    hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
-    sequence_length: int = option(
-        0,
-        "steps that it is learned through; the states before are data; 0: a whole batch",
-        least=0,
-        needs="recurrent",
-    )
+    max_lag: Whole = 1  # batches that actors may be ahead; 0: no thread
+    refreshes: Count = 1  # times in a batch that the newest weights are taken
+    double_buffered: bool = False  # step one half of the envs while the policy acts for the other
+    vtrace: bool = True  # V-trace's targets and advantages in place of GAE's
+    population: Kept[Count] = 1  # policies that train together
+    # env steps of each policy between two exchanges of weights
+    exchange_frames: Annotated[Count, Needs("population")] = 500_000
+    # probability that an exchange changes a hyperparameter
+    mutation_rate: Annotated[Share, Needs("population")] = 0.15
+    actors: Kept[Count] = 1  # that collect at once, each with its share of the envs
+    frames_per_batch: Kept[Count] = 2048  # env steps of all envs in a batch
+    minibatch_size: Count = 64  # env steps that an update learns from
+    gradient_accumulation: Count = 1  # parts of a minibatch, looked at one after the other
+    epochs: Count = 10  # times that each step is learned from
+    learning_rate: NotNegative = 3e-4  # Adam's, at the start
+    anneal_learning_rate: bool = False  # down to zero at the end
+    kl_target: NotNegative = 0.0  # KL divergence that the learning rate is adapted to; 0: none
+    adam_eps: Kept[NotNegative] = 1e-5  # Adam's epsilon
+    gamma: Share = 0.99  # discount
+    gae_lambda: Share = 0.95  # of generalized advantage estimation
+    advantages_each_epoch: bool = False  # estimate advantages before each epoch, not once a batch
+    normalize_advantage: bool = True  # within each minibatch
+    # how far probabilities may move from 1
+    clip_epsilon: Annotated[float, Limits(above=0, below=1)] = 0.2
+    anneal_clip_epsilon: bool = False  # down to zero at the end
+    clip_value: bool = False  # values may move by clip-epsilon, too
+    value_coef: NotNegative = 0.5  # of the squared error of values (CleanRL's vf_coef: twice that)
+    entropy_coef: NotNegative = 0.0  # of the policy's entropy
+    max_grad_norm: NotNegative = 0.5  # gradients are clipped to it; 0: they are not
+    normalize_rewards: Kept[bool] = False  # by returns' deviation, clipped to 10
+    policy: Kept[Literal["normal", "tanh-normal"]] = "normal"  # for continuous actions
+    hidden: Kept[str] = "64,64"  # units of hidden layers of both
+    recurrent: Kept[Literal["none", "lstm", "gru"]] = "none"  # memory of both
+    hidden_size: Kept[Annotated[Count, Needs("recurrent")]] = 64  # units of that memory
+    # steps that it is learned through; the states before are data; 0: a whole batch
+    sequence_length: Annotated[Whole, Needs("recurrent")] = 0
 
     supports_images = True
 

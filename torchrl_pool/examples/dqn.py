@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from tensordict.nn import TensorDictSequential
@@ -23,13 +23,23 @@ from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValu
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
-from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
+from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    Needs,
+    NotNegative,
+    Share,
+    Whole,
+    expect,
+    layer_sizes,
+)
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
 from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import TargetUpdate
 
 
@@ -37,47 +47,38 @@ from torchrl_pool.training import TargetUpdate
 class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("CartPole-v1", "a task's id with discrete actions", kept=True)
-    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
-    total_frames: int = option(1_000_000, "env steps, in whole --frames-per-row", least=1)
-    frames_per_batch: int = option(1, "env steps of all envs in a batch", least=1, kept=True)
-    updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
-    parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
-    learning_starts: int = option(100, "env steps before the first update", least=0)
-    batch_size: int = option(256, "transitions that an update learns from", least=1)
-    buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
-    save_replay: bool = option(True, "keep them in checkpoints; else a resume fills a new buffer")
-    learning_rate: float = option(3e-4, "Adam's", least=0)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    n_steps: int = option(1, "rewards added up before a value", least=1, kept=True)
-    tau: float = option(1.0, "how far targets go towards their networks at a time", above=0, most=1)
-    target_every: int = option(1, "updates between two steps of the targets", least=1)
-    priority_alpha: float = option(0.0, "power of errors in priorities; 0: none", least=0, kept=True)
-    priority_beta: float = option(
-        0.4,
-        "how far weights make up for priorities, at the start; 1 at the end",
-        least=0,
-        most=1,
-        needs="priority_alpha",
-    )
-    hidden: str = option("256,256", "units of hidden layers", kept=True)
-    frames_per_row: int = option(1000, "env steps of a row of the curve", least=1, kept=True)
-    double: bool = option(False, "the network chooses the next action, its target says its value")
-    loss: str = option("l2", "of errors", choices=("l2", "smooth_l1"))
-    distributional: bool = option(False, "learn how returns are distributed (C51)", kept=True)
-    atoms: int = option(
-        51,
-        "returns that a distribution tells the probability of, evenly spaced",
-        least=2,
-        kept=True,
-        needs="distributional",
-    )
-    value_min: float = option(-10.0, "the least of them", kept=True, needs="distributional")
-    value_max: float = option(10.0, "the largest of them", kept=True, needs="distributional")
-    epsilon_start: float = option(1.0, "probability of random actions at first", least=0, most=1, kept=True)
-    epsilon_end: float = option(0.05, "the same, at the end", least=0, most=1, kept=True)
-    epsilon_frames: int = option(250_000, "env steps from the one to the other", least=1, kept=True)
-    adam_eps: float = option(1e-8, "Adam's epsilon", least=0, kept=True)
+    task: Kept[str] = "CartPole-v1"  # a task's id with discrete actions
+    num_envs: Kept[Count] = 1  # simulators in the pool
+    total_frames: Count = 1_000_000  # env steps, in whole --frames-per-row
+    frames_per_batch: Kept[Count] = 1  # env steps of all envs in a batch
+    updates_per_batch: Count = 1  # updates after each batch, however fast envs and updates are
+    parallel: Kept[bool] = False  # collect a batch, with the weights from before, while learning
+    learning_starts: Whole = 100  # env steps before the first update
+    batch_size: Count = 256  # transitions that an update learns from
+    buffer_size: Count = 1_000_000  # transitions that are kept
+    save_replay: bool = True  # keep them in checkpoints; else a resume fills a new buffer
+    learning_rate: NotNegative = 3e-4  # Adam's
+    gamma: Share = 0.99  # discount
+    n_steps: Kept[Count] = 1  # rewards added up before a value
+    # how far targets go towards their networks at a time
+    tau: Annotated[float, Limits(above=0, most=1)] = 1.0
+    target_every: Count = 1  # updates between two steps of the targets
+    priority_alpha: Kept[NotNegative] = 0.0  # power of errors in priorities; 0: none
+    # how far weights make up for priorities, at the start; 1 at the end
+    priority_beta: Annotated[Share, Needs("priority_alpha")] = 0.4
+    hidden: Kept[str] = "256,256"  # units of hidden layers
+    frames_per_row: Kept[Count] = 1000  # env steps of a row of the curve
+    double: bool = False  # the network chooses the next action, its target says its value
+    loss: Literal["l2", "smooth_l1"] = "l2"  # of errors
+    distributional: Kept[bool] = False  # learn how returns are distributed (C51)
+    # returns that a distribution tells the probability of, evenly spaced
+    atoms: Kept[Annotated[int, Limits(least=2), Needs("distributional")]] = 51
+    value_min: Kept[Annotated[float, Needs("distributional")]] = -10.0  # the least of them
+    value_max: Kept[Annotated[float, Needs("distributional")]] = 10.0  # the largest of them
+    epsilon_start: Kept[Share] = 1.0  # probability of random actions at first
+    epsilon_end: Kept[Share] = 0.05  # the same, at the end
+    epsilon_frames: Kept[Count] = 250_000  # env steps from the one to the other
+    adam_eps: Kept[NotNegative] = 1e-8  # Adam's epsilon
 
     @property
     def frames_per_round(self) -> int:

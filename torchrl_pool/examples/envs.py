@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,61 +21,11 @@ from torchrl.envs import (
     VecNormV2,
 )
 
-from torchrl_pool import PoolEnv, fuse, task_info
-from torchrl_pool.examples.options import check_limits, expect, option
+from torchrl_pool import PoolEnv, fuse
+from torchrl_pool.examples.options import GYMNASIUM, EnvOptions, expect, family_of
 
 # Of no interest to those who run a training.
 warnings.filterwarnings("ignore", "Support of VecNormV2 for containers", UserWarning)
-
-GYMNASIUM = "gymnasium"
-"""The family of Gymnasium's own envs, which run in worker processes."""
-
-
-def family_of(task: str) -> str:
-    """A task's family. Raises ValueError: there is no such task."""
-    return GYMNASIUM if task.startswith(f"{GYMNASIUM}:") else task_info(task).family
-
-
-@dataclass(frozen=True)
-class EnvOptions:
-    """The options of every program: which envs it trains in."""
-
-    task: str = option(
-        "CartPole-v1",
-        "a task's id, see python -m torchrl_pool list; gymnasium:ID makes Gymnasium's own env",
-        kept=True,
-    )
-    seed: int = option(0, "of networks, actions and simulators", least=0, below=1 << 62, kept=True)
-    total_frames: int = option(1_000_000, "env steps to train for, rounded up to whole batches", least=1)
-    num_envs: int = option(8, "simulators in the pool", least=1, kept=True)
-    normalize_observations: bool = option(False, "by running moments, clipped to 10", kept=True)
-    sign_rewards: bool = option(False, "learn from the signs of rewards (Atari)")
-    episodic_life: bool = option(False, "learn as if a lost life ended the episode, which goes on (Atari)")
-    sticky_actions: float = option(
-        0.0, "probability that a game repeats the last action (Atari)", least=0, most=1, family="atari"
-    )
-    all_actions: bool = option(False, "all 18 actions of the joystick", kept=True, family="atari")
-    num_workers: int | None = option(
-        None,
-        "worker processes of a pool, 0: none (gymnasium:ID); default: one for each processor",
-        kind=int,
-        least=0,
-        family=GYMNASIUM,
-    )
-
-    # Not options, but what a program is like:
-    clips_actions = False  # simulators get the nearest action that they can take; policies learn from theirs
-    supports_images = False  # has networks for MiniGrid's grids and missions, and for CarRacing's pictures
-    compiles = True  # has updates that torch.compile makes faster
-
-    @property
-    def num_updates(self) -> int:
-        """Steps of the optimizer in the whole training."""
-        raise NotImplementedError
-
-    def check(self) -> None:
-        """Refuses settings that cannot be, before anything is built."""
-        check_limits(type(self), self)
 
 
 def make_env(

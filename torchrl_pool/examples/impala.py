@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from tensordict import TensorDictBase
@@ -21,12 +21,19 @@ from torchrl.envs import EnvBase
 from torchrl.modules import ProbabilisticActor
 
 from torchrl_pool.examples.actors import Actors, begin_actors, check_actors, make_actor_env
-from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import actor_and_critic, impala_resnet
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    NotNegative,
+    Positive,
+    Share,
+    expect,
+    layer_sizes,
+)
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import flatten_parameters, vtrace_targets
 
 
@@ -34,31 +41,25 @@ from torchrl_pool.training import flatten_parameters, vtrace_targets
 class Config(EnvOptions):
     """All that a training depends on: but for asynchronous ones, equal configurations give equal weights."""
 
-    architecture: str = option(
-        "cleanba",
-        "whether actors wait for the learner, are one update behind, or up to two",
-        choices=("synchronous", "cleanba", "asynchronous"),
-        kept=True,
-    )
-    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-    num_envs: int = option(32, "simulators, of all actors together", least=1, kept=True)
-    steps: int = option(20, "of each env in a batch", least=1, kept=True)
-    minibatches: int = option(4, "that the envs of a batch are split into, one update each", least=1)
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
-    learning_rate: float = option(6e-4, "RMSprop's, at the start", least=0)
-    anneal_learning_rate: bool = option(True, "down to zero at the end")
-    rmsprop_alpha: float = option(0.99, "RMSprop's smoothing", least=0, most=1, kept=True)
-    rmsprop_eps: float = option(0.01, "RMSprop's epsilon, outside of the root", least=0, kept=True)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    rho_clip: float = option(1.0, "V-trace's largest weight of an error", above=0)
-    c_clip: float = option(1.0, "V-trace's largest weight of those that follow", above=0)
-    loss_reduction: str = option("sum", "over the steps of a minibatch", choices=("sum", "mean"))
-    value_coef: float = option(
-        0.25, "of the squared error of values (Cleanba's vf_coef: twice that)", least=0
-    )
-    entropy_coef: float = option(0.01, "of the policy's entropy", least=0)
-    max_grad_norm: float = option(40.0, "gradients are clipped to it; 0: they are not", least=0)
-    hidden: str = option("64,64", "units of hidden layers, but for pictures", kept=True)
+    # whether actors wait for the learner, are one update behind, or up to two
+    architecture: Kept[Literal["synchronous", "cleanba", "asynchronous"]] = "cleanba"
+    actors: Kept[Count] = 1  # that collect at once, each with its share of the envs
+    num_envs: Kept[Count] = 32  # simulators, of all actors together
+    steps: Kept[Count] = 20  # of each env in a batch
+    minibatches: Count = 4  # that the envs of a batch are split into, one update each
+    gradient_accumulation: Count = 1  # parts of a minibatch, looked at one after the other
+    learning_rate: NotNegative = 6e-4  # RMSprop's, at the start
+    anneal_learning_rate: bool = True  # down to zero at the end
+    rmsprop_alpha: Kept[Share] = 0.99  # RMSprop's smoothing
+    rmsprop_eps: Kept[NotNegative] = 0.01  # RMSprop's epsilon, outside of the root
+    gamma: Share = 0.99  # discount
+    rho_clip: Positive = 1.0  # V-trace's largest weight of an error
+    c_clip: Positive = 1.0  # V-trace's largest weight of those that follow
+    loss_reduction: Literal["sum", "mean"] = "sum"  # over the steps of a minibatch
+    value_coef: NotNegative = 0.25  # of the squared error of values (Cleanba's vf_coef: twice that)
+    entropy_coef: NotNegative = 0.01  # of the policy's entropy
+    max_grad_norm: NotNegative = 40.0  # gradients are clipped to it; 0: they are not
+    hidden: Kept[str] = "64,64"  # units of hidden layers, but for pictures
 
     clips_actions = True
     supports_images = True

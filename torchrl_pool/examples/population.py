@@ -10,15 +10,15 @@ import csv
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from torchrl_pool.examples.options import expect, is_allowed
+from torchrl_pool.examples.options import expect, limits_of
+from torchrl_pool.examples.program import Run, Train
 from torchrl_pool.examples.results import Row, could
-from torchrl_pool.examples.run import Run, Train
 
 MUTATED = ("learning_rate", "entropy_coef", "clip_epsilon", "value_coef")
 """The hyperparameters that an exchange may change."""
@@ -63,11 +63,11 @@ class Population:
     def mutated(self, hyperparameters: dict[str, float], rate: float) -> dict[str, float]:
         """Some of them 1.1 to 1.5 times as large or as small, but for those that would pass their limits."""
         found = dict(hyperparameters)
-        limits = {one.name: one for one in fields(self.config)}
+        limits = limits_of(type(self.config))
         for name, value in hyperparameters.items():
             if self.random.random() < rate:
                 changed = value * self.random.uniform(1.1, 1.5) ** self.random.choice((-1, 1))
-                found[name] = changed if is_allowed(limits[name], changed) else value
+                found[name] = changed if limits[name].allow(changed) else value
         return found
 
     def exchange_weights(self) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -21,12 +21,21 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from torchrl_pool.examples.actors import Actors, begin_actors, check_actors, make_actor_env
-from torchrl_pool.examples.envs import EnvOptions
 from torchrl_pool.examples.networks import Memory, actor_and_critic
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    Needs,
+    NotNegative,
+    Share,
+    Whole,
+    expect,
+    layer_sizes,
+)
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import PPOUpdate, ReturnScaling, estimate_advantages, minibatches
 
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learning rate to; rl_games'
@@ -36,42 +45,35 @@ LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learnin
 class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
-    architecture: str = option(
-        "synchronous",
-        "actors wait for the learner, are one update behind (Cleanba), or up to two",
-        choices=("synchronous", "cleanba", "asynchronous"),
-        kept=True,
-    )
-    actors: int = option(1, "that collect at once, each with its share of the envs", least=1, kept=True)
-    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
-    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
-    epochs: int = option(10, "times that each step is learned from", least=1)
-    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
-    anneal_learning_rate: bool = option(False, "down to zero at the end")
-    kl_target: float = option(0.0, "KL divergence that the learning rate is adapted to; 0: none", least=0)
-    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
-    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
-    normalize_advantage: bool = option(True, "within each minibatch")
-    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
-    anneal_clip_epsilon: bool = option(False, "down to zero at the end")
-    clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
-    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
-    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    normalize_rewards: bool = option(False, "by returns' deviation, clipped to 10", kept=True)
-    policy: str = option("normal", "for continuous actions", choices=("normal", "tanh-normal"), kept=True)
-    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
-    recurrent: str = option("none", "memory of both", choices=("none", "lstm", "gru"), kept=True)
-    hidden_size: int = option(64, "units of that memory", least=1, kept=True, needs="recurrent")
-    sequence_length: int = option(
-        0,
-        "steps that it is learned through; the states before are data; 0: a whole batch",
-        least=0,
-        needs="recurrent",
-    )
+    # actors wait for the learner, are one update behind (Cleanba), or up to two
+    architecture: Kept[Literal["synchronous", "cleanba", "asynchronous"]] = "synchronous"
+    actors: Kept[Count] = 1  # that collect at once, each with its share of the envs
+    frames_per_batch: Kept[Count] = 2048  # env steps of all envs in a batch
+    minibatch_size: Count = 64  # env steps that an update learns from
+    gradient_accumulation: Count = 1  # parts of a minibatch, looked at one after the other
+    epochs: Count = 10  # times that each step is learned from
+    learning_rate: NotNegative = 3e-4  # Adam's, at the start
+    anneal_learning_rate: bool = False  # down to zero at the end
+    kl_target: NotNegative = 0.0  # KL divergence that the learning rate is adapted to; 0: none
+    adam_eps: Kept[NotNegative] = 1e-5  # Adam's epsilon
+    gamma: Share = 0.99  # discount
+    gae_lambda: Share = 0.95  # of generalized advantage estimation
+    advantages_each_epoch: bool = False  # estimate advantages before each epoch, not once a batch
+    normalize_advantage: bool = True  # within each minibatch
+    # how far probabilities may move from 1
+    clip_epsilon: Annotated[float, Limits(above=0, below=1)] = 0.2
+    anneal_clip_epsilon: bool = False  # down to zero at the end
+    clip_value: bool = False  # values may move by clip-epsilon, too
+    value_coef: NotNegative = 0.5  # of the squared error of values (CleanRL's vf_coef: twice that)
+    entropy_coef: NotNegative = 0.0  # of the policy's entropy
+    max_grad_norm: NotNegative = 0.5  # gradients are clipped to it; 0: they are not
+    normalize_rewards: Kept[bool] = False  # by returns' deviation, clipped to 10
+    policy: Kept[Literal["normal", "tanh-normal"]] = "normal"  # for continuous actions
+    hidden: Kept[str] = "64,64"  # units of hidden layers of both
+    recurrent: Kept[Literal["none", "lstm", "gru"]] = "none"  # memory of both
+    hidden_size: Kept[Annotated[Count, Needs("recurrent")]] = 64  # units of that memory
+    # steps that it is learned through; the states before are data; 0: a whole batch
+    sequence_length: Annotated[Whole, Needs("recurrent")] = 0
 
     supports_images = True
 

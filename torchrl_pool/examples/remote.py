@@ -18,7 +18,7 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
 from torchrl_pool.examples.actors import Actor, Actors, MakeNetworks, Threaded, make_actor, threads_of
-from torchrl_pool.examples.options import expect, option
+from torchrl_pool.examples.options import Count, Kept, NotNegative, Positive, expect
 from torchrl_pool.examples.results import warn
 
 try:
@@ -47,10 +47,10 @@ SENT_ALONG = 100_000
 class RemoteOptions:
     """Options of programs whose actors are processes of a Ray cluster; goes before the algorithm's."""
 
-    actors: int = option(2, "processes that collect, each with its share of the envs", least=1, kept=True)
-    address: str = option("", "of a Ray cluster, such as 10.0.0.1:6379; none: one is started on this machine")
-    silence: float = option(60.0, "seconds without a sign of life after which an actor is lost", above=0)
-    patience: float = option(120.0, "seconds in which an actor that is lost must be back", least=0)
+    actors: Kept[Count] = 2  # processes that collect, each with its share of the envs
+    address: str = ""  # of a Ray cluster, such as 10.0.0.1:6379; none: one is started on this machine
+    silence: Positive = 60.0  # seconds without a sign of life after which an actor is lost
+    patience: NotNegative = 120.0  # seconds in which an actor that is lost must be back
 
     acts_itself = False
 

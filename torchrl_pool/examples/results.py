@@ -1,8 +1,9 @@
-"""What a training leaves behind: learning curve, checkpoint, evaluation."""
+"""What a training leaves: learning curve, checkpoint, evaluation, video; what several seeds tell together."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import math
 import os
@@ -10,28 +11,39 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
+from torchrl.record.loggers import Logger, get_logger
+from torchrl.record.loggers.mlflow import MLFlowLogger
 
 from torchrl_pool import EnvFailure
 from torchrl_pool.examples import say_what_is_missing
+from torchrl_pool.examples.envs import pool_of
 
 try:
+    import imageio.v2 as imageio
+    from matplotlib.figure import Figure
+    from scipy import stats
     from tqdm import tqdm
 except ImportError as error:
     say_what_is_missing(error)
 
 tqdm.set_lock(threading.RLock())  # its own is one of processes, for which Python would start a process
 WINDOW = 100  # finished episodes that a point of the learning curve averages
+CONFIDENCE = 0.95  # that intervals over seeds have
+MLFLOW_PLACE = os.environ.get("MLFLOW_TRACKING_URI")  # MLflow sets it as well, to the place of the run before
 Row = dict[str, float]
+Policy = Callable[[TensorDictBase], TensorDictBase]
 
 
 class Curve:
@@ -111,10 +123,6 @@ class Curve:
             episodes.extend(saved)
         if self.rows:
             self._write()
-
-
-def progress_bar(total: int, initial: int, shown: bool) -> Any:
-    return tqdm(total=total, initial=initial, unit=" frames", unit_scale=True, disable=not shown)
 
 
 # ---- stopping and saving
@@ -211,9 +219,7 @@ def save_json(path: Path, content: Any) -> None:
 
 
 @torch.no_grad()
-def evaluate(
-    env: EnvBase, policy: Callable[[TensorDictBase], TensorDictBase], *, max_steps: int = 27_000
-) -> tuple[list[float], int]:
+def evaluate(env: EnvBase, policy: Policy, *, max_steps: int = 27_000) -> tuple[list[float], int]:
     """The return of one episode in each env, played with the most likely actions.
 
     Args:
@@ -237,3 +243,163 @@ def evaluate(
             if bool(is_over.all()):
                 break
     return returns.tolist(), int((~is_over).sum())
+
+
+# ---- several seeds (Agarwal et al. 2021)
+
+
+def interquartile_mean(values: ArrayLike, axis: int = 0) -> NDArray[np.float64]:
+    """The mean without the lowest and the highest quarter, of fewer than four values their mean."""
+    mean: NDArray[np.float64] = stats.trim_mean(values, 0.25, axis=axis)
+    return mean
+
+
+def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where the interquartile mean of other seeds would be, with a confidence of 95 %: lower and upper end.
+
+    Seeds, the first axis of the values, are drawn with replacement, always the same draws: equal values have
+    equal intervals.
+    """
+    how: dict[str, Any] = {"n_resamples": 2000, "batch": 100, "method": "percentile"}
+    draws = np.random.default_rng(0)
+    found = stats.bootstrap((values,), interquartile_mean, confidence_level=CONFIDENCE, rng=draws, **how)
+    return found.confidence_interval.low, found.confidence_interval.high
+
+
+def described(values: Sequence[float]) -> str:
+    """Interquartile mean and interval as text."""
+    if len(values) < 2:
+        return f"{fmean(values):.1f}"
+    low, high = interval(values)
+    return f"interquartile mean {interquartile_mean(values):.1f}, 95 % interval {low:.1f} to {high:.1f}"
+
+
+def summary(returns: Mapping[int, Sequence[float]]) -> dict[str, Any]:
+    """The evaluations of several seeds, each the returns of its episodes: the file beside their folders."""
+    means = [fmean(one) for one in returns.values()]
+    low, high = interval(means)
+    return {
+        "returns": {str(seed): list(one) for seed, one in returns.items()},
+        "means": means,
+        "interquartile_mean": float(interquartile_mean(means)),
+        "interval": [float(low), float(high)],
+        "confidence": CONFIDENCE,
+    }
+
+
+def plot_curves(runs: Sequence[Sequence[Row]], title: str, path: Path) -> None:
+    """Draws return by frames: one run, or several with their interquartile mean and its interval."""
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")  # without pyplot: needs no display
+    axes = figure.add_subplot()
+    several = len(runs) > 1
+    width, alpha = (1, 0.4) if several else (2, 1)
+    for rows in runs:
+        frames, returns = [row["frames"] for row in rows], [row["return"] for row in rows]
+        axes.plot(frames, returns, color="tab:blue", linewidth=width, alpha=alpha)
+    if several:
+        steps = min(len(rows) for rows in runs)
+        values = np.array([[row["return"] for row in rows[:steps]] for rows in runs])
+        known = ~np.isnan(values).any(0)  # an episode of each seed has ended
+        frames = np.array([row["frames"] for row in runs[0][:steps]])[known]
+        if known.any():
+            mean, (low, high) = interquartile_mean(values[:, known]), interval(values[:, known])
+            label = f"interquartile mean, {len(runs)} seeds"
+            axes.plot(frames, mean, color="tab:blue", linewidth=2, label=label)
+            axes.fill_between(frames, low, high, color="tab:blue", alpha=0.2, label="95 % bootstrap interval")
+            axes.legend(loc="lower right")
+    axes.set(title=title, xlabel="Frames (env steps)", ylabel=f"Mean return of the last {WINDOW} episodes")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, format="png")
+
+
+# ---- videos and loggers
+
+
+def check_video(make_env: Callable[[], EnvBase]) -> None:
+    """Raises ValueError: an env cannot be drawn."""
+    try:
+        with closing(make_env()) as env:
+            env.reset()
+            pool_of(env).render(0)
+    except (RuntimeError, AttributeError, ImportError) as error:  # what OpenGL's libraries raise, too
+        raise ValueError(f"--video: expected a task that can be drawn: {first_line(error)}") from error
+
+
+@torch.no_grad()
+def record_video(env: EnvBase, policy: Policy, *, max_frames: int = 500) -> tuple[NDArray[np.uint8], bool]:
+    """An episode of the first env with the most likely actions, from its reset to its last step.
+
+    Returns:
+        Pictures ``[frames, H, W, 3]``, with even heights and widths, as an mp4's colours need, and whether
+        the episode ends with them.
+    """
+    pool, is_whole = pool_of(env), False
+    with set_exploration_type(ExplorationType.DETERMINISTIC):
+        root = env.reset()
+        pictures = [pool.render(0)[0].numpy()]
+        while len(pictures) < max_frames and not is_whole:
+            step = env.step(policy(root))
+            pictures.append(pool.render(0)[0].numpy())  # before the reset: the last one shows the end
+            is_whole = bool(step["next", "done"][0])
+            root = env.maybe_reset(env.step_mdp(step))
+    height, width, _ = pictures[0].shape
+    return np.pad(pictures, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge"), is_whole
+
+
+def save_video(pictures: NDArray[np.uint8], fps: float, path: Path) -> Path:
+    """Writes an mp4, or without imageio-ffmpeg a gif; returns the file."""
+    how: dict[str, Any] = {"duration": 1000 / fps, "loop": 0}
+    if has_mp4 := importlib.util.find_spec("imageio_ffmpeg") is not None:
+        how = {"fps": fps, "macro_block_size": 2}  # 16 would stretch them
+    path = path.with_suffix(".mp4" if has_mp4 else ".gif")
+    imageio.mimsave(path, list(pictures), **how)
+    return path
+
+
+def frame_rate(task: str) -> float:
+    """Frames per second of Gymnasium's env of that id; else 30."""
+    with suppress(Exception):  # Gymnasium is missing, or has no such env
+        import gymnasium
+
+        with closing(gymnasium.make(task.removeprefix("gymnasium:"), disable_env_checker=True)) as env:
+            return float(env.metadata["render_fps"])
+    return 30.0
+
+
+def open_logger(name: str, folder: Path) -> Logger:
+    """A logger of a training that has this folder.
+
+    CSV, TensorBoard and W&B write there, MLflow writes ``mlflow.db`` beside it, for the other seeds as well,
+    unless ``MLFLOW_TRACKING_URI`` names a place. trackio has a place of its own.
+
+    Raises:
+        ValueError: there is no such logger, or its package is missing or refuses.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        if name == "mlflow":  # of get_logger it has a folder, which MLflow does not take any more
+            place = MLFLOW_PLACE or f"sqlite:///{folder.resolve().with_name('mlflow.db')}"
+            artifacts = None if MLFLOW_PLACE else folder.resolve().with_name("mlruns").as_uri()
+            return MLFlowLogger(exp_name=folder.name, tracking_uri=place, artifact_location=artifacts)
+        logger: Logger = get_logger(name, logger_name=str(folder), experiment_name=folder.name)
+        return logger
+    except Exception as error:  # each library has its own
+        raise ValueError(f"--logger {name}: {first_line(error)}") from error
+
+
+def log_video(logger: Logger, pictures: NDArray[np.uint8], step: int) -> None:
+    """Hands a video over, which TorchRL encodes by what each library needs for it."""
+    try:
+        logger.log_video("video", torch.from_numpy(pictures).movedim(-1, -3).unsqueeze(0), step=step)
+    except Exception as error:  # each library has its own
+        warn(f"{type(logger).__name__} gets no video: {first_line(error)}")
+
+
+def close_logger(logger: Logger) -> None:
+    """Writes what is left. MLflow allows no other run in the process before this one's end."""
+    logger.close()
+    if isinstance(logger, MLFlowLogger):
+        import mlflow
+
+        mlflow.end_run()

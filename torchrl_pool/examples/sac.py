@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from tensordict.nn import TensorDictModule
@@ -22,12 +22,23 @@ from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
-from torchrl_pool.examples.envs import EnvOptions, make_env, pool_of
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.envs import make_env, pool_of
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    Needs,
+    NotNegative,
+    Positive,
+    Share,
+    Whole,
+    expect,
+    layer_sizes,
+)
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
 from torchrl_pool.examples.results import Row
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import TargetUpdate
 
 
@@ -35,33 +46,29 @@ from torchrl_pool.training import TargetUpdate
 class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("HalfCheetah-v5", "a task's id with continuous actions", kept=True)
-    num_envs: int = option(1, "simulators in the pool", least=1, kept=True)
-    total_frames: int = option(1_000_000, "env steps, in whole --frames-per-row", least=1)
-    frames_per_batch: int = option(1, "env steps of all envs in a batch", least=1, kept=True)
-    updates_per_batch: int = option(1, "updates after each batch, however fast envs and updates are", least=1)
-    parallel: bool = option(False, "collect a batch, with the weights from before, while learning", kept=True)
-    learning_starts: int = option(100, "env steps before the first update", least=0)
-    batch_size: int = option(256, "transitions that an update learns from", least=1)
-    buffer_size: int = option(1_000_000, "transitions that are kept", least=1)
-    save_replay: bool = option(True, "keep them in checkpoints; else a resume fills a new buffer")
-    learning_rate: float = option(3e-4, "Adam's", least=0)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    n_steps: int = option(1, "rewards added up before a value", least=1, kept=True)
-    tau: float = option(0.005, "how far the critics' targets go towards them at a time", above=0, most=1)
-    target_every: int = option(1, "updates between two steps of the targets", least=1)
-    priority_alpha: float = option(0.0, "power of errors in priorities; 0: none", least=0, kept=True)
-    priority_beta: float = option(
-        0.4,
-        "how far weights make up for priorities, at the start; 1 at the end",
-        least=0,
-        most=1,
-        needs="priority_alpha",
-    )
-    hidden: str = option("256,256", "units of hidden layers", kept=True)
-    frames_per_row: int = option(1000, "env steps of a row of the curve", least=1, kept=True)
-    alpha_init: float = option(1.0, "temperature, at the start", above=0, kept=True)
-    fixed_alpha: bool = option(False, "keep it, not entropy at minus the action's size", kept=True)
+    task: Kept[str] = "HalfCheetah-v5"  # a task's id with continuous actions
+    num_envs: Kept[Count] = 1  # simulators in the pool
+    total_frames: Count = 1_000_000  # env steps, in whole --frames-per-row
+    frames_per_batch: Kept[Count] = 1  # env steps of all envs in a batch
+    updates_per_batch: Count = 1  # updates after each batch, however fast envs and updates are
+    parallel: Kept[bool] = False  # collect a batch, with the weights from before, while learning
+    learning_starts: Whole = 100  # env steps before the first update
+    batch_size: Count = 256  # transitions that an update learns from
+    buffer_size: Count = 1_000_000  # transitions that are kept
+    save_replay: bool = True  # keep them in checkpoints; else a resume fills a new buffer
+    learning_rate: NotNegative = 3e-4  # Adam's
+    gamma: Share = 0.99  # discount
+    n_steps: Kept[Count] = 1  # rewards added up before a value
+    # how far the critics' targets go towards them at a time
+    tau: Annotated[float, Limits(above=0, most=1)] = 0.005
+    target_every: Count = 1  # updates between two steps of the targets
+    priority_alpha: Kept[NotNegative] = 0.0  # power of errors in priorities; 0: none
+    # how far weights make up for priorities, at the start; 1 at the end
+    priority_beta: Annotated[Share, Needs("priority_alpha")] = 0.4
+    hidden: Kept[str] = "256,256"  # units of hidden layers
+    frames_per_row: Kept[Count] = 1000  # env steps of a row of the curve
+    alpha_init: Kept[Positive] = 1.0  # temperature, at the start
+    fixed_alpha: Kept[bool] = False  # keep it, not entropy at minus the action's size
 
     @property
     def frames_per_round(self) -> int:

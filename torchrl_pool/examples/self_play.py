@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -24,12 +24,20 @@ from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, build_plugin
 from torchrl_pool.examples.actors import Synchronous
-from torchrl_pool.examples.envs import EnvOptions, make_env
+from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.networks import mlp
-from torchrl_pool.examples.options import expect, layer_sizes, option
-from torchrl_pool.examples.program import Program
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    NotNegative,
+    Share,
+    expect,
+    layer_sizes,
+)
+from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.results import Row, evaluate
-from torchrl_pool.examples.run import Run
 from torchrl_pool.training import PPOUpdate, estimate_advantages, flatten_parameters, minibatches
 
 
@@ -37,28 +45,29 @@ from torchrl_pool.training import PPOUpdate, estimate_advantages, flatten_parame
 class Config(EnvOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
-    task: str = option("CoinRace-v0", "a game of two players", kept=True)
-    opponents: int = option(20, "past versions that are kept to play against", least=1)
-    snapshot_every: int = option(4, "updates after which the learner becomes one of them", least=1)
-    test_every: int = option(10, "updates after which it plays against the fixed opponent", least=1)
-    frames_per_batch: int = option(2048, "env steps of all envs in a batch", least=1, kept=True)
-    minibatch_size: int = option(64, "env steps that an update learns from", least=1)
-    gradient_accumulation: int = option(1, "parts of a minibatch, looked at one after the other", least=1)
-    epochs: int = option(10, "times that each step is learned from", least=1)
-    learning_rate: float = option(3e-4, "Adam's, at the start", least=0)
-    anneal_learning_rate: bool = option(False, "down to zero at the end")
-    adam_eps: float = option(1e-5, "Adam's epsilon", least=0, kept=True)
-    gamma: float = option(0.99, "discount", least=0, most=1)
-    gae_lambda: float = option(0.95, "of generalized advantage estimation", least=0, most=1)
-    advantages_each_epoch: bool = option(False, "estimate advantages before each epoch, not once a batch")
-    normalize_advantage: bool = option(True, "within each minibatch")
-    clip_epsilon: float = option(0.2, "how far probabilities may move from 1", above=0, below=1)
-    anneal_clip_epsilon: bool = option(False, "down to zero at the end")
-    clip_value: bool = option(False, "values may move by clip-epsilon, too")
-    value_coef: float = option(0.5, "of the squared error of values (CleanRL's vf_coef: twice that)", least=0)
-    entropy_coef: float = option(0.0, "of the policy's entropy", least=0)
-    max_grad_norm: float = option(0.5, "gradients are clipped to it; 0: they are not", least=0)
-    hidden: str = option("64,64", "units of hidden layers of both", kept=True)
+    task: Kept[str] = "CoinRace-v0"  # a game of two players
+    opponents: Count = 20  # past versions that are kept to play against
+    snapshot_every: Count = 4  # updates after which the learner becomes one of them
+    test_every: Count = 10  # updates after which it plays against the fixed opponent
+    frames_per_batch: Kept[Count] = 2048  # env steps of all envs in a batch
+    minibatch_size: Count = 64  # env steps that an update learns from
+    gradient_accumulation: Count = 1  # parts of a minibatch, looked at one after the other
+    epochs: Count = 10  # times that each step is learned from
+    learning_rate: NotNegative = 3e-4  # Adam's, at the start
+    anneal_learning_rate: bool = False  # down to zero at the end
+    adam_eps: Kept[NotNegative] = 1e-5  # Adam's epsilon
+    gamma: Share = 0.99  # discount
+    gae_lambda: Share = 0.95  # of generalized advantage estimation
+    advantages_each_epoch: bool = False  # estimate advantages before each epoch, not once a batch
+    normalize_advantage: bool = True  # within each minibatch
+    # how far probabilities may move from 1
+    clip_epsilon: Annotated[float, Limits(above=0, below=1)] = 0.2
+    anneal_clip_epsilon: bool = False  # down to zero at the end
+    clip_value: bool = False  # values may move by clip-epsilon, too
+    value_coef: NotNegative = 0.5  # of the squared error of values (CleanRL's vf_coef: twice that)
+    entropy_coef: NotNegative = 0.0  # of the policy's entropy
+    max_grad_norm: NotNegative = 0.5  # gradients are clipped to it; 0: they are not
+    hidden: Kept[str] = "64,64"  # units of hidden layers of both
 
     @property
     def steps(self) -> int:
