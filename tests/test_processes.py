@@ -14,34 +14,6 @@ def run_alone(body):
     return subprocess.run(program, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def test_ctrl_c_while_waiting_for_a_slow_env():
-    """The wait ends at once, though the slow env's own step goes on for seconds."""
-    out = run(
-        """
-        env = PoolEnv("Fault-v0", 2, num_threads=2, env_options=[{"sleep": 0.2}, {"sleep": 4.0}], seed=0)
-        root = env.reset().set("action", zeros(env))
-        def interrupt():
-            time.sleep(1.0)
-            os.kill(os.getpid(), signal.SIGINT)
-        threading.Thread(target=interrupt, daemon=True).start()
-        start = time.monotonic()
-        try:
-            env.step(root.clone())
-        except KeyboardInterrupt:
-            waited = time.monotonic() - start
-            print("interrupted", waited < 4)
-        try:
-            env.step(root.clone())
-        except RuntimeError as error:
-            print("interrupted while env 0" in str(error))
-        root = env.reset().set("action", zeros(env))
-        print(root["observation"][:, 1].tolist())
-        env.close()
-        """
-    )
-    assert out.split("\n")[:3] == ["interrupted True", "True", "[0.0, 0.0]"]
-
-
 def test_ctrl_c_between_the_envs_of_one_thread():
     out = run(
         """
@@ -58,31 +30,6 @@ def test_ctrl_c_between_the_envs_of_one_thread():
         """
     )
     assert out.split("\n")[:2] == ["interrupted True", "0.0"]
-
-
-def test_forked_child_is_refused_and_may_build_its_own():
-    out = run(
-        """
-        env = PoolEnv("CartPole-v1", 4, num_threads=2)
-        root = env.rand_action(env.reset())
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                env.step(root.clone())
-            except RuntimeError as error:
-                PoolEnv("CartPole-v1", 4, num_threads=2).rollout(5)
-                env.close()
-                del env
-                status = 0 if "before the process forked" in str(error) else 2
-            finally:
-                os._exit(status)
-        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        env.step(root)
-        print("parent goes on")
-        """
-    )
-    assert out.split("\n")[:2] == ["child 0", "parent goes on"]
 
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "env.close()", "del env"])

@@ -111,15 +111,3 @@ def test_terminated_and_truncated_may_both_be_true():
     assert last["terminated"].all()
     assert last["truncated"].all()
     assert last["done"].all()
-
-
-def test_seed_argument_is_set_seed():
-    seeded = PoolEnv("Acrobot-v1", 4)
-    assert seeded.set_seed(11) is not None
-    assert (trajectory(PoolEnv("Acrobot-v1", 4, seed=11)) == trajectory(seeded)).all()
-    assert not (trajectory(PoolEnv("Acrobot-v1", 4, seed=12)) == trajectory(PoolEnv("Acrobot-v1", 4))).all()
-
-
-def test_a_reopened_pool_begins_as_at_first():
-    env = PoolEnv("CartPole-v1", 3, seed=5)
-    assert (trajectory(env) == trajectory(env)).all()

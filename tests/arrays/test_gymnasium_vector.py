@@ -77,45 +77,6 @@ def test_the_mode_is_an_object_or_its_value(mode, make):
         assert make(autoreset_mode=given).metadata["autoreset_mode"] is mode
 
 
-def test_next_step(make_counters):
-    envs = make_counters()
-    assert envs.reset()[0].tolist() == [0, 0, 0]
-    none = [False, False, False]
-    assert step(envs) == ([1, 1, 1], [1.0, 2.0, 3.0], none, {})
-    assert step(envs) == ([2, 2, 2], [1.0, 2.0, 3.0], [True, False, False], {})
-    assert step(envs) == ([0, 3, 3], [0.0, 2.0, 3.0], [False, True, True], {})
-    assert step(envs) == ([1, 0, 0], [1.0, 0.0, 0.0], none, {})
-    assert step(envs) == ([2, 1, 1], [1.0, 2.0, 3.0], [True, False, False], {})
-
-
-def test_next_step_where_all_have_ended(make_counters):
-    envs = make_counters()
-    envs.set_attr("limit", 1)
-    envs.reset()
-    assert step(envs)[2] == [True, True, True]
-    assert step(envs) == ([0, 0, 0], [0.0, 0.0, 0.0], [False, False, False], {})
-    assert step(envs)[2] == [True, True, True]
-
-
-def test_same_step(make_counters):
-    envs = make_counters(AutoresetMode.SAME_STEP)
-    envs.reset()
-    assert step(envs) == ([1, 1, 1], [1.0, 2.0, 3.0], [False, False, False], {})
-    for observed, ended in (
-        ([0, 2, 2], [2, None, None]),
-        ([1, 0, 0], [None, 3, 3]),
-        ([0, 1, 1], [2, None, None]),
-    ):
-        observations, rewards, terminations, infos = step(envs)
-        assert observations == observed
-        assert rewards == [1.0, 2.0, 3.0]
-        assert terminations == [last is not None for last in ended]
-        assert infos.pop("final_obs").tolist() == ended
-        assert infos.pop("final_info") == {}
-        assert infos.pop("_final_obs").tolist() == infos.pop("_final_info").tolist() == terminations
-        assert not infos
-
-
 def test_disabled(make_counters):
     envs = make_counters(AutoresetMode.DISABLED)
     envs.reset()
@@ -175,18 +136,6 @@ def test_masks_that_are_refused(mask, error, message, make_counters):
 
 
 # ---- infos
-
-
-def test_infos_of_python_envs_nest_and_say_who_gave_them(make_counters):
-    envs = make_counters(AutoresetMode.SAME_STEP, info_keys=["began", "given/action"])
-    _, infos = envs.reset()
-    assert infos["began"].tolist() == infos["_began"].tolist() == [True] * 3
-    step(envs)
-    infos = step(envs)[3]
-    assert infos["given"]["action"].tolist() == [0, 2, 3]  # zero where the reset told nothing
-    final = infos["final_info"]["given"]
-    assert final["action"].tolist() == [1, 0, 0]
-    assert final["_action"].tolist() == [True, False, False]
 
 
 def test_infos_of_a_partial_reset(make):

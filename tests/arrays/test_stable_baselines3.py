@@ -1,6 +1,7 @@
 """PoolVecEnv against Stable-Baselines3's DummyVecEnv, and under its algorithms."""
 
 from functools import partial
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -288,14 +289,6 @@ def test_evaluations_are_those_of_dummy_vec_env(make):
     assert figures[0][0]
 
 
-def test_attributes_that_envs_of_python_lack(make):
-    env = make(lambda: gymnasium.make("CartPole-v1"), num_workers=1)
-    assert env.has_attr("gravity")
-    assert not env.has_attr("action_masks")
-    with pytest.raises(AttributeError, match="action_masks"):
-        env.env_method("action_masks")
-
-
 def test_steps_are_the_callers(make):
     env = make()
     env.seed(0)
@@ -314,3 +307,101 @@ def test_stable_baselines3_is_needed_here_only():
     )
     expected = "torchrl_pool.stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3\n"
     assert printed(program) == expected
+
+
+# ---- what Stable-Baselines3 asks of its own
+
+BOX = spaces.Box(0, 1, (2,), np.float32)
+
+
+class Sampler(gymnasium.Env):
+    """Of one space for what it sees and does; lasts four steps."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 11}
+
+    def __init__(self, space, render_mode="rgb_array"):
+        self.observation_space = self.action_space = space
+        self.render_mode, self.count, self.options = render_mode, 0, None
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.count, self.options = 0, options
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert action in self.action_space
+        self.count += 1
+        return self.observation_space.sample(), 0.25, False, self.count == 4, {}
+
+    def render(self):
+        return np.zeros((4, 4, 3))
+
+    def product(self, first, second=1):
+        return np.full((first, second), 1.0)
+
+
+WRAPPERS = [lambda env: env, VecNormalize, partial(VecFrameStack, n_stack=2)]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_methods_and_attributes(wrap, make):
+    env = wrap(make(lambda: Monitor(Sampler(BOX)), 3, num_workers=0))
+    env.seed(0)
+    assert np.array_equal(env.render(), env.render(mode="rgb_array"))
+    with pytest.warns(UserWarning, match="mode"):
+        env.render(mode="no such")
+    assert not env.has_attr("note")
+    env.set_attr("note", 12)
+    assert env.has_attr("note")
+    assert env.get_attr("note") == [12] * 3
+    for i in range(3):
+        env.set_attr("note", i, indices=i)
+    assert env.get_attr("note") == [0, 1, 2]
+    assert env.get_attr("note", indices=[0, -1]) == [0, 2]
+    env.env_method("set_wrapper_attr", "count", 7, indices=[0, -1])
+    assert env.get_attr("count") == [7, 0, 7]
+    assert [one.shape for one in env.env_method("product", 1, indices=None, second=2)] == [(1, 2)] * 3
+    assert [one.shape for one in env.env_method("product", 2, indices=[0, 2])] == [(2, 1)] * 2
+
+
+def test_options(make):
+    env = make(lambda: Monitor(Sampler(BOX)), 3, num_workers=0)
+    assert env.get_attr("options") == [None] * 3
+    for given in ({"hello": 1}, [{"other": 2}, {"hello": 1}, {"hello": 1}]):
+        env.set_options(given)
+        env.reset()
+        assert env.get_attr("options") == (given if isinstance(given, list) else [given] * 3)
+        env.reset()
+        assert env.get_attr("options") == [None] * 3
+
+
+STABLE = [spaces.Discrete(2), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(3), BOX]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [*STABLE, spaces.Dict(dict(zip("abcd", STABLE, strict=True))), spaces.Tuple(STABLE)],
+    ids=str,
+)
+def test_observations_of_all_kinds_of_spaces(space, make):
+    class Seen(Sampler):
+        def __init__(self):
+            super().__init__(space)
+            self.action_space = BOX
+
+    env, dummy = make(Seen, 3, num_workers=0), DummyVecEnv([Seen] * 3)
+    assert env.observation_space == space
+    actions = np.zeros((3, 2), np.float32)
+    for _ in range(5):
+        seen, due = (one.reset() if _ == 0 else one.step(actions)[0] for one in (env, dummy))
+        assert type(seen) in (type(due), dict)
+        for i in range(3):
+            assert row(seen, i) in space
+
+
+def row(seen, i):
+    if isinstance(seen, dict):
+        return {key: value[i] for key, value in seen.items()}
+    return tuple(value[i] for value in seen) if isinstance(seen, tuple) else seen[i]

@@ -322,23 +322,6 @@ def test_batches_hold_the_numbers_of_entries_with_gradients(groups):
     assert not batch["weighted"].requires_grad
 
 
-# ---- versions
-
-
-def test_steps_carry_the_version_that_chose_their_action():
-    env = PoolEnv("CartPole-v1", N, seed=0)
-    policy = categorical_actor(env)
-    collector = PoolCollector(env, policy, frames_per_batch=FRAMES, track_policy_version=True)
-    for version, batch in zip(range(4), collector, strict=False):
-        assert collector.writes_once
-        chosen_by = batch["next", "policy_version"]
-        assert chosen_by.dtype is torch.int64
-        assert (collector.policy_version - chosen_by == 0).all()
-        assert (chosen_by == version).all()
-        collector.update_policy_weights_()
-    collector.shutdown()
-
-
 # ---- the rest of Collector's interface
 
 
@@ -371,29 +354,6 @@ def test_partial_reset():
         results.append([first, next(batches)])
         collector.shutdown()
     assert_equal_batches(*results)
-
-
-def test_state_dict_and_seed():
-    env = PoolEnv("CartPole-v1", N)
-    policy = categorical_actor(env)
-    collector = PoolCollector(env, policy, frames_per_batch=FRAMES, track_policy_version=True)
-    assert collector.set_seed(3) == PoolEnv("CartPole-v1", N).set_seed(3)
-    next(iter(collector))
-    collector.update_policy_weights_()
-    state = collector.state_dict()
-    other = PoolCollector(
-        PoolEnv("CartPole-v1", N), categorical_actor(env), frames_per_batch=FRAMES, track_policy_version=True
-    )
-    other.load_state_dict(state)
-    assert other.policy_version == 1
-    assert other.state_dict()["frames"] == FRAMES
-    trained, loaded = (dict(c.policy.named_parameters()) for c in (collector, other))
-    assert all(torch.equal(trained[name], loaded[name]) for name in trained)
-    batch = next(iter(other))
-    assert (batch["next", "policy_version"] == 1).all()
-    collector.shutdown()
-    other.shutdown()
-    assert env.is_closed
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, vecnorm_env], ids=["bare", "VecNorm"])

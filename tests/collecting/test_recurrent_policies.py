@@ -18,7 +18,7 @@ from collecting import (
 from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
 from torch import nn
 from torchrl.collectors import Collector
-from torchrl.data import Composite, LazyTensorStorage, ReplayBuffer, Unbounded
+from torchrl.data import Composite, Unbounded
 from torchrl.envs import InitTracker, TensorDictPrimer, TransformedEnv
 from torchrl.modules import GRUModule, LSTMModule, OneHotCategorical, ProbabilisticActor
 from torchrl.modules.utils import get_env_transforms_from_module
@@ -253,13 +253,3 @@ def test_transforms_that_the_env_has_are_not_called(monkeypatch):
         collector.shutdown()
     assert_equal_batches(*batches)
     assert not called
-
-
-def test_replay_buffers_are_filled_as_by_collector():
-    stored = []
-    for cls in (PoolCollector, Collector):
-        buffer = ReplayBuffer(storage=LazyTensorStorage(3 * FRAMES, ndim=2))
-        options = with_transforms(replay_buffer=buffer, track_policy_version=True)
-        assert collect(cls, "CartPole-v1", lstm_actor, **options) == [None] * 3
-        stored.append(buffer[:])
-    assert_equal_batches([stored[0]], [stored[1]])

@@ -1,23 +1,11 @@
 """Rollouts: of any kind that EnvBase.rollout knows, with any kind of policy, compiled or not."""
 
-import pytest
 import torch
 from comparing import assert_td_equal
-from small_envs import MAKERS, N, cartpole, fall_right, lean, pendulum
+from small_envs import N, cartpole, fall_right, lean, pendulum
 from tensordict.nn import TensorDictModule
-from torchrl.modules import OneHotCategorical, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolEnv
-
-
-@MAKERS
-def test_rollout_names_and_consistency(make):
-    data = make(seed=0).rollout(40, break_when_any_done=False)
-    assert data.batch_size == (N, 40)
-    assert data.names[-1] == "time"
-    goes_on = ~data["next", "done"][:, :-1].squeeze(-1)
-    assert torch.equal(data["next", "observation"][:, :-1][goes_on], data["observation"][:, 1:][goes_on])
-    assert not data["done"].any()
 
 
 def test_rollout_stops_at_the_first_done():
@@ -73,12 +61,6 @@ def test_rollout_with_set_truncated():
     assert not data["next", "done"][:, :-1].any()
 
 
-def test_rollout_not_contiguous():
-    contiguous = cartpole(seed=0).rollout(30, fall_right, break_when_any_done=False)
-    other = cartpole(seed=0).rollout(30, fall_right, break_when_any_done=False, return_contiguous=False)
-    assert_td_equal(other, contiguous)
-
-
 def test_rollout_with_a_module_as_policy():
     env = pendulum(seed=0)
     policy = TensorDictModule(torch.nn.Linear(3, 1), in_keys=["observation"], out_keys=["action"])
@@ -87,28 +69,6 @@ def test_rollout_with_a_module_as_policy():
     assert data["action"].requires_grad
     assert not data["next", "reward"].requires_grad
     assert torch.allclose(data["action"], policy.module(data["observation"]))
-
-
-@pytest.mark.parametrize("make", [cartpole, pendulum], ids=["one_hot", "tanh_normal"])
-def test_rollout_with_torchrls_distributions(make):
-    env = make(seed=0)
-    width = env.observation_spec["observation"].shape[-1]
-    if make is cartpole:
-        net, in_keys = torch.nn.Linear(width, 2), ["logits"]
-        kwargs = {"distribution_class": OneHotCategorical}
-    else:
-        net, in_keys = torch.nn.Sequential(torch.nn.Linear(width, 2), _LocScale()), ["loc", "scale"]
-        kwargs = {"distribution_class": TanhNormal, "distribution_kwargs": {"low": -2.0, "high": 2.0}}
-    module = TensorDictModule(net, in_keys=["observation"], out_keys=in_keys)
-    policy = ProbabilisticActor(module, in_keys=in_keys, spec=env.full_action_spec_unbatched, **kwargs)
-    data = env.rollout(50, policy, break_when_any_done=False)
-    assert data.shape == (N, 50)
-    assert set(in_keys) <= set(data.keys())
-
-
-class _LocScale(torch.nn.Module):
-    def forward(self, x):
-        return 1_000 * x[..., :1], 1 + x[..., 1:].abs()  # mostly at the bounds
 
 
 def test_an_env_to_be_compiled_gives_the_same():

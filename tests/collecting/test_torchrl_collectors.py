@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from comparing import differing_keys
-from small_envs import N, cartpole, fall_right, lean, threaded_cartpole
+from small_envs import N, cartpole, fall_right, lean
 from torchrl.collectors import Collector, MultiAsyncCollector, MultiSyncCollector
 from torchrl.envs import GymEnv, SerialEnv
 
@@ -28,34 +28,6 @@ def test_collector_equals_that_of_serial_env(device):
     assert ours.shape == (3, 160)
     assert ours["next", "done"].any()
     assert not differing_keys(ours, reference)
-
-
-@pytest.mark.parametrize("make", [cartpole, threaded_cartpole], ids=["pool", "multi_threaded"])
-def test_collector_of_a_factory(make):
-    collector = Collector(partial(make, seed=0), None, frames_per_batch=N * 25, total_frames=N * 100)
-    frames, previous = 0, None
-    for batch in collector:
-        assert batch.shape == (N, 25)
-        if previous is not None:
-            goes_on = ~previous["next", "done"][:, -1].squeeze(-1)
-            last = previous["next", "observation"][:, -1]
-            assert torch.equal(last[goes_on], batch["observation"][:, 0][goes_on])
-        previous = batch.clone()
-        frames += batch.numel()
-    collector.shutdown()
-    assert frames == N * 100
-
-
-def test_compact_collector_leaves_out_next_observations():
-    collector = Collector(
-        cartpole(seed=0), fall_right, frames_per_batch=N * 20, total_frames=N * 20, compact_obs=True
-    )
-    batch = next(iter(collector))
-    collector.shutdown()
-    expected = cartpole(seed=0).rollout(20, fall_right, break_when_any_done=False)
-    assert ("next", "observation") not in batch.keys(True)
-    assert torch.equal(batch["observation"], expected["observation"])
-    assert torch.equal(batch["next", "done"], expected["next", "done"])
 
 
 @pytest.mark.parametrize("cls", [MultiSyncCollector, MultiAsyncCollector])

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from collecting import FRAMES, N, assert_equal_batches, categorical_actor
-from tensordict import TensorDict
-from torchrl.collectors import Collector, WeightUpdaterBase
+from torchrl.collectors import Collector
 from torchrl.data import (
     LazyTensorStorage,
     ReplayBuffer,
@@ -92,43 +91,6 @@ def test_prioritized_replay():
 
     got, expected = of_both(stored)
     assert_equal_batches([got], [expected])
-
-
-def test_weights_that_are_given():
-    def after_update(cls):
-        collector = make(cls)
-        batches = iter(collector)
-        next(batches)
-        weights = TensorDict.from_module(collector.policy).data.apply(lambda weight: weight + 1)
-        collector.update_policy_weights_(weights)
-        batch = next(batches)
-        collector.shutdown()
-        return batch
-
-    got, expected = of_both(after_update)
-    assert_equal_batches([got], [expected])
-
-
-def test_a_weight_updater_is_asked():
-    class Updater(WeightUpdaterBase):
-        asked = 0
-
-        def _sync_weights_with_worker(self, *arguments, **options):
-            Updater.asked += 1
-
-        def _get_server_weights(self):
-            return None
-
-        def _maybe_map_weights(self, weights):
-            return weights
-
-        def all_worker_ids(self):
-            return [0]
-
-    collector = make(PoolCollector, weight_updater=Updater())
-    for _ in collector:
-        collector.update_policy_weights_()
-    assert Updater.asked == BATCHES
 
 
 def test_a_policy_of_a_factory():

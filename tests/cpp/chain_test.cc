@@ -13,13 +13,8 @@
 #include "transforms/cat_frames.h"
 #include "transforms/copy.h"
 #include "transforms/elementwise.h"
-#include "transforms/end_of_life.h"
-#include "transforms/episode_value.h"
-#include "transforms/gray_scale.h"
-#include "transforms/init_tracker.h"
 #include "transforms/reward_sum.h"
 #include "transforms/running_statistics.h"
-#include "transforms/step_counter.h"
 #include "transforms/time_max_pool.h"
 #include "transforms/traj_counter.h"
 
@@ -45,47 +40,6 @@ std::uintptr_t AddressOf(T& value) {
   return reinterpret_cast<std::uintptr_t>(&value);
 }
 
-TEST(RewardSumAddsToTheRootsSum) {
-  float reward[] = {1.5f, -1.0f}, before[] = {2.0f, 0.25f}, out[2];
-  const RewardSumStage<float> stage(0, 1, 2, 2);
-  stage.Run(OneRow(reward, before, out).rows(), kStep);
-  CHECK(out[0] == 3.5f && out[1] == -0.75f);
-  stage.Run(OneRow(reward, static_cast<float*>(nullptr), out).rows(), kStep);
-  CHECK(out[0] == 1.5f && out[1] == -1.0f);
-  stage.Run(OneRow(reward, before, out).rows(), kReset);
-  CHECK(out[0] == 0.0f && out[1] == 0.0f);
-}
-
-TEST(StepCounterEndsEpisodes) {
-  std::int64_t before = 3, out = 0;
-  bool truncated = false, done = false;
-  const StepCounterStage stage(0, 1, 5, 2, 3);
-  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
-  CHECK(out == 4 && !truncated && !done);
-  before = out;
-  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
-  CHECK(out == 5 && truncated && done);
-  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kReset);
-  CHECK(out == 0);
-}
-
-TEST(StepCounterMayLeaveDoneAlone) {
-  std::int64_t before = 0, out = 0;
-  bool truncated = false, done = false;
-  const StepCounterStage stage(0, 1, 1, 2, std::nullopt);
-  stage.Run(OneRow(&before, &out, &truncated, &done).rows(), kStep);
-  CHECK(truncated && !done);
-}
-
-TEST(InitTrackerTellsResetsFromSteps) {
-  bool out = true;
-  const InitTrackerStage stage(0);
-  stage.Run(OneRow(&out).rows(), kStep);
-  CHECK(!out);
-  stage.Run(OneRow(&out).rows(), kReset);
-  CHECK(out);
-}
-
 TEST(ElementwiseStagesReadParametersWhereTheyLie) {
   float in[] = {-2.0f, 0.0f, 3.0f, NAN}, out[4];
   float low = -1.0f;
@@ -101,28 +55,6 @@ TEST(ElementwiseStagesReadParametersWhereTheyLie) {
   const Elementwise<Sign<float>> sign(0, 1, 4, {});
   sign.Run(OneRow(in, out).rows(), kStep);
   CHECK(out[0] == -1.0f && out[1] == 0.0f && out[2] == 1.0f && out[3] == 0.0f);
-}
-
-TEST(AffineParametersMayDifferByElement) {
-  double in[] = {1.0, 2.0}, out[2], loc[] = {0.5, 1.0};
-  float scale = 4.0f;
-  const Parameter of_each(AddressOf(loc), Parameter::Type::kFloat64, false);
-  const Parameter of_all(AddressOf(scale), Parameter::Type::kFloat32, true);
-  const Elementwise<Affine<double>> normal(0, 1, 2, {of_each, of_all, true});
-  normal.Run(OneRow(in, out).rows(), kStep);
-  CHECK(out[0] == 0.125 && out[1] == 0.25);
-  const Elementwise<Affine<double>> scaled(0, 1, 2, {of_each, of_all, false});
-  scaled.Run(OneRow(in, out).rows(), kStep);
-  CHECK(out[0] == 4.5 && out[1] == 9.0);
-}
-
-TEST(CopyTurnsABoxAround) {
-  const std::uint8_t in[] = {1, 2, 3, 4, 5, 6};  // [2, 3] to [3, 2]
-  std::uint8_t out[6];
-  const CopyStage stage(0, 1, {{3, 2}, {1, 3}, {2, 1}, 0, 0, 1});
-  stage.Step(OneRow(const_cast<std::uint8_t*>(in), out).row());
-  const std::uint8_t expected[] = {1, 4, 2, 5, 3, 6};
-  CHECK(std::memcmp(out, expected, 6) == 0);
 }
 
 TEST(CatFramesShiftsWhatItKeeps) {
@@ -164,43 +96,6 @@ TEST(TimeMaxPoolForgetsWhatIsTooOld) {
   CHECK(std::isnan(out));
   stage.Reset(second);
   CHECK(std::isnan(out) && kept[3] == 0);
-}
-
-TEST(GrayScaleCutsOffFractions) {
-  std::uint8_t in[] = {255, 10, 255, 20, 255, 30}, out[2];  // two pixels
-  const GrayScaleStage<std::uint8_t, float> bytes(0, 1, 1, 2);
-  bytes.Step(OneRow(in, out).row());
-  CHECK(out[0] == 254 && out[1] == 18);
-  double colours[] = {1, 0, 0}, grey = 0;
-  const GrayScaleStage<double, double> reals(0, 1, 1, 1);
-  reals.Step(OneRow(colours, &grey).row());
-  CHECK(grey == 0.2989);
-}
-
-TEST(LivesEndWithEpisodesToo) {
-  std::int64_t lives = 3, before = 3;
-  bool done = false, out = true;
-  const EndOfLifeStage stage(0, 1, 2, 3);
-  const OneRow row(&lives, &before, &done, &out);
-  stage.Step(row.row());
-  CHECK(!out);
-  lives = 2;
-  stage.Step(row.row());
-  CHECK(out);
-  stage.Reset(row.row());
-  CHECK(!out);
-  before = 2, done = true;
-  stage.Step(row.row());
-  CHECK(out);
-}
-
-TEST(EpisodeValuesStayUntilTheNextEpisode) {
-  std::uint8_t before[] = {1, 2}, out[2] = {};
-  const EpisodeValueStage stage(0, 1, {std::byte{5}, std::byte{6}});
-  stage.Reset(OneRow(before, out).row());
-  CHECK(out[0] == 5 && out[1] == 6);
-  stage.Step(OneRow(before, out).row());
-  CHECK(out[0] == 1 && out[1] == 2);
 }
 
 // Three envs with a column of the pool (2 floats), done, and one of a chain's.
@@ -249,38 +144,6 @@ TEST(VecNormTakesInTheWholeBatchBeforeItWritesARow) {
   const float loc = 7.0f / 4, scale = std::sqrt(15.0f / 4 - loc * loc);
   CHECK(batch.normal_[2] == (2 - loc) / scale);
   CHECK(batch.normal_[0] == 0 && batch.normal_[4] == 0);
-}
-
-TEST(VecNormTakesTheFirstObservationsOfEpisodesThatBegin) {
-  NormalisedBatch batch;
-  batch.Learn(true);
-  CHECK(batch.sum_[0] == 1 + 1 + 7 + 3);
-}
-
-TEST(VecNormThatIsFrozenLearnsNothing) {
-  NormalisedBatch batch(true);
-  batch.Learn(false);
-  CHECK(batch.sum_[0] == 2 && batch.ssq_[0] == 2 && batch.count_ == 2);
-  batch.Run(0);
-  CHECK(batch.normal_[0] == 0);  // the mean is 1
-}
-
-TEST(VecNormV2SubtractsTheSquareBeforeTheCorrection) {
-  float values[] = {1, 3}, normal[2];
-  float loc = 0, var = 0;
-  std::int64_t count = 0;
-  Chain chain({1, {sizeof(float)}, 0, {}, {}});
-  const VecNormV2State state{AddressOf(loc), AddressOf(var), AddressOf(count), 0, 0.9, 1e-4, false, true};
-  chain.Add(1, std::make_shared<VecNormV2Stage<float>>(0, 1, 1, 2, state), true, true);
-  Job job;
-  job.out.AddColumn(sizeof(float));
-  chain.Extend(job);
-  job.out.base = {reinterpret_cast<std::byte*>(values), reinterpret_cast<std::byte*>(normal)};
-  const std::uint32_t envs[] = {0, 1};
-  chain.Learn(job, 1, kStep, {job.out, job.out, envs, false, 0});
-  CHECK(count == 2);
-  for (const std::uint32_t env : envs) ChainRunner(job, job.out).Run(1, kStep, env, 1);
-  CHECK(std::abs(normal[1] - 0.486f) < 1e-3f && std::abs(normal[0] + 0.486f) < 1e-3f);
 }
 
 // Learns under a lock.

@@ -34,38 +34,6 @@ TEST(ARestoredEnvGoesOnFromThere) {
   client.CheckedStep(Op::kStep, SomeActions(6, 5), nullptr, 7);
 }
 
-TEST(AStateMayMoveToAnotherEnvAndAnotherPool) {
-  Client a(4, {.num_threads = 2}), b(3, {.num_threads = 1});
-  a.CheckedReset();
-  a.CheckedStep(Op::kStep, SomeActions(4, 0));
-  const Bytes state = test::Save(a.pool(), 1);
-  b.models[1] = a.models[3] = a.models[1];
-  test::Load(a.pool(), 3, state);
-  a.CheckedStep(Op::kStep, SomeActions(4, 1));
-  test::Load(b.pool(), 1, state);  // stands for a reset
-  const Mask second = {0, 1, 0};
-  b.CheckedStep(Op::kStep, SomeActions(3, 2), &second);
-  CHECK_THROWS(PoolError, "env 0 has not been reset", b.Step(SomeActions(3, 2)));
-}
-
-TEST(RunningSumsAreRestored) {
-  Client client(2, {.options = {},
-                    .num_threads = 1,
-                    .max_episode_steps = 0,
-                    .padding = 0,
-                    .info_keys = {"episode_reward", "step_count"}});
-  client.CheckedReset();
-  client.CheckedStep(Op::kStep, SomeActions(2, 0));
-  client.CheckedStep(Op::kStep, SomeActions(2, 1));
-  const float sum = client.out->Get<float>("episode_reward", 1);
-  const Bytes state = test::Save(client.pool(), 1);
-  client.CheckedReset();
-  test::Load(client.pool(), 1, state);
-  client.Step({5, 5});
-  CHECK_EQ(client.out->Get<std::int64_t>("step_count", 1), 3);
-  CHECK_EQ(client.out->Get<float>("episode_reward", 1), sum + client.out->Get<float>("reward", 1));
-}
-
 TEST(AStateOfAnotherChoiceOfSumsIsRefused) {
   Client with(1, {.options = {},
                   .num_threads = 1,
@@ -154,17 +122,6 @@ TEST(ARefusedStateLeavesAnEnvThatIsNotReadyAsItWas) {
   client.CheckedReset(nullptr, false);  // without a seed: resets are counted from the last one
 }
 
-TEST(AStateOfAnotherTaskIsRefused) {
-  Client client(1, {.num_threads = 1});
-  client.Reset();
-  const Bytes good = test::Save(client.pool(), 0);
-  const std::string text(good.begin(), good.end());
-  Bytes other = good;
-  other[text.find("Counter-v0") + 9] = '1';
-  CHECK_THROWS(StatusError, "of task 'Counter-v1', env 0 runs 'Counter-v0'",
-               test::Load(client.pool(), 0, other));
-}
-
 TEST(OnlyAnEnvInAnEpisodeHasAState) {
   Client client(2, {.options = {{"fail_on_action", 9}}, .num_threads = 1});
   std::uint8_t rgb[6];
@@ -183,27 +140,6 @@ TEST(OnlyAnEnvInAnEpisodeHasAState) {
   client.CheckedStep(Op::kStep, {2, 2});
 }
 
-TEST(TasksWithoutStateOrPicturesSaySo) {
-  std::vector<EnvRequest> envs(1, EnvRequest{test::KindsConfig(), 0});
-  const auto owned = Pool::Open(envs, {}, test::NeverInterrupted);
-  Pool& pool = *owned;
-  const auto status = [](auto&& function) {
-    try {
-      function();
-    } catch (const StatusError& e) {
-      return e.status;
-    }
-    return TRP_OK;
-  };
-  CHECK_EQ(status([&] { test::Save(pool, 0); }), TRP_UNSUPPORTED);
-  CHECK_EQ(status([&] { test::Load(pool, 0, {}); }), TRP_UNSUPPORTED);
-  CHECK_EQ(status([&] { pool.RenderSize(0); }), TRP_UNSUPPORTED);
-  Job& job = pool.Begin(Op::kReset);
-  pool.Submit(job, Delivery::kAwaited, test::NeverInterrupted);
-  pool.Wait(job, test::NeverInterrupted);
-  CHECK_EQ(status([&] { test::Save(pool, 0); }), TRP_UNSUPPORTED);
-}
-
 TEST(RenderingATaskWithoutPicturesIsRefused) {
   if (test::kThreadSanitizer) return;
   const int code = test::RunInChild(20, [] {  // since a pool that does not check crashes
@@ -217,17 +153,6 @@ TEST(RenderingATaskWithoutPicturesIsRefused) {
     return 0;
   });
   CHECK_EQ(code, 0);
-}
-
-TEST(RendersOneEnv) {
-  Client client(2, {.num_threads = 1});
-  CHECK_EQ(client.pool().RenderSize(0).first, 1);
-  CHECK_EQ(client.pool().RenderSize(0).second, 2);
-  client.CheckedReset();
-  client.CheckedStep(Op::kStep, SomeActions(2, 0));
-  std::vector<std::uint8_t> rgb(6);
-  test::Render(client.pool(), 1, rgb.data());
-  CHECK_EQ(rgb, std::vector<std::uint8_t>(6, 1));
 }
 
 }  // namespace

@@ -83,7 +83,6 @@ class Visited {
     return Run(op);
   }
   std::string Error() const { return scratch_.error.message; }
-  void NobodyWants(const std::string& name) { job.out.base[out.Column(name)] = nullptr; }
 
   // terminated, truncated, done
   static std::string Flags(const Tensors& tensors) {
@@ -156,31 +155,6 @@ TEST(TheEnvEndsAnEpisode) {
   CHECK_EQ(Visited::Flags(env.out), "011");
 }
 
-TEST(TheTimeLimitTruncates) {
-  Visited env(CounterConfig(), {}, 2);
-  for (int episode = 0; episode < 2; ++episode) {
-    env.Reset(0);
-    env.Step();
-    CHECK_EQ(Visited::Flags(env.out), "000");
-    env.Step();
-    CHECK_EQ(Visited::Flags(env.out), "011");
-    env.Step();  // whoever steps on is still over the limit
-    CHECK_EQ(Visited::Flags(env.out), "011");
-  }
-}
-
-TEST(TerminatedAndTruncatedMayBothBeTrue) {
-  Visited env(CounterConfig({{"episode_length", 2}}), {}, 2);
-  env.Reset(0);
-  env.Step();
-  env.Step();
-  CHECK_EQ(Visited::Flags(env.out), "111");
-  Visited own(CounterConfig({{"episode_length", 1}, {"truncate_at", 1}}));
-  own.Reset(0);
-  own.Step();
-  CHECK_EQ(Visited::Flags(own.out), "111");
-}
-
 TEST(StepAndResetStartsTheNextEpisodeInTheRoot) {
   Visited env(CounterConfig({{"episode_length", 2}}));
   env.Reset(3);
@@ -197,61 +171,9 @@ TEST(StepAndResetStartsTheNextEpisodeInTheRoot) {
 
 const LayoutOptions kNativeKeys{.info_keys = {"step_count", "episode_reward", "is_init"}, .one_hot = false};
 
-TEST(NativeKeysFollowTheEpisode) {
-  Visited env(CounterConfig({{"episode_length", 3}}), kNativeKeys);
-  for (int episode = 0; episode < 2; ++episode) {
-    env.Reset(0);
-    CHECK_EQ(env.out.Get<std::int64_t>("step_count", 1), 0);
-    CHECK_EQ(env.out.Get<float>("episode_reward", 1), 0.0f);
-    CHECK_EQ(int{env.out.Get<std::uint8_t>("is_init", 1)}, 1);
-    float sum = 0;
-    for (int step = 1; step <= 2; ++step) {
-      env.Step(step);
-      sum += env.out.Get<float>("reward", 1);
-      CHECK_EQ(env.out.Get<std::int64_t>("step_count", 1), step);
-      CHECK_EQ(env.out.Get<float>("episode_reward", 1), sum);
-      CHECK_EQ(int{env.out.Get<std::uint8_t>("is_init", 1)}, 0);
-    }
-  }
-  env.Step(0, Op::kStepAndReset);
-  CHECK_EQ(env.out.Get<std::int64_t>("step_count", 1), 3);
-  CHECK_EQ(env.root.Get<std::int64_t>("step_count", 1), 0);
-  CHECK_EQ(env.root.Get<float>("episode_reward", 1), 0.0f);
-  CHECK_EQ(int{env.root.Get<std::uint8_t>("is_init", 1)}, 1);
-}
-
-TEST(PicturesShowTheObservationBesideThem) {
-  for (const bool pixels_only : {false, true}) {
-    Visited env(CounterConfig({{"episode_length", 3}}),
-                {.info_keys = {}, .one_hot = false, .from_pixels = true, .pixels_only = pixels_only});
-    CHECK_EQ(env.layout.outputs[env.out.Column("pixels")].spec.shape, (Longs{1, 2, 3}));
-    CHECK_EQ(env.layout.targets[0].column == Target::kNoColumn, pixels_only);
-    env.Reset(0);
-    for (int step = 1; step <= 3; ++step) {
-      CHECK_EQ(env.Step(1, Op::kStepAndReset), step < 3 ? Result::kOk : Result::kReset);
-      CHECK_EQ(env.out.Values<std::uint8_t>("pixels", 1),
-               std::vector<std::uint8_t>(6, static_cast<std::uint8_t>(step)));
-    }
-    CHECK_EQ(env.root.Values<std::uint8_t>("pixels", 1), std::vector<std::uint8_t>(6, 0));
-    env.NobodyWants("pixels");
-    CHECK_EQ(env.Step(1), Result::kOk);
-  }
-}
-
 TEST(ATaskWithoutPicturesHasNoPixels) {
   CHECK_THROWS(StatusError, "'Kinds-v0' cannot be rendered",
                Layout(*KindsConfig(), {.info_keys = {}, .one_hot = false, .from_pixels = true}));
-}
-
-TEST(SumsTheRewardsOfEveryAgent) {
-  Visited env(KindsConfig(), {.info_keys = {"agents/episode_reward"}, .one_hot = false});
-  env.Reset(0);
-  env.Run(Op::kStep);
-  CHECK_EQ(env.out.Values<float>("agents/episode_reward", 1), (Floats{510, 511}));
-  env.NobodyWants("agents/reward");  // summed all the same
-  env.Run(Op::kStep);
-  CHECK_EQ(env.out.Values<float>("agents/episode_reward", 1), (Floats{1030, 1032}));
-  CHECK(env.out.IsFilledWith(Tensors::kUntouched, env.out.Column("agents/reward"), 1));
 }
 
 TEST(WritesEveryKindOfEntry) {
@@ -267,53 +189,12 @@ TEST(WritesEveryKindOfEntry) {
   CHECK_EQ(env.out.Values<std::uint8_t>("agents/done", 1), (std::vector<std::uint8_t>{1, 1}));
 }
 
-TEST(InfoIsWrittenWhereAskedFor) {
-  Visited env(KindsConfig(), {.info_keys = {"info64"}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
-  env.Reset(0);
-  CHECK_EQ(env.out.Get<double>("info64", 1), 400.0);
-}
-
-TEST(ConvertsFloatingPointObservations) {
-  Visited f32(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
-  f32.Reset(0);
-  f32.Run(Op::kStep);
-  CHECK_EQ(f32.out.Values<float>("nested/float64", 1), (Floats{10, 11, 12, 13, 14, 15}));
-  CHECK_EQ(f32.out.Values<float>("vector", 1), (Floats{110, 111}));
-  Visited f64(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT64});
-  f64.Reset(0);
-  CHECK_EQ(f64.out.Values<double>("vector", 1), (Doubles{100, 101}));
-  CHECK_EQ(f64.out.Values<double>("nested/float64", 1), (Doubles{0, 1, 2, 3, 4, 5}));
-}
-
-TEST(ConvertsIntoTheRootToo) {
-  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
-  env.Reset(0);
-  env.actions.Set<std::int64_t>("flags", 1, 0, 1);
-  CHECK_EQ(env.Run(Op::kStepAndReset), Result::kReset);
-  CHECK_EQ(env.out.Values<float>("nested/float64", 1), (Floats{10, 11, 12, 13, 14, 15}));
-  CHECK_EQ(env.root.Values<float>("nested/float64", 1), (Floats{0, 1, 2, 3, 4, 5}));
-}
-
 TEST(SkipsColumnsThatNobodyWants) {
   Visited env(KindsConfig(), {.info_keys = {"step_count"}, .one_hot = false, .obs_dtype = TRP_FLOAT32});
   for (auto& base : env.job.out.base) base = nullptr;
   CHECK_EQ(env.Reset(0), Result::kOk);
   CHECK_EQ(env.Run(Op::kStep), Result::kOk);
   CHECK(env.out.IsUntouched(1));
-}
-
-TEST(DecodesOneHotActions) {
-  Visited env(KindsConfig(), {.info_keys = {}, .one_hot = true});
-  env.Reset(0);
-  const auto choose = [&](Longs hot) {
-    for (std::size_t i = 0; i < 4; ++i) env.actions.Set("flags", 1, i, hot[i]);
-    env.Run(Op::kStep);
-    return Visited::Flags(env.out);
-  };
-  CHECK_EQ(choose({1, 0, 1, 0}), "000");
-  CHECK_EQ(choose({0, 1, 1, 0}), "101");
-  CHECK_EQ(choose({1, 0, 0, 1}), "011");
-  CHECK_EQ(choose({0, 1, 0, 1}), "111");
 }
 
 TEST(WritesDiscreteObservationsOneHot) {
@@ -327,12 +208,6 @@ TEST(WritesDiscreteObservationsOneHot) {
   CHECK_EQ(env.Error(), "the env wrote 2 to 'x', expected one of 0 to 1");
   CHECK_EQ(env.Reset(0), Result::kFailed);
   CHECK_EQ(env.Error(), "the env wrote -1 to 'x', expected one of 0 to 1");
-}
-
-TEST(WritesDiscreteObservationsAsNumbers) {
-  Visited env(test::MakeConfig("raw_plugin", "Category-v0"), {.info_keys = {}, .one_hot = false});
-  for (int i = 0; i < 3; ++i) CHECK_EQ(env.Reset(0), Result::kOk);
-  CHECK_EQ(env.out.Values<std::int64_t>("x", 1), (Longs{2, 2}));
 }
 
 TEST(AFailedStepLeavesZeros) {

@@ -10,7 +10,7 @@ import torch
 from building import build_plugin, load_fault_plugin
 from processes import PRELUDE, printed
 
-from torchrl_pool import EnvFailure, PoolEnv, load_plugin
+from torchrl_pool import PoolEnv, load_plugin
 
 N = 3
 
@@ -187,32 +187,6 @@ def test_choices_of_another_dtype(dtype):
     assert torch.equal(data["next", "observation"], expected["next", "observation"])
 
 
-@pytest.mark.parametrize(
-    ("action", "error", "message"),
-    [
-        (torch.tensor([[0.0], [torch.nan], [0]]), ValueError, "'action' of env 1: .* finite number, got nan"),
-        (torch.tensor([[0.0], [0], [torch.inf]]), ValueError, r"'action' of env 2: .* got inf"),
-        (
-            torch.zeros(N, 1, dtype=torch.float64),
-            TypeError,
-            r"expected dtype torch.float32, got torch.float64",
-        ),
-        (torch.zeros(N, 2), ValueError, r"expected shape \[3, 1\], got \[3, 2\]"),
-    ],
-)
-def test_bad_continuous_action(pendulum, action, error, message):
-    assert_refused(pendulum, action, error, message)
-
-
-def test_category_out_of_range():
-    env = PoolEnv("CartPole-v1", N, categorical_action_encoding=True)
-    root = env.reset()
-    for choice in (2, -1):
-        with pytest.raises(ValueError, match=rf"'action' of env 1: expected one of 0 to 1, got {choice}"):
-            env.step(root.set("action", torch.tensor([0, choice, 1])))
-    env.step(root.set("action", torch.tensor([0, 1, 1])))
-
-
 def test_bound_is_the_envs_own():
     env = PoolEnv("Fault-v0", 2, env_options=[{"gain": 0.4}, {"gain": 2.0}], check_actions="strict")
     root = env.reset()
@@ -271,14 +245,6 @@ def test_bad_seeds_at_reset(cartpole):
     cartpole.rollout(2)
 
 
-def test_step_before_reset(cartpole):
-    action = cartpole.rand_action()
-    for step in (cartpole.step, cartpole.step_and_maybe_reset):
-        with pytest.raises(RuntimeError, match=r"call reset\(\) before the first step"):
-            step(action.clone())
-    cartpole.rollout(2)
-
-
 def test_step_after_a_partial_first_reset():
     env = PoolEnv("CartPole-v1", 2)
     mask = env.full_done_spec.zero().select("done").rename_key_("done", "_reset")
@@ -287,18 +253,6 @@ def test_step_after_a_partial_first_reset():
     with pytest.raises(RuntimeError, match=r"env 1 has not been reset: call reset\(\)"):
         env.step(root)
     env.rollout(2)
-
-
-def test_use_after_close(cartpole):
-    root = cartpole.rand_action(cartpole.reset())
-    cartpole.close()
-    cartpole.close()
-    for use in (cartpole.step, cartpole.step_and_maybe_reset):
-        with pytest.raises(RuntimeError, match=r"call reset\(\) before the first step"):
-            use(root.clone())
-    with pytest.raises(RuntimeError, match="no running simulators"):
-        cartpole.get_state()
-    cartpole.rollout(2)
 
 
 def test_wrong_batch_size(cartpole):
@@ -318,76 +272,7 @@ def test_bad_index(cartpole):
         cartpole.render([])
 
 
-# ---- envs that fail
-
-
-def zeros(env):
-    return env.full_action_spec.zero()["action"]
-
-
-@pytest.mark.parametrize("road", ["step", "step_and_maybe_reset"])
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_failing_env_spares_the_others_and_a_reset_revives_it(road, num_threads):
-    options = [{}, {"fault": "throw", "at": 2}, {}, {"fault": "throw", "at": 2}]
-    env = PoolEnv("Fault-v0", 4, num_threads=num_threads, env_options=options, seed=0)
-    root = env.step_and_maybe_reset(env.reset().set("action", torch.zeros(4, 2)))[1]
-    with pytest.raises(
-        EnvFailure, match=r"env 1 \(Fault-v0\) failed in step 2: the simulator broke"
-    ) as caught:
-        getattr(env, road)(root.set("action", zeros(env)))
-    assert caught.value.env_index == [1, 3]
-    assert caught.value.messages == ["the simulator broke"] * 2
-    assert caught.value.steps == [2, 2]
-    assert caught.value.hung == []
-    partial = caught.value.tensordict
-    assert partial["observation"][:, 1].tolist() == [2, 0, 2, 0]  # failed rows hold zeros
-
-    with pytest.raises(
-        RuntimeError, match="env 1 has failed and must be reset before it can be stepped again"
-    ):
-        env.step(root.set("action", zeros(env)))
-    mask = torch.tensor([False, True, False, True])
-    root = env.reset(root.select("observation", *env.done_keys).set("_reset", mask))
-    following = env.step(root.set("action", zeros(env)))["next", "observation"]
-    assert following[:, 1].tolist() == [3, 1, 3, 1]
-
-
-def test_failing_reset_names_the_env():
-    env = PoolEnv("Fault-v0", 2, env_options=[{"fault": "throw", "at": 0}, {}])
-    env.reset()
-    with pytest.raises(
-        EnvFailure, match=r"env 0 \(Fault-v0\) failed in a reset: the simulator broke"
-    ) as caught:
-        env.reset()
-    assert caught.value.env_index == [0]
-
-
-def test_failing_reset_within_a_step():
-    env = PoolEnv("Fault-v0", 2, max_episode_steps=1, env_options=[{}, {"fault": "throw", "at": 0}])
-    root = env.reset().set("action", torch.zeros(2, 2))
-    with pytest.raises(EnvFailure, match="in a reset: the simulator broke") as caught:
-        env.step_and_maybe_reset(root)
-    assert caught.value.tensordict["observation"][:, 1].tolist() == [1, 1]  # the step itself went well
-
-
-def test_failing_construction():
-    env = PoolEnv("Fault-v0", 2, env_options=[{}, {"fault": "throw", "at": -1}])  # built for its specs: fine
-    with pytest.raises(EnvFailure, match=r"env 1 .*when it was created: the simulator broke"):
-        env.reset()
-    with pytest.raises(EnvFailure):
-        env.reset()
-
-
 # ---- plugins and states
-
-
-def test_plugin_that_is_none(tmp_path):
-    with pytest.raises(FileNotFoundError, match="cannot load the plugin"):
-        load_plugin(tmp_path / "missing.so")
-    text = tmp_path / "text.so"
-    text.write_text("not a library")
-    with pytest.raises(FileNotFoundError, match="cannot load the plugin"):
-        load_plugin(text)
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])

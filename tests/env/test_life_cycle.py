@@ -14,13 +14,6 @@ from torchrl.envs import StepCounter, TransformedEnv
 from torchrl_pool import MujocoPool, PoolEnv
 
 
-def test_step_before_the_first_reset_is_refused():
-    env = cartpole()
-    for step in (env.step, env.step_and_maybe_reset):
-        with pytest.raises(RuntimeError, match=r"reset\(\) before the first step"):
-            step(env.rand_action())
-
-
 @MAKERS
 def test_close_and_reopen(make):
     env = make(seed=0)

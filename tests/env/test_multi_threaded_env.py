@@ -12,6 +12,7 @@ from small_envs import TASKS, N
 from torchrl.data import Categorical
 from torchrl.envs import FrameSkipTransform
 from torchrl.envs.utils import check_env_specs
+from torchrl.testing import env_creators
 
 from torchrl_pool import MultiThreadedEnv, PoolEnv
 
@@ -54,6 +55,19 @@ def test_multi_threaded_env_is_a_pool_env():
         assert_td_equal(a, b)
         assert_td_equal(a_root, b_root)
         a, b = a_root, b_root
+
+
+@pytest.mark.parametrize("task", ["Pendulum-v1", "CartPole-v1"])
+@pytest.mark.parametrize("transformed", [False, True])
+def test_torchrls_own_helper_makes_ours(task, transformed, monkeypatch):
+    """That of its tests of the class, with its frame skip and its transforms."""
+    monkeypatch.setattr(env_creators, "MultiThreadedEnv", MultiThreadedEnv)
+    env = env_creators.make_multithreaded_env(task, 4, transformed, N)
+    check_env_specs(env)
+    data = env.rollout(10, break_when_any_done=False)
+    assert data.shape == (N, 10)
+    assert not data.is_shared()
+    env.close(raise_if_closed=False)
 
 
 def new_env(seed=5):

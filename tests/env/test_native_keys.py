@@ -6,7 +6,6 @@ import pytest
 import torch
 from comparing import assert_td_equal
 from tensordict import TensorDict
-from torchrl.collectors import Collector
 from torchrl.envs import Compose, InitTracker, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
@@ -87,31 +86,6 @@ def test_any_choice_of_keys(keys):
     assert_td_equal(a, b)
 
 
-@pytest.mark.parametrize("kwargs", [{"break_when_any_done": False}, {"break_when_any_done": True}])
-@pytest.mark.parametrize("task", TASKS)
-def test_rollout(task, kwargs):
-    native, transformed = pair(task, max_episode_steps=30)
-    for _ in range(3):
-        torch.manual_seed(1)
-        a = native.rollout(100, **kwargs)
-        torch.manual_seed(1)
-        b = transformed.rollout(100, **kwargs)
-        assert a["next", "done"].any()
-        assert_td_equal(a, b)
-
-
-def test_rollout_until_all_are_done():
-    native, transformed = pair()
-    kwargs = {"break_when_any_done": False, "break_when_all_done": True}
-    torch.manual_seed(1)
-    a = native.rollout(500, **kwargs)
-    torch.manual_seed(1)
-    b = transformed.rollout(500, **kwargs)
-    assert_td_equal(a, b)
-    lengths = a["next", "step_count"][:, -1]
-    assert lengths.unique().numel() > 1
-
-
 @pytest.mark.parametrize("shape", [(N,), (N, 1)])
 def test_partial_resets(shape):
     native, transformed = pair()
@@ -129,14 +103,6 @@ def test_partial_resets(shape):
             assert_td_equal(a, b)
             assert torch.equal(a["is_init"].squeeze(-1), mask)
             assert (a["step_count"].squeeze(-1)[mask] == 0).all()
-
-
-def test_partial_reset_right_after_a_reset():
-    native, transformed = pair()
-    mask = torch.arange(N)[:, None] < 2
-    a, b = (env.reset(env.reset().set("_reset", mask)) for env in (native, transformed))
-    assert_td_equal(a, b)
-    assert a["is_init"].all()
 
 
 def test_skipped_envs_keep_their_values():
@@ -158,37 +124,6 @@ def test_time_limit_follows_the_count():
     env = PoolEnv("Pendulum-v1", N, info_keys=KEYS, max_episode_steps=6)
     data = env.rollout(40, break_when_any_done=False)
     assert torch.equal(data["next", "truncated"], data["next", "step_count"] == 6)
-
-
-@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
-def test_collector(task):
-    batches = []
-    for env in pair(task, max_episode_steps=15):
-        torch.manual_seed(2)
-        collector = Collector(env, None, frames_per_batch=N * 40, total_frames=N * 160)
-        batches.append(torch.cat([batch.clone() for batch in collector], -1))
-        collector.shutdown()
-    native, transformed = batches
-    assert native.shape == (N, 160)
-    assert native["next", "done"].sum() >= 10 * N
-    assert_td_equal(native, transformed)
-    assert torch.equal(native["is_init"], native["step_count"] == 0)
-
-
-def test_further_transforms_on_top():
-    """A StepCounter of another name counts the same."""
-    env = TransformedEnv(
-        PoolEnv("CartPole-v1", N, info_keys=KEYS, seed=0), StepCounter(step_count_key="steps")
-    )
-    data = env.rollout(100, break_when_any_done=False)
-    assert data["next", "done"].any()
-    assert torch.equal(data["steps"], data["step_count"])
-    assert torch.equal(data["next", "steps"], data["next", "step_count"])
-
-
-def test_unknown_key_is_refused():
-    with pytest.raises(ValueError, match="step_count"):
-        PoolEnv("CartPole-v1", N, info_keys=("step_counts",))
 
 
 @pytest.mark.parametrize("task", ["Pendulum-v1", "Hopper-v5", "CartPole-v1"])

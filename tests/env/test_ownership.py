@@ -5,9 +5,8 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict
+from tensordict import TensorDict
 from torchrl.collectors import Collector
-from torchrl.data import LazyStackStorage, ListStorage, ReplayBuffer
 from torchrl.envs import EnvBase, RewardSum, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv
@@ -77,45 +76,6 @@ def test_what_resets_returned_stays():
         held.hold(env.reset(), env.reset(seed=i))
         mask = torch.arange(N) % 3 == i % 3
         held.hold(env._reset(env.reset().set("_reset", mask)))
-    held.assert_unchanged()
-
-
-def test_lazy_stacks_stay():
-    env = cartpole(seed=0)
-    steps = []
-    env.rollout(
-        200,
-        break_when_any_done=False,
-        callback=lambda env, td: steps.append(td),
-    )
-    stack = LazyStackedTensorDict.lazy_stack(steps, -1)
-    held = stack.clone()
-    env.rollout(200, break_when_any_done=False)
-    assert (stack == held).all()
-    assert stack["next", "done"].any()
-
-
-@pytest.mark.parametrize("storage", [ListStorage, LazyStackStorage])
-def test_replay_buffers_of_single_steps_stay(storage):
-    env = cartpole(seed=0)
-    buffer = ReplayBuffer(storage=storage(N * 200), batch_size=16)
-    expected = []
-    root = env.reset()
-    for _ in range(200):
-        td, root = env.step_and_maybe_reset(env.rand_action(root))
-        buffer.extend(td)
-        expected.append(td.clone())
-    expected = torch.stack(expected).reshape(-1)
-    for i in range(len(buffer)):
-        assert (buffer[i] == expected[i]).all()
-
-
-@MAKERS
-def test_rollouts_and_their_stacks_stay(make):
-    env = make(seed=0)
-    held = Held()
-    for _ in range(10):
-        held.hold(env.rollout(100, break_when_any_done=False))
     held.assert_unchanged()
 
 

@@ -2,10 +2,9 @@ import struct
 
 import pytest
 import torch
-from building import build_plugin
 from own_tasks import OWN_TASKS
 
-from torchrl_pool import EnvFailure, PoolEnv, list_tasks, load_plugin, task_info
+from torchrl_pool import PoolEnv, list_tasks, task_info
 
 # Of the Atari games, which are one program with many cartridges, one.
 TASKS = [*(task for task in OWN_TASKS if not task.startswith("ALE/")), "ALE/Pong-v5"]
@@ -91,24 +90,6 @@ def test_what_is_no_number_is_drawn_nowhere():
         root = env.step(env.rand_action(root))["next"].exclude("reward", "done", "terminated", "truncated")
     assert not root["observation"].isfinite().all()
     assert env.render().shape == (1, 400, 600, 3)
-
-
-def test_a_refused_state_does_not_move_an_env_that_has_failed():
-    """Its next episode is the one that it would have begun anyhow."""
-    load_plugin(build_plugin("gated"))
-
-    def next_episode(refused):
-        with PoolEnv("Gated-v0", 1, categorical_action_encoding=True) as env:
-            root = env.reset()
-            (state,) = env.get_state()
-            with pytest.raises(EnvFailure, match="as it was told to"):
-                env.step(root.set("action", torch.tensor([2])))
-            if refused:
-                with pytest.raises(ValueError, match="state"):
-                    env.set_state(state[:-1])
-            return env.reset()["observation"].tolist()
-
-    assert next_episode(True) == next_episode(False) == [[2, 0, 0]]
 
 
 @pytest.mark.parametrize("task", [task for task in OWN_TASKS if task_info(task).family == "box2d"])

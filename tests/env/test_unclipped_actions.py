@@ -10,16 +10,12 @@ import torch
 from building import build_plugin
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
-from stable_baselines3 import TD3
 from stable_baselines3.common.vec_env import DummyVecEnv
-from tensordict.nn import TensorDictModule, TensorDictSequential
-from torchrl.envs import ActionScaling, GymWrapper, SerialEnv, TransformedEnv
-from torchrl.modules import OrnsteinUhlenbeckProcessModule, TanhModule
+from torchrl.envs import GymWrapper, SerialEnv, TransformedEnv
 
 from torchrl_pool import (
     MujocoPool,
     MultiThreadedEnv,
-    PoolCollector,
     PoolEnv,
     fuse,
     load_plugin,
@@ -172,57 +168,6 @@ def test_a_copy_and_a_pickle_stay_strict():
 
 
 # ---- programs of TorchRL's
-
-
-def noisy(env):
-    """TorchRL's DDPG program: its noise leaves the action space (safe=False)."""
-    spec = env.full_action_spec_unbatched["action"]
-    actor = TensorDictModule(lambda seen: torch.full_like(seen[..., :1], 2.0), ["observation"], ["action"])
-    noise = OrnsteinUhlenbeckProcessModule(spec=spec, annealing_num_steps=1000, safe=False)
-    return TensorDictSequential(actor, noise)
-
-
-def test_noise_that_leaves_the_action_space():
-    env = PoolEnv("Pendulum-v1", 4, info_keys=["is_init"])
-    collector = PoolCollector(env, noisy(env), frames_per_batch=400, total_frames=400)
-    batch = next(iter(collector))
-    assert batch["action"].max() > 2
-    collector.shutdown()
-
-
-class Bounded(Echo):
-    def __init__(self, low, high):
-        super().__init__()
-        self.action_space = spaces.Box(low, high, (2,))
-
-
-@pytest.mark.parametrize("low", [-1.4, -0.3])
-def test_scalings_of_saturated_policies(low):
-    """float32 rounds what TanhModule and ActionScaling make of -1 and 1 to either side of a bound."""
-    outside = 0
-    for high in np.linspace(0.1, 3, 30, dtype=np.float32):
-        make, seen = partial(Bounded, low, high), []
-        for env in (PoolEnv(make, 1, num_workers=0), SerialEnv(1, lambda make=make: GymWrapper(make()))):
-            tanh = TanhModule(in_keys=["action"], spec=env.full_action_spec["action"])
-            scaled = TransformedEnv(env, ActionScaling())
-            for root, one in (
-                (tanh(env.reset().set("action", torch.tensor([[30.0, -30.0]]))), env),
-                (scaled.reset().set("action", torch.tensor([[1.0, -1.0]])), scaled),
-            ):
-                seen.append(one.step(root)["next", "observation"])
-            env.close()
-        assert torch.equal(seen[0], seen[2])
-        assert torch.equal(seen[1], seen[3])
-        outside += max(float(one[0, 0]) for one in seen) > high
-    assert outside
-
-
-def test_what_stable_baselines3_makes_of_saturated_policies():
-    for high in np.linspace(0.1, 3, 30, dtype=np.float32):
-        env = PoolVecEnv(partial(Bounded, -1.4, high), 1, num_workers=0)
-        env.reset()
-        action = TD3("MlpPolicy", env, device="cpu").policy.unscale_action(np.ones((1, 2), np.float32))
-        assert np.array_equal(env.step(action)[0], action.astype(np.float64))
 
 
 # ---- MuJoCo's models

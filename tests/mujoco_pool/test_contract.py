@@ -10,7 +10,7 @@ from collecting import normal_actor
 from comparing import assert_td_equal
 from models import ARM
 from tensordict import TensorDict
-from torchrl.collectors import Collector, MultiSyncCollector
+from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import (
     Compose,
@@ -195,14 +195,6 @@ def test_a_parallel_env(start):
         batched.close()
     assert rollouts[0]["next", "done"].any()
     assert_td_equal(*rollouts)
-
-
-@pytest.mark.slow  # each of its processes imports torch
-def test_a_collector_with_processes():
-    makes = [partial(make, 2), partial(make, 2, seed=7)]
-    collector = MultiSyncCollector(makes, None, frames_per_batch=40, total_frames=80)
-    assert [batch.shape for batch in collector] == [(2, 2, 10)] * 2
-    collector.shutdown()
 
 
 @pytest.mark.parametrize("transforms", [[], [StepCounter, RewardSum], [InitTracker]])

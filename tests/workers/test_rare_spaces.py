@@ -50,6 +50,19 @@ def box(dtype, low, high, shape=(2,)):
 
 
 SPACES = {
+    "a_number": box(np.float64, -1, 1, ()),
+    "bounds_of_each": spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, 2.0]), dtype=np.float64),
+    "a_byte": box(np.uint8, 0, 255, ()),
+    "a_picture": box(np.uint8, 0, 255, (8, 8, 3)),
+    "choices": spaces.Discrete(2),
+    "choices_that_start_elsewhere": spaces.Discrete(5, start=-2),
+    "several_choices": spaces.MultiDiscrete([11, 13, 17]),
+    "flags": spaces.MultiBinary(19),
+    "a_tuple": spaces.Tuple([spaces.Discrete(7), box(np.float64, -1, 1)]),
+    "nested": spaces.Dict(
+        position=spaces.Dict(x=spaces.Discrete(29), y=spaces.Discrete(31)),
+        velocity=spaces.Tuple([spaces.Discrete(37), box(np.uint8, 0, 255, ())]),
+    ),
     "unlike_rows": UNLIKE,
     "unlike_rows_that_start_elsewhere": spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [7, 2]]),
     "three_dimensions": spaces.MultiDiscrete(np.arange(2, 10).reshape(2, 2, 2)),
@@ -85,6 +98,8 @@ def assert_like(one, other):
 def test_vector_envs_have_the_arrays_of_sync_vector_env(space):
     action = spaces.Dict(act=space) if isinstance(space, spaces.Dict) else space
     reference, pool = vector_envs(action, space)
+    for name in ("observation_space", "action_space", "single_observation_space", "single_action_space"):
+        assert getattr(pool, name) == getattr(reference, name), name
     reference.action_space.seed(0)
     assert_like(pool.reset(seed=3)[0], reference.reset(seed=3)[0])
     for _ in range(3):

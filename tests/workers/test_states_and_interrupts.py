@@ -93,13 +93,6 @@ def test_a_limit_counts_from_where_a_state_was_saved(make_pool):
     assert truncated == [[False, False]] * 7 + [[True, True]]
 
 
-def test_limits_begin_anew_with_each_episode(make_pool):
-    pool = make_pool(max_episode_steps=3)
-    data = pool.rollout(7, break_when_any_done=False)
-    assert data["next", "truncated"][0].flatten().tolist() == [False, False, True] * 2 + [False]
-    assert data["next", "observation"][0].flatten().tolist() == [1, 2, 3, 1, 2, 3, 1]
-
-
 def test_a_state_revives_an_env_that_has_failed(make_pool):
     pool = make_pool()
     pool.reset()
@@ -250,14 +243,6 @@ def test_what_the_executor_finds_wrong_is_said(num_workers):
 
 
 # ---- spaces and limits
-
-
-def test_actions_of_different_numbers_of_choices_are_no_pool():
-    class Wider(Steps):
-        action_space = gym.spaces.Discrete(4)
-
-    with pytest.raises(EnvFailure, match=r"env 0 has the action 'action', int64 \[\] of \[2\] choices"):
-        PoolEnv([Steps, Wider], 2, num_workers=1).reset()
 
 
 @pytest.mark.parametrize(("limit", "ends"), [(600, [600]), (None, []), (150, [150, 300, 450, 600])])

@@ -392,20 +392,6 @@ def test_interrupts_of_an_env_in_this_process(where):
     pool.close()
 
 
-@pytest.mark.parametrize("event", ["raise", "shape", "dtype"])
-def test_a_step_that_fails_in_the_callers_share(event):
-    last = NUM_ENVS - 1
-    makers = [partial(Scripted, {1: event} if env == last else None) for env in range(NUM_ENVS)]
-    pool = PoolEnv(makers, NUM_ENVS, **WHERE["both"])
-    root = pool.reset()
-    with pytest.raises(EnvFailure) as raised:
-        step(pool, root)
-    assert (raised.value.env_index, raised.value.steps) == ([last], [1])
-    assert raised.value.tensordict["observation"][:, 0].tolist() == pytest.approx([0.01, 0.01, 0.01, 0])
-    pool.reset()
-    pool.close()
-
-
 def test_nothing_is_left(make_pool):
     """Descriptors, processes and shared memory, after pools that were closed, dropped, and killed."""
 

@@ -22,9 +22,8 @@ from python_envs import WHERE, Sampled, Scripted, Sleeping
 from tensordict.nn import TensorDictModule
 from torchrl.collectors import Collector
 from torchrl.envs import Compose, FrameSkipTransform, GymEnv, RewardSum, StepCounter, TransformedEnv
-from torchrl_envs import TwoAgents
 
-from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, _core, fuse, single_envs
+from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, _core, fuse
 from torchrl_pool._env import python_source
 
 CARTPOLE = "gymnasium:CartPole-v1"
@@ -190,12 +189,6 @@ def test_closed_and_opened_again(make_pool):
     assert torch.equal(pool.reset()["observation"], first)
 
 
-def test_single_envs(make_pool):
-    pool = make_pool(num_envs=2)
-    envs = [make() for make in single_envs(pool)]
-    assert envs[1].rollout(5).shape[0] <= 5
-
-
 def test_arguments_that_make_no_sense():
     for options, what in (
         ({"num_threads": 2}, "num_threads"),
@@ -260,12 +253,6 @@ def test_other_dtypes_of_a_kind(make_pool):
 
 def test_float_dtype(make_pool):
     assert make_pool(obs_dtype=torch.float64).reset()["observation"].dtype is torch.float64
-
-
-def test_masks_of_actions_of_agents(make_pool):
-    pool = make_pool(TwoAgents, 4)
-    rollout = pool.rollout(20, break_when_any_done=False)
-    assert rollout["next", "agents", "reward"].shape == (4, 20, 2, 1)
 
 
 class Tells(Sampled):
