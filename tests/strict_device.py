@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch._decomp.decompositions import gru_impl, lstm_impl
 from torch.utils._pytree import tree_leaves, tree_map
+from torchrl.collectors import Collector
 
 try:
     from torch.utils.backend_registration import (
@@ -65,6 +66,9 @@ class StrictTensor(torch.Tensor):
     def data_ptr(self) -> int:
         return self.held.data_ptr()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.held.__reduce_ex__(protocol)  # a checkpoint is loaded to the CPU
+
     def tolist(self) -> Any:
         waits.append("tolist")
         return self.held.tolist()
@@ -97,7 +101,7 @@ def _call(func: Any, *args: Any, **kwargs: Any) -> Any:
     generator = kwargs.get("generator")
     goes_to = kwargs.get("device")
     is_made_here = goes_to is not None and torch.device(goes_to).type == NAME
-    if generator is not None and (here or is_made_here) and not any(one is generator for one in _generators):
+    if generator is not None and (here or is_made_here) and generator._cdata not in StrictGenerator.made:
         raise RuntimeError(f"{func}: expected a generator of {STRICT}, got one of the CPU")
     if goes_to is not None:
         kwargs["device"] = torch.device("cpu")
@@ -110,8 +114,10 @@ def _call(func: Any, *args: Any, **kwargs: Any) -> Any:
             for argument, value in _arguments(schema, args, kwargs)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
-        for one in written:
+        for one in tree_leaves(written):
             assert one.shape == _held(one).shape, f"{func} resizes, which this device cannot"
+        if not schema.returns:
+            return None
         return written[0] if len(written) == 1 else tuple(written)
     if any("Tensor" in str(one.type) for one in schema.returns):
         stays = goes_to is None or is_made_here
@@ -150,6 +156,11 @@ class _Module(_DummyBackendModule):
 
     def synchronize(self, device: Any = None) -> None: ...
 
+    def get_rng_state(self, device: Any = None) -> torch.Tensor:  # torch's own holds for all
+        return torch.empty(0)
+
+    def set_rng_state(self, state: torch.Tensor, device: Any = None) -> None: ...
+
 
 _setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
 STRICT = torch.device(NAME, 0)
@@ -164,7 +175,33 @@ for _name in ("default", "start", "start_step"):  # torch's own resizes a tensor
         partial(_call, getattr(aten.arange, _name)),
         "PrivateUse1",
     )
-_generators: list[torch.Generator] = []  # which the tests made for the device
+
+
+class StrictGenerator(torch.Generator):
+    """One of the device, which draws the CPU's numbers."""
+
+    device = property(lambda self: STRICT)
+    made: ClassVar[set[int]] = set()  # what torch knows them by
+
+    def __init__(self) -> None:
+        self.made.add(self._cdata)
+
+
+class _GeneratorClass(type):
+    """Of what stands for ``torch.Generator``."""
+
+    def __call__(cls, device: Any = "cpu") -> torch.Generator:
+        return StrictGenerator() if torch.device(device).type == NAME else _CPUGenerator()
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, _CPUGenerator)
+
+
+_CPUGenerator = torch.Generator
+
+
+class _Generator(metaclass=_GeneratorClass):
+    pass
 
 
 @contextmanager
@@ -173,16 +210,10 @@ def strict_device() -> Iterator[torch.device]:
 
     That is tensors from numbers, generators and pinned memory.
     """
-    make_empty, make_generator = torch.empty, torch.Generator
+    make_empty = torch.empty
 
     def empty(*args: Any, pin_memory: bool = False, **kwargs: Any) -> torch.Tensor:
         return make_empty(*args, **kwargs)
-
-    def generator(device: Any = "cpu") -> torch.Generator:
-        made = make_generator()
-        if torch.device(device).type == NAME:
-            _generators.append(made)
-        return made
 
     def kind(value: Any) -> type:
         return torch.Tensor if type(value) is StrictTensor else type(value)
@@ -199,9 +230,10 @@ def strict_device() -> Iterator[torch.device]:
         patch.setattr(torch, "tensor", from_cpu(torch.tensor))
         patch.setattr(torch, "as_tensor", from_cpu(torch.as_tensor))
         patch.setattr(torch, "empty", empty)
-        patch.setattr(torch, "Generator", generator)
+        patch.setattr(torch, "Generator", _Generator)
         for module in (rollout_storage, chain, values, actions, distributions):
             patch.setattr(module, "type", kind, raising=False)  # which tell tensors from their subclasses
         waits.clear()
+        # It knows no other devices than CUDA's and the like.
+        patch.setattr(Collector, "_get_sync_fn", lambda self, device: lambda: None)
         yield STRICT
-    _generators.clear()

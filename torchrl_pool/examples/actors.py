@@ -63,7 +63,7 @@ class Actor:
         load_collector_state(self.collector, state["collector"])
         self.policy.load_state_dict(state["policy"], strict=False)
         if self.generator is not None:
-            self.generator.set_state(state["generator"])
+            restore(self.generator, state["generator"])
 
     def close(self) -> None:
         self.collector.shutdown()
@@ -103,6 +103,8 @@ class Actors:
 
     def __init__(self, policy: nn.Module) -> None:
         self._parameters = list(policy.parameters())
+        self.device = self._parameters[0].device
+        """Where batches are learned from."""
         self.seconds = 0.0
         """How long the learner has waited for batches."""
         self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
@@ -117,6 +119,8 @@ class Actors:
         """The next batch ``[all envs, T]``, for a learner with weights of that version."""
         start = time.perf_counter()
         batch = self._next(version)
+        if batch["action"].device != self.device:  # of an actor elsewhere, or from a checkpoint
+            batch = batch.to(self.device)
         self.seconds += time.perf_counter() - start
         if ("next", "policy_version") in batch.keys(True):
             lag = version - batch.get(("next", "policy_version"))
@@ -267,6 +271,7 @@ def _done(batch: TensorDictBase) -> Future[TensorDictBase]:
 
 MAX_LAGS = {"synchronous": 0, "cleanba": 1, "asynchronous": 2}
 """How many batches ahead actors are, at most, by the architecture."""
+CPU = torch.device("cpu")
 MakeNetworks = Callable[..., tuple[ProbabilisticActor, nn.Module]]
 """Makes actor and critic of ``(config, env, generator)``; actions are drawn with the generator."""
 
@@ -277,6 +282,17 @@ def make_actor_env(config: Any, number: int = 0) -> EnvBase:
     return make_env(config, size, config.seed + number * size)
 
 
+def on_device(device: torch.device) -> dict[str, Any]:
+    """Arguments of a collector whose simulators are on the CPU, and whose policy and batches may not be."""
+    return {} if device.type == "cpu" else {"policy_device": device, "storing_device": device}
+
+
+def restore(generator: torch.Generator, state: torch.Tensor) -> None:
+    """Sets a generator's state; one of another kind of device is left aside: it goes on from its seed."""
+    if state.shape == generator.get_state().shape:
+        generator.set_state(state)
+
+
 def make_actor(
     make_networks: MakeNetworks,
     config: Any,
@@ -285,11 +301,13 @@ def make_actor(
     env: EnvBase | None = None,
     *,
     double_buffered: bool = False,
+    device: torch.device = CPU,
 ) -> Actor:
     """An actor by its number, with batches of so many frames, in an env of its own if there is none."""
     env = env or make_actor_env(config, number)
-    generator = torch.Generator()
+    generator = torch.Generator(device)
     acting, _ = make_networks(config, env, generator)
+    acting = acting.to(device)
     collector = PoolCollector(
         env,
         acting,
@@ -297,6 +315,7 @@ def make_actor(
         total_frames=-1,
         track_policy_version=True,
         double_buffered=double_buffered,
+        **on_device(device),
     )
     generator.manual_seed(config.seed + number)  # the collector may have tried the policy
     return Actor(collector, acting, generator)
@@ -314,12 +333,18 @@ def begin_actors(
         make_networks: makes a copy for each actor that is not synchronous.
         steps: of each env.
     """
-    frames = env.batch_size[0] * steps
+    frames, device = env.batch_size[0] * steps, next(policy.parameters()).device
     if config.acts_itself:
-        collector = PoolCollector(env, policy, frames_per_batch=frames, total_frames=-1)
+        collector = PoolCollector(
+            env,
+            policy,
+            frames_per_batch=frames,
+            total_frames=-1,
+            **on_device(device),
+        )
         return Synchronous(collector, policy)
     actors = [
-        make_actor(make_networks, config, number, frames, None if number else env)
+        make_actor(make_networks, config, number, frames, None if number else env, device=device)
         for number in range(config.actors)
     ]
     return Threaded(actors, policy, **threads_of(config.architecture))

@@ -137,7 +137,7 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
     """One policy."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)
-    actor, critic = make_networks(config, env)
+    actor, critic = (network.to(run.device) for network in make_networks(config, env))
     gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
     vtrace = VTrace(gamma=config.gamma, actor_network=actor, value_network=critic)
     loss = ClipPPOLoss(
@@ -150,7 +150,7 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
         entropy_bonus=config.entropy_coef > 0,
         entropy_coeff=config.entropy_coef,
         normalize_advantage=config.normalize_advantage,
-    )
+    ).to(run.device)
     update = PPOUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
@@ -170,6 +170,7 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
                 rollout,
                 None if number else env,
                 double_buffered=config.double_buffered,
+                device=run.device,
             )
             for number in range(config.actors)
         ],
@@ -202,7 +203,8 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
                 else:
                     estimate_advantages(gae, batch, sequence_length=config.steps_in_a_row)
                 columns = update.columns(batch)
-            for indices in minibatches(batch.numel(), config.minibatch_size, config.steps_in_a_row):
+            size, length = config.minibatch_size, config.steps_in_a_row
+            for indices in minibatches(batch.numel(), size, length, run.device):
                 losses = update(columns, indices)
 
         figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}

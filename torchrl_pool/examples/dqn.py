@@ -22,7 +22,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import MLP, DistributionalQValueActor, EGreedyModule, QValueActor
 
 from torchrl_pool import PoolCollector
-from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
+from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded, on_device
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
 from torchrl_pool.examples.options import (
@@ -114,9 +114,9 @@ class Config(EnvOptions):
 def train(config: Config, run: Run) -> Iterator[Row]:
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
     torch.manual_seed(config.seed)
-    generator = torch.Generator().manual_seed(config.seed)
+    generator = torch.Generator(run.device).manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
-    actor, loss = make_networks(config, env)
+    actor, loss = (network.to(run.device) for network in make_networks(config, env))
     update = TargetUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
@@ -131,6 +131,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         eps_init=config.epsilon_start,
         eps_end=config.epsilon_end,
         annealing_num_steps=config.epsilon_frames,
+        device=run.device,
     )
     policy = TensorDictSequential(actor, explore)
     replay = Replay(
@@ -148,6 +149,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         frames_per_batch=config.frames_per_round,
         total_frames=-1,
         track_policy_version=config.parallel,
+        **on_device(run.device),
         post_collect_hook=lambda batch: explore_less(acting[-1], config.frames_per_round),
     )
     actors: Actors

@@ -95,7 +95,7 @@ def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_
     """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018)."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)
-    actor, critic = make_networks(config, env)
+    actor, critic = (network.to(run.device) for network in make_networks(config, env))
     update = Update(actor, critic, config)  # before actors copy the policy: it moves the weights
     actors = begin_actors(config, env, actor, make_networks, config.steps)
     yield run.begin(env, actor, config.num_envs * config.steps, actors=actors, update=update)
@@ -129,7 +129,7 @@ class Update:
         """Learns from the parts ``[n, T]`` of a minibatch; returns the parts' mean losses."""
         gradient: Any = self.weights.grad
         gradient.zero_()
-        total = torch.zeros(3)
+        total = torch.zeros_like(gradient[:3])
         for part in parts:
             losses = self.losses(part) / len(parts)
             losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -161,7 +161,7 @@ class Update:
             )
         objective = -log_prob * advantage
         critic = config.value_coef * mse_loss(value, target, reduction="none")
-        bonus = torch.zeros(shape)
+        bonus = torch.zeros_like(critic)
         if config.entropy_coef:
             bonus = -config.entropy_coef * distribution.entropy().view(shape)
         terms = torch.stack([objective, critic, bonus])

@@ -196,5 +196,7 @@ class RunOptions:
     compile: Literal["auto", "yes", "no"] = "auto"
     # threads of torch; 0: one for small networks, else all (OpenMP crashes where it gets no more threads)
     torch_threads: Annotated[int, Limits(least=0, most=1024)] = 0
+    # of networks and batches, such as cpu or cuda:1; auto: CUDA, where there is one, for pictures, else cpu
+    device: str = "auto"
     checkpoint_seconds: float = 300.0  # time between two checkpoints
     quiet: bool = False  # no progress bar

@@ -118,6 +118,7 @@ def train(train_one: Train, config: Any, run: Run) -> Iterator[Row]:
             replace(config, seed=config.seed + i * 1000, total_frames=frames),
             run.folder / f"policy-{i}",
             compile=run.compile,
+            device=run.device,
         )
         for i in range(count)
     ]

@@ -145,7 +145,7 @@ def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_
     """Collects a batch, estimates advantages, learns from minibatches of it, and again."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)
-    actor, critic = make_networks(config, env)
+    actor, critic = (network.to(run.device) for network in make_networks(config, env))
     gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
     loss = ClipPPOLoss(
         actor,
@@ -157,7 +157,7 @@ def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_
         entropy_bonus=config.entropy_coef > 0,
         entropy_coeff=config.entropy_coef,
         normalize_advantage=config.normalize_advantage,
-    )
+    ).to(run.device)
     update = PPOUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
@@ -190,7 +190,8 @@ def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_
                 # Where only the time limit ended an episode, the value of what would have followed counts.
                 estimate_advantages(gae, batch, sequence_length=config.steps_in_a_row)
                 columns = update.columns(batch)
-            for indices in minibatches(batch.numel(), config.minibatch_size, config.steps_in_a_row):
+            size, length = config.minibatch_size, config.steps_in_a_row
+            for indices in minibatches(batch.numel(), size, length, run.device):
                 losses = update(columns, indices)
 
         figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}

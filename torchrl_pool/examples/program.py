@@ -73,6 +73,7 @@ CHECKPOINT, EVALUATION, CURVE = "checkpoint.pt", "evaluation.json", "curve.csv"
 # What an earlier training may have left that this one need not write again.
 RESULTS = {CHECKPOINT, EVALUATION, CURVE, "curve.png", "video.mp4", "video.gif"}
 RESULTS |= {"population.csv", "population.png"}
+CPU = torch.device("cpu")
 COMPILE_FROM = 30_000  # updates of a small network, after which compiling has paid
 Train = Callable[[Any, "Run"], Iterator[Row]]
 """An algorithm: of its settings and its run it builds everything, and hands :meth:`Run.begin` on. Each row
@@ -87,6 +88,7 @@ class Run:
         config: its settings.
         folder: what is left goes there.
         compile: whether updates are compiled.
+        device: of networks and batches; simulators and evaluations are on the CPU.
     """
 
     env: EnvBase
@@ -94,8 +96,10 @@ class Run:
     frames_per_batch: int
     num_iterations: int
 
-    def __init__(self, train: Train, config: Any, folder: Path, *, compile: bool = False) -> None:
-        self.config, self.folder, self.compile = config, folder, compile
+    def __init__(
+        self, train: Train, config: Any, folder: Path, *, compile: bool = False, device: torch.device = CPU
+    ) -> None:
+        self.config, self.folder, self.compile, self.device = config, folder, compile, device
         self.curve = Curve(folder)
         self.iteration, self.seconds = 0, 0.0
         self.ending: Literal["", "stopped", "diverged", "failed"] = ""  # how it has ended before its end
@@ -223,6 +227,7 @@ class Run:
             "seconds": self.seconds,
             "curve": self.curve.state_dict(),
             "generator": torch.get_rng_state(),
+            "device_generator": None if self.device == CPU else self._generators.get_rng_state(self.device),
             **({"members": [one.state_dict() for one in self.members]} if self.members else self.networks()),
             **parts,
         }
@@ -239,6 +244,12 @@ class Run:
         if self.config.learning_rate != state["config"]["learning_rate"]:  # else it may have been adapted
             self.set(learning_rate=self.config.learning_rate)
         torch.set_rng_state(state["generator"])
+        if self.device != CPU and state.get("device_generator") is not None:
+            self._generators.set_rng_state(state["device_generator"], self.device)
+
+    @property
+    def _generators(self) -> Any:
+        return torch.get_device_module(self.device)
 
     def set(self, **settings: Any) -> None:
         """Changes settings that the algorithm looks at before each iteration, or that are its optimizer's."""
@@ -350,11 +361,17 @@ class Run:
                 env = env.append_transform(InitTracker()).append_transform(memory)
         return env
 
+    @property
+    def _policy_to_play(self) -> Policy:
+        """The policy, where simulators are."""
+        actor: Policy = self.best.actor
+        return actor if self.device == CPU else copy.deepcopy(actor).to(CPU)  # type: ignore[attr-defined]
+
     def _evaluate(self, episodes: int) -> None:
         """Plays some episodes, and leaves their returns in the training's folder."""
         print(f"Evaluation, {episodes} episodes: ", end="", flush=True)
         with closing(self.evaluation_env(episodes)) as env:
-            self.returns, unended = evaluate(env, self.best.actor)
+            self.returns, unended = evaluate(env, self._policy_to_play)
         returns = self.returns
         spread = f"{fmean(returns):.1f} ± {stdev(returns) if len(returns) > 1 else 0:.1f}"
         print(spread, f"({unended} had not ended when it was cut off)" * (unended > 0))
@@ -364,7 +381,7 @@ class Run:
         """Leaves a video of an episode in the training's folder, and sends it to the logger."""
         print("Video: ", end="", flush=True)
         with closing(self.evaluation_env(1, render=True)) as env:
-            pictures, is_whole = record_video(env, self.best.actor)
+            pictures, is_whole = record_video(env, self._policy_to_play)
         path = save_video(pictures, frame_rate(self.config.task), self.folder / "video")
         print(path if is_whole else f"{path} (the beginning of an episode)")
         if self.curve.logger is not None:
@@ -555,7 +572,8 @@ class Program:
         torch.set_num_threads(options.torch_threads or (1 if is_small else torch.get_num_threads()))
         pays = is_small and config.compiles and config.num_updates >= COMPILE_FROM
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
-        run = Run(self.train, config, folder, compile=compile)
+        device = device_of(options.device, has_pictures=not is_small)
+        run = Run(self.train, config, folder, compile=compile, device=device)
         try:
             if options.resume:
                 _resume(run, options.resume)
@@ -598,6 +616,21 @@ class Program:
             means = [fmean(one) for one in returns.values()]
             print(f"Evaluation over {len(means)} seeds: {described(means)}; {path}")
         return went_well
+
+
+def device_of(asked: str, *, has_pictures: bool) -> torch.device:
+    """The device of networks and batches.
+
+    Raises:
+        ValueError: torch does not know it, or cannot use it.
+    """
+    if asked == "auto":
+        return torch.device("cuda" if has_pictures and torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=torch.device(asked)).device  # with its index
+    except (RuntimeError, AssertionError) as error:
+        expected = f"auto, cpu, or a device that torch can use ({first_line(error)})"
+        raise ValueError(f"--device: expected {expected}, got {asked}") from None
 
 
 def _file_name(task: str) -> str:

@@ -150,7 +150,7 @@ class RemoteActor:
 
     def collect(self, version: int, weights: torch.Tensor) -> TensorDictBase:
         batch: TensorDictBase
-        batch, self._state = self._call("collect", self._batches, version, _shared(weights))
+        batch, self._state = self._call("collect", self._batches, version, _shared(weights.cpu()))
         self._batches += 1
         return batch
 

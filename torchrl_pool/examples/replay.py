@@ -8,6 +8,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs.transforms import MultiStepTransform
 
+from torchrl_pool.examples.actors import restore
+
 Key = str | tuple[str, ...]
 STORED: list[Key] = [
     "observation",
@@ -33,7 +35,7 @@ class Replay:
 
     Args:
         capacity: how many.
-        generator: of the indices.
+        generator: of the indices, on the device of the batches.
         n_steps: rewards that are added up in a transition, across batches.
         gamma: the discount of these.
         alpha: priorities are errors to this power; 0: all transitions are equal.
@@ -53,7 +55,7 @@ class Replay:
         self.capacity, self.generator, self.seen, self._saves_rows = capacity, generator, 0, saves_rows
         # What is no done key comes from the last step of a transition: its flag of termination must, too.
         self.multi_step = MultiStepTransform(n_steps, gamma, done_keys=["done"]) if n_steps > 1 else None
-        self.priorities = Priorities(capacity, alpha) if alpha else None
+        self.priorities = Priorities(capacity, alpha, generator.device) if alpha else None
         self.stored = stored_keys(n_steps)
         self.columns: dict[Key, torch.Tensor] = {}
         self._written = 0  # rows, of which the last ones are there
@@ -77,7 +79,8 @@ class Replay:
             self.columns[key][place : place + begun] = new[:begun]
             self.columns[key][: count - begun] = new[begun:]
         if self.priorities is not None:
-            self.priorities.begin(torch.arange(self._written, self._written + count) % self.capacity)
+            new = torch.arange(self._written, self._written + count, device=self.generator.device)
+            self.priorities.begin(new % self.capacity)
         self._written += count
 
     def __len__(self) -> int:
@@ -91,7 +94,8 @@ class Replay:
     def sample(self, count: int, beta: float) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Indices ``[count]``, and their weights where there are priorities."""
         if self.priorities is None:
-            return torch.randint(len(self), (count,), generator=self.generator), None
+            size, device = (count,), self.generator.device
+            return torch.randint(len(self), size, generator=self.generator, device=device), None
         return self.priorities.sample(len(self), count, beta, self.generator)
 
     def state_dict(self) -> dict[str, Any]:
@@ -112,7 +116,7 @@ class Replay:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from what :meth:`state_dict` returned, in a buffer that is empty yet."""
         self.seen = state["seen"]
-        self.generator.set_state(state["generator"])
+        restore(self.generator, state["generator"])
         if not self.seen:
             return
         rows = TensorDict(state["rows"])
@@ -120,11 +124,12 @@ class Replay:
             count = len(rows.get("action"))
             if count != self.capacity and (count < state["written"] or count > self.capacity):
                 raise ValueError(f"--buffer-size: expected {count}, as the buffer was, got {self.capacity}")
-            self._write({key: rows.get(key) for key in self.stored})
+            self._write({key: rows.get(key).to(self.generator.device) for key in self.stored})
             self._written = state["written"]
         if self.multi_step is not None and state["begun"] is not None:
             shape, begun = state["begun"]
-            self.multi_step._buffer = TensorDict.from_dict(begun, batch_size=shape)
+            begun = TensorDict.from_dict(begun, batch_size=shape)
+            self.multi_step._buffer = begun.to(self.generator.device)
         if self.priorities is not None:
             self.priorities.values[: len(self)] = state["priorities"]
 
@@ -138,10 +143,11 @@ class Priorities:
     Args:
         capacity: how many transitions there can be.
         alpha: the power.
+        device: of the transitions.
     """
 
-    def __init__(self, capacity: int, alpha: float) -> None:
-        self.values = torch.zeros(capacity)
+    def __init__(self, capacity: int, alpha: float, device: torch.device) -> None:
+        self.values = torch.zeros(capacity, device=device)
         self.alpha = alpha
 
     def begin(self, indices: torch.Tensor) -> None:
@@ -155,7 +161,8 @@ class Priorities:
         """Indices and weights, the largest of all transitions 1."""
         values = self.values[:length]
         sums = values.cumsum(0, dtype=torch.float64)
-        mass = torch.rand(count, generator=generator, dtype=torch.float64) * sums[-1]
+        drawn = torch.rand(count, generator=generator, dtype=torch.float64, device=sums.device)
+        mass = drawn * sums[-1]
         indices = torch.searchsorted(sums, mass, right=True).clamp_max(length - 1)
         return indices, (values[indices] / values.min()) ** -beta
 

@@ -21,7 +21,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
 
 from torchrl_pool import PoolCollector
-from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
+from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded, on_device
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.options import (
     Count,
@@ -98,9 +98,9 @@ class Config(EnvOptions):
 def train(config: Config, run: Run) -> Iterator[Row]:
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
     torch.manual_seed(config.seed)
-    generator = torch.Generator().manual_seed(config.seed)
+    generator = torch.Generator(run.device).manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
-    actor, loss = make_networks(config, env)
+    actor, loss = (network.to(run.device) for network in make_networks(config, env))
     update = TargetUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, fused=True),
@@ -127,6 +127,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         total_frames=-1,
         init_random_frames=batches_at_random * config.frames_per_round or None,
         track_policy_version=config.parallel,
+        **on_device(run.device),
     )
     actors: Actors
     if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
@@ -151,7 +152,8 @@ def train(config: Config, run: Run) -> Iterator[Row]:
             for _ in range(config.updates_per_batch):
                 indices, weights = replay.sample(config.batch_size, beta)
                 # For the next actions, and for today's.
-                noise = torch.randn(2, config.batch_size, batch["action"].shape[-1], generator=generator)
+                shape = 2, config.batch_size, batch["action"].shape[-1]
+                noise = torch.randn(shape, generator=generator, device=run.device)
                 losses, errors = update(columns, indices, noise, *([] if weights is None else [weights]))
                 if replay.priorities is not None:
                     replay.priorities.update(indices, errors)
