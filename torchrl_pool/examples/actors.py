@@ -282,9 +282,11 @@ def make_actor_env(config: Any, number: int = 0) -> EnvBase:
     return make_env(config, size, config.seed + number * size)
 
 
-def on_device(device: torch.device) -> dict[str, Any]:
+def on_device(device: torch.device, storing_device: torch.device | None = None) -> dict[str, Any]:
     """Arguments of a collector whose simulators are on the CPU, and whose policy and batches may not be."""
-    return {} if device.type == "cpu" else {"policy_device": device, "storing_device": device}
+    if device.type == "cpu":
+        return {}
+    return {"policy_device": device, "storing_device": storing_device or device}
 
 
 def restore(generator: torch.Generator, state: torch.Tensor) -> None:

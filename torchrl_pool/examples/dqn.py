@@ -114,7 +114,7 @@ class Config(EnvOptions):
 def train(config: Config, run: Run) -> Iterator[Row]:
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
     torch.manual_seed(config.seed)
-    generator = torch.Generator(run.device).manual_seed(config.seed)
+    generator = torch.Generator(run.storing_device).manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
     actor, loss = (network.to(run.device) for network in make_networks(config, env))
     update = TargetUpdate(
@@ -149,7 +149,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         frames_per_batch=config.frames_per_round,
         total_frames=-1,
         track_policy_version=config.parallel,
-        **on_device(run.device),
+        **on_device(run.device, run.storing_device),
         post_collect_hook=lambda batch: explore_less(acting[-1], config.frames_per_round),
     )
     actors: Actors
@@ -157,6 +157,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         actors = Threaded([Actor(collector, acting)], policy, 1, exact=True)
     else:
         actors = Synchronous(collector, policy)
+    actors.device = run.storing_device
     frames = config.rounds * config.frames_per_round
     yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
 
@@ -174,7 +175,8 @@ def train(config: Config, run: Run) -> Iterator[Row]:
             columns = columns or update.columns(replay.rows)  # the storage stays where it is
             for _ in range(config.updates_per_batch):
                 indices, weights = replay.sample(config.batch_size, beta)
-                losses, errors = update(columns, indices, *([] if weights is None else [weights]))
+                more = [] if weights is None else [weights.to(run.device)]
+                losses, errors = update(*replay.to(run.device, columns, indices), *more)
                 if replay.priorities is not None:
                     replay.priorities.update(indices, errors)
         yield {"buffer": len(replay), "loss": losses.item()}

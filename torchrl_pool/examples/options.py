@@ -198,5 +198,6 @@ class RunOptions:
     torch_threads: Annotated[int, Limits(least=0, most=1024)] = 0
     # of networks and batches, such as cpu or cuda:1; auto: CUDA, where there is one, for pictures, else cpu
     device: str = "auto"
+    storing_device: str = ""  # of a replay buffer, such as cpu; default: that of --device
     checkpoint_seconds: float = 300.0  # time between two checkpoints
     quiet: bool = False  # no progress bar

@@ -89,6 +89,7 @@ class Run:
         folder: what is left goes there.
         compile: whether updates are compiled.
         device: of networks and batches; simulators and evaluations are on the CPU.
+        storing_device: of a replay buffer; default: the same.
     """
 
     env: EnvBase
@@ -97,9 +98,17 @@ class Run:
     num_iterations: int
 
     def __init__(
-        self, train: Train, config: Any, folder: Path, *, compile: bool = False, device: torch.device = CPU
+        self,
+        train: Train,
+        config: Any,
+        folder: Path,
+        *,
+        compile: bool = False,
+        device: torch.device = CPU,
+        storing_device: torch.device | None = None,
     ) -> None:
         self.config, self.folder, self.compile, self.device = config, folder, compile, device
+        self.storing_device = storing_device or device
         self.curve = Curve(folder)
         self.iteration, self.seconds = 0, 0.0
         self.ending: Literal["", "stopped", "diverged", "failed"] = ""  # how it has ended before its end
@@ -573,7 +582,8 @@ class Program:
         pays = is_small and config.compiles and config.num_updates >= COMPILE_FROM
         compile = options.compile == "yes" or (options.compile == "auto" and pays)
         device = device_of(options.device, has_pictures=not is_small)
-        run = Run(self.train, config, folder, compile=compile, device=device)
+        storing = device_of(options.storing_device) if options.storing_device else device
+        run = Run(self.train, config, folder, compile=compile, device=device, storing_device=storing)
         try:
             if options.resume:
                 _resume(run, options.resume)
@@ -618,8 +628,8 @@ class Program:
         return went_well
 
 
-def device_of(asked: str, *, has_pictures: bool) -> torch.device:
-    """The device of networks and batches.
+def device_of(asked: str, *, has_pictures: bool = False) -> torch.device:
+    """The device that is asked for; ``"auto"`` is CUDA, where there is one, for pictures.
 
     Raises:
         ValueError: torch does not know it, or cannot use it.
@@ -629,7 +639,7 @@ def device_of(asked: str, *, has_pictures: bool) -> torch.device:
     try:
         return torch.empty(0, device=torch.device(asked)).device  # with its index
     except (RuntimeError, AssertionError) as error:
-        expected = f"auto, cpu, or a device that torch can use ({first_line(error)})"
+        expected = f"a device that torch can use ({first_line(error)})"
         raise ValueError(f"--device: expected {expected}, got {asked}") from None
 
 

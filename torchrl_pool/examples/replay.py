@@ -98,6 +98,15 @@ class Replay:
             return torch.randint(len(self), size, generator=self.generator, device=device), None
         return self.priorities.sample(len(self), count, beta, self.generator)
 
+    def to(
+        self, device: torch.device, columns: list[torch.Tensor], indices: torch.Tensor
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Columns and indices for an update on a device: copies of the rows where they lie elsewhere."""
+        if indices.device == device:
+            return columns, indices
+        rows = [column.index_select(0, indices).to(device) for column in columns]
+        return rows, torch.arange(len(indices), device=device)
+
     def state_dict(self) -> dict[str, Any]:
         """Where it goes on from."""
         generator = self.generator.get_state()
@@ -168,7 +177,7 @@ class Priorities:
 
     def update(self, indices: torch.Tensor, errors: torch.Tensor) -> None:
         """Learns what the errors of transitions are now."""
-        self.values[indices] = (errors + 1e-8) ** self.alpha
+        self.values[indices] = ((errors + 1e-8) ** self.alpha).to(self.values.device)
 
 
 def one_step_return(rows: Rows, gamma: float, value: torch.Tensor) -> torch.Tensor:

@@ -98,7 +98,7 @@ class Config(EnvOptions):
 def train(config: Config, run: Run) -> Iterator[Row]:
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
     torch.manual_seed(config.seed)
-    generator = torch.Generator(run.device).manual_seed(config.seed)
+    generator = torch.Generator(run.storing_device).manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
     actor, loss = (network.to(run.device) for network in make_networks(config, env))
     update = TargetUpdate(
@@ -127,13 +127,14 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         total_frames=-1,
         init_random_frames=batches_at_random * config.frames_per_round or None,
         track_policy_version=config.parallel,
-        **on_device(run.device),
+        **on_device(run.device, run.storing_device),
     )
     actors: Actors
     if config.parallel:  # the next batch is collected with today's weights, while the learner changes them
         actors = Threaded([Actor(collector, acting)], actor, 1, exact=True)
     else:
         actors = Synchronous(collector, actor)
+    actors.device = run.storing_device
     frames = config.rounds * config.frames_per_round
     yield run.begin(env, actor, frames, actors=actors, update=update, replay=replay)
 
@@ -153,8 +154,13 @@ def train(config: Config, run: Run) -> Iterator[Row]:
                 indices, weights = replay.sample(config.batch_size, beta)
                 # For the next actions, and for today's.
                 shape = 2, config.batch_size, batch["action"].shape[-1]
-                noise = torch.randn(shape, generator=generator, device=run.device)
-                losses, errors = update(columns, indices, noise, *([] if weights is None else [weights]))
+                noise = torch.randn(shape, generator=generator, device=run.storing_device)
+                noise = noise.to(run.device)
+                losses, errors = update(
+                    *replay.to(run.device, columns, indices),
+                    noise,
+                    *([] if weights is None else [weights.to(run.device)]),
+                )
                 if replay.priorities is not None:
                     replay.priorities.update(indices, errors)
         critics, policy, alpha = losses.tolist()
