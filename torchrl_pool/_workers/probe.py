@@ -1,4 +1,4 @@
-"""What an env of Gymnasium tells in its steps only: its infos, the shape of its reward, how long they take."""
+"""What an env of Gymnasium tells in steps only: its infos, the shape of its reward, how long they take."""
 
 from __future__ import annotations
 
