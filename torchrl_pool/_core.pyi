@@ -97,8 +97,9 @@ class RolloutRows:
     ) -> None: ...
 
 ResetArguments: TypeAlias = tuple[list[list[int]], list[ResetOptions | None], int]
-# Tensors, in a dict or as they may be missing in a list, and the addresses of all columns.
-Given: TypeAlias = tuple[Any, list[int]]
+# Tensors, in a dict or as they may be missing in a list, and the addresses of all columns; or arrays of
+# NumPy, one for each column, and None.
+Given: TypeAlias = tuple[Any, list[int] | None]
 # The rows of a rollout's batch and the step; without tensors to record, these are looked for in the inputs.
 Place: TypeAlias = tuple[RolloutRows, int] | tuple[RolloutRows, int, Given]
 # Tensors by key; the root that follows, where episodes have begun; how many have.

@@ -159,8 +159,10 @@ class ArrayPool:
         self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
         shown = dict.fromkeys([*info_keys, *env._source.info_keys])
         self.infos = {name: names.index(name) for name in shown}
-        self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
-        self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
+        self._rows = [
+            ((self.num_envs, *(() if is_number(spec) else spec.shape)), np.dtype(spec.dtype))
+            for spec in outputs
+        ]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
         self._actions = actions_of(first)
         # Arrays hold no states of TorchRL's envs, which go on from their own.
@@ -168,7 +170,7 @@ class ArrayPool:
         self._states = [
             np.zeros((self.num_envs, *spec.shape), spec.dtype) for spec in read[len(self._actions) :]
         ]
-        self._spare: tuple[Columns, list[int]] | None = None
+        self._spare: Columns | None = None
         self._calls = _core.Calls()
         self.single_observation_space, self.single_action_space = self._spaces()
         self._gather = gather_of(self.single_observation_space)
@@ -255,11 +257,11 @@ class ArrayPool:
         self._begin()
         own = [{"seed": s, "options": o} for s, o in zip(seeds, options, strict=True)]
         given = self.env._source.reset_arguments(None, None, own)
-        columns, addresses = self._empty(np.zeros if mask is not None else np.empty)
+        columns = self._empty(np.zeros if mask is not None else np.empty)
         columns[self.reward].fill(0)
         tensor = None if mask is None else torch.from_numpy(mask)
         try:
-            self.env._simulators.reset(self._calls, (columns, self._root(addresses)), tensor, given)
+            self.env._simulators.reset(self._calls, self._root(columns), tensor, given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         return columns
@@ -270,20 +272,20 @@ class ArrayPool:
         Returns:
             The columns, with zeros in the rows of envs that have failed; the failure of these.
         """
-        sent = self._checked(actions)
-        columns, addresses = out = self._empty()
+        sent = self._checked(actions), None
+        columns = self._empty()
         self._begin()
         pool = self.env._running()
         goes_on = None if ended is None else ~ended
         calls: list[Callable[[], object]] = []
         # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
-            rows = None if goes_on is None else (goes_on, _address(goes_on))
-            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, out, mask=rows))
+            rows = None if goes_on is None else (goes_on, goes_on.ctypes.data)
+            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, (columns, None), mask=rows))
         if ended is not None:
             columns[self.reward].fill(0)
             given, mask = ResetArguments(), torch.from_numpy(ended)
-            roots = columns, self._root(addresses)
+            roots = self._root(columns)
             calls.append(partial(self.env._simulators.reset, self._calls, roots, mask, given))
         failures = []
         for call in calls:
@@ -300,21 +302,21 @@ class ArrayPool:
             What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
             without rewards, or ``None``: the same; the failure of these envs.
         """
-        sent = self._checked(actions)
-        columns, _ = out = self._empty()
+        sent = self._checked(actions), None
+        columns = self._empty()
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
-            pool, to = self.env._running(), (root[0], self._root(root[1]))
-            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, to)
+            pool, out = self.env._running(), (columns, None)
+            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, self._root(root))
         except _core.EnvFailure as error:
             goes_on = ~columns[self.done]
-            for first, column in zip(root[0], columns, strict=True):
+            for first, column in zip(root, columns, strict=True):
                 first[goes_on] = column[goes_on]
-            return columns, root[0], env_failure(error, None)
+            return columns, root, env_failure(error, None)
         assert results is not None
         if results[2] > 0:
-            return columns, root[0], None
+            return columns, root, None
         self._spare = root
         return columns, None, None
 
@@ -428,19 +430,17 @@ class ArrayPool:
 
     # ---- memory ----------------------------------------------------------------------------------------
 
-    def _empty(self, make: Callable[..., Array] = np.empty) -> tuple[Columns, list[int]]:
-        columns = [make(shape, dtype) for shape, dtype in zip(self._shapes, self._dtypes, strict=True)]
-        return columns, [_address(column) for column in columns]
+    def _empty(self, make: Callable[..., Array] = np.empty) -> Columns:
+        return [make(shape, dtype) for shape, dtype in self._rows]
 
-    def _root(self, addresses: list[int]) -> list[int]:
+    def _root(self, columns: Columns) -> tuple[list[Array | None], None]:
         """Those that a reset writes to: all but the reward."""
-        return [*addresses[: self.reward], 0, *addresses[self.reward + 1 :]]
+        return [*columns[: self.reward], None, *columns[self.reward + 1 :]], None
 
-    def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
-        """The actions as the executor reads them, which checks their values, and their addresses."""
+    def _checked(self, actions: Any) -> Columns:
+        """The actions as the executor reads them, which checks their values."""
         taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
-        taken += self._states
-        return taken, [_address(column) for column in taken]
+        return taken + self._states
 
     def _as_column(self, action: Any, spec: _core.Spec) -> Array:
         array, shape = np.asarray(action), (self.num_envs, *spec.shape)
@@ -479,11 +479,6 @@ def _attribute_errors() -> Iterator[None]:
         if failure.messages and failure.messages[0].startswith("AttributeError"):
             raise AttributeError(str(failure)) from failure
         raise
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _are_ids(task: Any) -> bool:

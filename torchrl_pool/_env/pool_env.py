@@ -109,9 +109,10 @@ class PoolEnv(EnvBase):
     Keyword Args:
         num_threads: threads that step native envs, the calling one included. Default: the processors that
             this process may use (affinity mask, cgroup quota), at most ``num_envs``.
-        num_workers: worker processes that run Python envs, in equal shares. Default: the processors that this
-            process may use, at most ``num_envs``. 0: the envs run in this process, where a debugger reaches
-            them; the only choice where there is no Linux.
+        num_workers: worker processes that run Python envs, in equal shares. 0: the envs run in this process,
+            where a debugger reaches them; the only choice where there is no Linux. Default: whichever is
+            faster; see ``placement``. Where ``step_timeout`` or ``respawn`` is given, workers for the
+            processors that this process may use, at most ``num_envs``.
         caller_steps: whether this process steps a share of the Python envs itself while it waits for the
             workers. That is fastest where a step takes microseconds, with one worker less than there are
             processors (then the default). A crash of one of these envs ends this process, and
@@ -282,6 +283,7 @@ class PoolEnv(EnvBase):
         """Specs, and what follows from them."""
         source = self._source
         self.num_threads, self.num_workers = source.num_threads, source.num_workers
+        self.placement = source.placement
         self._configs = source.configs
         of_config = {config: config.outputs(layout) for config in dict.fromkeys(self._configs)}
         self._outputs = of_config[self._configs[0]]

@@ -1,9 +1,10 @@
-"""What an env of Gymnasium tells in its steps only: the shape of its reward, and its infos."""
+"""What an env of Gymnasium tells in steps only: its infos, the shape of its reward, how long they take."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,6 +19,8 @@ Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
+MOST_TIMED_STEPS, MOST_TIMED_SECONDS = 100, 0.05
+"""How many steps are timed, and how long."""
 # What those tell who watch an env's episodes.
 _STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
 
@@ -41,6 +44,30 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
         return [_reward(())]
     with _wrappers_forget(env):
         return list(_entries(env, info_keys, has_numbers))
+
+
+def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
+    """How long a step takes, and its share of the resets in between, by a trial with random actions.
+
+    Medians: the first steps may load something, and other programs may interrupt one. Wrappers have forgotten
+    the trial afterwards.
+    """
+    steps: list[float] = []
+    resets: list[float] = []
+    with _wrappers_forget(env):
+        end = time.perf_counter() + MOST_TIMED_SECONDS
+        observation, info = env.reset()
+        while not steps or (len(steps) < MOST_TIMED_STEPS and time.perf_counter() < end):
+            action = _action(env, observation, info)
+            start = time.perf_counter()
+            observation, _, terminated, truncated, info = env.step(action)
+            steps.append(time.perf_counter() - start)
+            if terminated or truncated:
+                start = time.perf_counter()
+                observation, info = env.reset()
+                resets.append(time.perf_counter() - start)
+    per_reset = statistics.median(resets) if resets else 0.0
+    return statistics.median(steps) + per_reset * len(resets) / len(steps)
 
 
 @contextlib.contextmanager

@@ -190,6 +190,18 @@ class Worker:
             group_map(adapter.env),
         )
 
+    def seconds_per_step(self, env: int) -> float | None:
+        """How long a step of this env takes, which is none of the pool's; ``None``: nobody has tried.
+
+        Those of TorchRL and PettingZoo are not tried: their steps take long anyway.
+        """
+        made = self._made(env).env
+        if not is_from("gymnasium", "Env", made):
+            return None
+        from torchrl_pool._workers.probe import seconds_per_step
+
+        return seconds_per_step(made)
+
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.
 
