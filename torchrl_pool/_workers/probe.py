@@ -43,6 +43,19 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
         return list(_entries(env, info_keys, has_numbers))
 
 
+def begun(returned: Any) -> tuple[Any, Info]:
+    """The observation and the info dict that a reset has returned.
+
+    Raises:
+        TypeError: it has not; an observation of two numbers would pass for both.
+    """
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
+        return returned
+    kinds = ", ".join(type(one).__name__ for one in returned) if isinstance(returned, tuple) else ""
+    given = f"a tuple of ({kinds})" if kinds else type(returned).__name__
+    raise TypeError(f"reset(): expected an observation and an info dict, as Gymnasium has it, got {given}")
+
+
 @contextlib.contextmanager
 def _wrappers_forget(env: Any) -> Iterator[None]:
     """Lets wrappers know meanwhile what they have copies of, such as statistics; others have what they have.
@@ -76,7 +89,7 @@ def _reward(shape: tuple[int, ...]) -> Entry:
 
 def _entries(env: gymnasium.Env[Any, Any], names: Sequence[str], has_numbers: bool) -> Iterator[Entry]:
     start = time.monotonic()
-    observation, at_reset = env.reset()
+    observation, at_reset = begun(env.reset())
     seen: dict[str, Any] = dict(at_reset)
     reward: Any = 0.0
     found: dict[str, Any] = {}  # in the first step that has it, whose dtype is more to be trusted
