@@ -13,7 +13,9 @@ import pytest
 from front_envs import Keyed, Locked, Shown, Talkative
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import RecordEpisodeStatistics, TransformReward
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecVideoRecorder
 
