@@ -123,7 +123,7 @@ def test_observations_have_the_values_of_gym_env(space):
     reference = GymWrapper(Sampled(space), categorical_action_encoding=True)
     names = list(described(adapter.entries, "observation"))
     expected = leaves(reference.reset(seed=3))
-    for name, leaf in zip(names, adapter.reset(3, None), strict=True):
+    for name, leaf in zip(names, adapter.reset(3, None)[0], strict=True):
         assert np.array_equal(leaf, expected[name].numpy()), name
     outputs, reward, terminated, truncated = adapter.step([np.int64(1)])
     after = reference.step(reference.rand_action(reference.reset(seed=3)))["next"]
@@ -198,7 +198,7 @@ def test_like_spaces_of_different_sizes_are_stacked():
 def test_episodes_of_gymnasium_are_those_of_the_bare_env(task):
     bare, adapter = gymnasium.make(task), adapt(gymnasium.make(task))
     generator = np.random.default_rng(0)
-    assert np.array_equal(adapter.reset(5, None)[0], bare.reset(seed=5)[0])
+    assert np.array_equal(adapter.reset(5, None)[0][0], bare.reset(seed=5)[0])
     for _ in range(300):
         (action,) = random_actions(adapter, generator)
         (observation,), *rest = adapter.step([action])
@@ -206,15 +206,15 @@ def test_episodes_of_gymnasium_are_those_of_the_bare_env(task):
         assert np.array_equal(observation, expected)
         assert rest == others
         if rest[1] or rest[2]:
-            assert np.array_equal(adapter.reset(None, None)[0], bare.reset()[0])
+            assert np.array_equal(adapter.reset(None, None)[0][0], bare.reset()[0])
     adapter.seed(9)
     bare.reset(seed=9)
-    assert np.array_equal(adapter.reset(None, None)[0], bare.reset()[0])
+    assert np.array_equal(adapter.reset(None, None)[0][0], bare.reset()[0])
 
 
 def test_options_reach_the_env():
     env = gymnasium.make("CartPole-v1")
-    (observation,) = adapt(env).reset(0, {"low": 0.3, "high": 0.3001})
+    (observation,), _, _ = adapt(env).reset(0, {"low": 0.3, "high": 0.3001})
     assert (np.abs(observation - 0.3) < 0.001).all()
 
 
@@ -226,7 +226,7 @@ def test_infos_are_found_and_zero_where_they_are_missing():
         Entry("deep/half", "info", "float32", ()),
         Entry("sometimes", "info", "int64", (3,)),
     ]
-    assert [np.asarray(leaf).tolist() for leaf in adapter.reset(0, None)[-3:]] == [0, 0, [0, 0, 0]]
+    assert [np.asarray(leaf).tolist() for leaf in adapter.reset(0, None)[0][-3:]] == [0, 0, [0, 0, 0]]
     actions = list(random_actions(adapter, np.random.default_rng(0)))
     assert [np.asarray(leaf).tolist() for leaf in adapter.step(actions)[0][-3:]] == [1, 0.5, [0, 1, 2]]
     assert [np.asarray(leaf).tolist() for leaf in adapter.step(actions)[0][-3:]] == [2, 1, [0, 0, 0]]
@@ -305,7 +305,7 @@ def test_episodes_of_torchrl_envs_are_those_of_the_bare_env(make):
     actions = [entry for entry in adapter.entries if entry.role == "action" and entry.name != STATES]
     not_given = [np.zeros(entry.shape, entry.dtype) for entry in adapter.entries if entry.name == STATES]
     roots = [key for key in bare.done_keys if isinstance(key, str)]
-    root, ours, episodes = bare.reset(), adapter.reset(None, None), 0
+    root, ours, episodes = bare.reset(), adapter.reset(None, None)[0], 0
     for _ in range(300):
         for entry, leaf in zip(outputs, ours, strict=True):
             assert_same(leaf, root, entry)
@@ -322,7 +322,7 @@ def test_episodes_of_torchrl_envs_are_those_of_the_bare_env(make):
             assert truncated == ("truncated" in roots and after["truncated"].item())
         root = bare.step_mdp(root)
         if terminated or truncated:
-            root, ours = bare.reset(), adapter.reset(None, None)
+            root, ours = bare.reset(), adapter.reset(None, None)[0]
             episodes += 1
     assert episodes >= 1
 

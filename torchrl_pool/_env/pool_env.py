@@ -259,6 +259,8 @@ class PoolEnv(EnvBase):
             max_episode_steps=max_episode_steps,
             one_hot=not categorical_action_encoding,
         )
+        # Each of TorchRL's envs has looked at its own flags, as in SerialEnv.
+        self._allow_done_after_reset |= self._holds_torchrl
         try:
             layout = _core.LayoutOptions(
                 info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
@@ -639,7 +641,7 @@ class PoolEnv(EnvBase):
         :meth:`get_state`.
         """
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
-        if self._has_state_dicts and kwargs.get("destination") is None:
+        if self._holds_torchrl and kwargs.get("destination") is None:
             state.update((f"worker{i}", own) for i, own in enumerate(self.call("state_dict")))
         return state
 
@@ -655,7 +657,7 @@ class PoolEnv(EnvBase):
             EnvFailure: it is not of such envs.
             KeyError: it is of fewer envs.
         """
-        if not self._has_state_dicts:
+        if not self._holds_torchrl:
             return super().load_state_dict(state_dict, *args, **kwargs)
         is_of_one = "worker0" not in state_dict
         own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
@@ -664,7 +666,7 @@ class PoolEnv(EnvBase):
         return None
 
     @property
-    def _has_state_dicts(self) -> bool:
+    def _holds_torchrl(self) -> bool:
         return isinstance(self._source, PythonSource) and self._source.is_torchrl
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:

@@ -46,6 +46,19 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
         return list(_entries(env, info_keys, has_numbers))
 
 
+def begun(returned: Any) -> tuple[Any, Info]:
+    """The observation and the info dict that a reset has returned.
+
+    Raises:
+        TypeError: it has not; an observation of two numbers would pass for both.
+    """
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
+        return returned
+    kinds = ", ".join(type(one).__name__ for one in returned) if isinstance(returned, tuple) else ""
+    given = f"a tuple of ({kinds})" if kinds else type(returned).__name__
+    raise TypeError(f"reset(): expected an observation and an info dict, as Gymnasium has it, got {given}")
+
+
 def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
     """How long a step takes, and its share of the resets in between, by a trial with random actions.
 
@@ -56,7 +69,7 @@ def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
     resets: list[float] = []
     with _wrappers_forget(env):
         end = time.perf_counter() + MOST_TIMED_SECONDS
-        observation, info = env.reset()
+        observation, info = begun(env.reset())
         while not steps or (len(steps) < MOST_TIMED_STEPS and time.perf_counter() < end):
             action = _action(env, observation, info)
             start = time.perf_counter()
@@ -64,7 +77,7 @@ def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
             steps.append(time.perf_counter() - start)
             if terminated or truncated:
                 start = time.perf_counter()
-                observation, info = env.reset()
+                observation, info = begun(env.reset())
                 resets.append(time.perf_counter() - start)
     per_reset = statistics.median(resets) if resets else 0.0
     return statistics.median(steps) + per_reset * len(resets) / len(steps)
@@ -103,7 +116,7 @@ def _reward(shape: tuple[int, ...]) -> Entry:
 
 def _entries(env: gymnasium.Env[Any, Any], names: Sequence[str], has_numbers: bool) -> Iterator[Entry]:
     start = time.monotonic()
-    observation, at_reset = env.reset()
+    observation, at_reset = begun(env.reset())
     seen: dict[str, Any] = dict(at_reset)
     reward: Any = 0.0
     found: dict[str, Any] = {}  # in the first step that has it, whose dtype is more to be trusted
