@@ -34,10 +34,6 @@ def counted():
     return TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
 
 
-def flags_of_agents():
-    return TwoAgents(root_flags=False)
-
-
 def stateless_counted():
     return TransformedEnv(Stateless(), StepCounter(3))
 
@@ -171,7 +167,6 @@ ENVS = {
     "TorchRL": (partial(GymEnv, "CartPole-v1"), partial(GymEnv, "CartPole-v1")),
     "TransformedEnv": (counted, counted),
     "agents": (TwoAgents, TwoAgents),
-    "agents' flags alone": (flags_of_agents, flags_of_agents),
     "state": (Stateless, Stateless),
     "state, transformed": (stateless_counted, stateless_counted),
     "Dict in GymEnv": (dictionary, dictionary),
@@ -206,7 +201,7 @@ def test_rollouts(makers, where):
     """Seeded, with resets of those that are done, over many episodes."""
     make, make_serial = makers
     num_envs = 5
-    reference = OneByOne if make_serial in (TwoAgents, flags_of_agents, Stateless) else SerialEnv
+    reference = OneByOne if make_serial in (TwoAgents, Stateless) else SerialEnv
     pool, serial = PoolEnv(make, num_envs, **where), reference(num_envs, make_serial)
     try:
         assert pool.set_seed(3) == serial.set_seed(3)
@@ -240,6 +235,24 @@ def test_specs(makers):
     finally:
         pool.close()
         serial.close(raise_if_closed=False)
+
+
+def test_agents_whose_flags_are_the_only_ones():
+    """Of the bare env, step by step: batched ones keep old flags where a step leaves some out."""
+    pool, bare = PoolEnv(partial(TwoAgents, False), 1, num_workers=0), TwoAgents(False)
+    for env in (pool, bare):
+        env.set_seed(4)
+    root, expected, episodes = pool.reset(), bare.reset(), 0
+    for _ in range(60):
+        actions = pool.full_action_spec.rand()
+        root, expected = pool.step(root.update(actions)), bare.step(expected.update(actions[0]))
+        assert_same(root["next"][0], expected["next"])
+        if any(expected["next"][key].any() for key in bare.done_keys):
+            episodes += 1
+            root, expected = pool.reset(), bare.reset()
+        else:
+            root, expected = pool.step_mdp(root), bare.step_mdp(expected)
+    assert episodes > 2
 
 
 def bounded(high):
