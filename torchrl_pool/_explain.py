@@ -28,11 +28,13 @@ class Explanation:
         modules: for each module of a collector's policy its class, ``"tensors"`` or ``"a tensordict"``, and
             why, in the order of their calls.
         stepping: how a collector steps the envs; empty for an env.
+        placement: where Python envs run, and why; empty for native ones.
     """
 
     transforms: tuple[Row, ...]
     modules: tuple[Row, ...] = ()
     stepping: str = ""
+    placement: str = ""
 
     def __repr__(self) -> str:
         blocks = []
@@ -40,8 +42,7 @@ class Explanation:
             blocks.append(table_of(("transform", "runs in", "why"), self.transforms))
         if self.modules:
             blocks.append(table_of(("module of the policy", "called with", "why"), self.modules))
-        if self.stepping:
-            blocks.append(self.stepping)
+        blocks += [line for line in (self.stepping, self.placement) if line]
         return "\n\n".join(blocks) or "transforms: none"
 
 
@@ -67,12 +68,18 @@ def explain(what: EnvBase | PoolCollector) -> Explanation:
     """
     if not isinstance(what, PoolCollector):
         env = fuse(what)
-        return Explanation(tuple(_transforms(env)) if isinstance(env, TransformedEnv) else ())
+        transforms = tuple(_transforms(env)) if isinstance(env, TransformedEnv) else ()
+        return Explanation(transforms, placement=_placement(env))
     env, groups = what.env, what.num_groups
     stepping = "the envs are stepped " + _GROUPS.get(groups, f"in {groups} groups, in turn")
     tracker = what.policy_version_tracker if what._counts_versions else None
-    transforms = _transforms(env, tracker) if isinstance(env, TransformedEnv) else ()
-    return Explanation(tuple(transforms), tuple(_modules(what)), stepping)
+    transforms = tuple(_transforms(env, tracker)) if isinstance(env, TransformedEnv) else ()
+    return Explanation(transforms, tuple(_modules(what)), stepping, _placement(env))
+
+
+def _placement(env: EnvBase) -> str:
+    pool = env.base_env if isinstance(env, TransformedEnv) else env
+    return str(pool.placement) if isinstance(pool, PoolEnv) and pool.placement else ""
 
 
 def _transforms(env: TransformedEnv, tracker: Transform | None = None) -> Iterator[Row]:

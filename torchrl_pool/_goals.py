@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from torchrl_pool._plugins import task_info
@@ -26,7 +28,7 @@ class GoalReward:
     """
 
     threshold: float
-    _function: Callable[[torch.Tensor, float], torch.Tensor]
+    _function: Callable[[Any, Any, float], Any]  # of torch or NumPy, and distances
 
     def __call__(self, achieved_goal: torch.Tensor, desired_goal: torch.Tensor) -> torch.Tensor:
         """The rewards of steps, as the task would have given them.
@@ -41,7 +43,24 @@ class GoalReward:
         """
         squares = (achieved_goal - desired_goal).square().unbind(-1)
         distance = sum(squares[1:], squares[0]).sqrt().unsqueeze(-1)  # in the order of the task's own sum
-        return self._function(distance, self.threshold).float()
+        rewards: torch.Tensor = self._function(torch, distance, self.threshold)
+        return rewards.float()
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any = None) -> Any:
+        """The rewards as the method of Gymnasium-Robotics' envs gives them, in every bit.
+
+        Args:
+            achieved_goal: an array ``[..., size]``.
+            desired_goal: likewise.
+            info: has no effect.
+        """
+        distance = np.linalg.norm(np.subtract(achieved_goal, desired_goal), axis=-1)
+        return self._function(np, distance, self.threshold)
+
+
+def has_goals(task: str) -> bool:
+    """Whether :func:`goal_reward` knows the task's rewards."""
+    return task_info(task).family == _FAMILY
 
 
 def goal_reward(task: str, reward_type: str | None = None) -> GoalReward:
@@ -65,7 +84,7 @@ def goal_reward(task: str, reward_type: str | None = None) -> GoalReward:
         [[-0.0], [-1.0]]
     """
     info = task_info(task)
-    if info.family != _FAMILY:
+    if not has_goals(task):
         raise ValueError(f"task: expected one of the family {_FAMILY!r}, which have goals, got {task!r}")
     option = next(option for option in info.options if option.name == "reward_type")
     is_dense = option.check(option.default if reward_type is None else reward_type) == "dense"
@@ -74,17 +93,17 @@ def goal_reward(task: str, reward_type: str | None = None) -> GoalReward:
     return GoalReward(0.45, _exp_of_minus if is_dense else _one_inside)
 
 
-def _minus(distance: torch.Tensor, threshold: float) -> torch.Tensor:
+def _minus(of: Any, distance: Any, threshold: float) -> Any:
     return -distance
 
 
-def _minus_one_outside(distance: torch.Tensor, threshold: float) -> torch.Tensor:
-    return -(distance > threshold).float()
+def _minus_one_outside(of: Any, distance: Any, threshold: float) -> Any:
+    return -of.asarray(distance > threshold, dtype=of.float32)
 
 
-def _exp_of_minus(distance: torch.Tensor, threshold: float) -> torch.Tensor:
-    return (-distance).exp()
+def _exp_of_minus(of: Any, distance: Any, threshold: float) -> Any:
+    return of.exp(-distance)
 
 
-def _one_inside(distance: torch.Tensor, threshold: float) -> torch.Tensor:
-    return distance <= threshold
+def _one_inside(of: Any, distance: Any, threshold: float) -> Any:
+    return of.asarray(distance <= threshold, dtype=of.float64)

@@ -290,7 +290,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each env, or gets an attribute that cannot be called.
 
-        Native envs have their options as attributes, and the method ``render``.
+        Native envs have their options as attributes, and the methods ``render`` and, with goals,
+        ``compute_reward``.
 
         Args:
             name: the method or attribute.
@@ -301,7 +302,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(self._pool.call(name, range(self.num_envs), *args, **kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each env; of native envs, an option.
+        """An attribute of each env; of native envs, an option or the ``spec``.
 
         Args:
             name: the attribute.

@@ -18,7 +18,6 @@ except ImportError as error:
 from torchrl_pool._arrays import ArrayPool
 from torchrl_pool._arrays.array_pool import Columns, Infos
 from torchrl_pool._arrays.spaces import Array, row_of
-from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.sources import known_task
 
 __all__ = ["PoolVecEnv"]
@@ -72,10 +71,14 @@ class PoolVecEnv(VecEnv):
     ) -> None:
         self._arguments = {"render_mode": render_mode, "info_keys": info_keys, **options}
         self._task = task = known_task(task)
-        if render_mode is None and not is_python(task):
-            render_mode = "rgb_array"  # costs nothing until a picture is asked for
         self._pool = ArrayPool(
-            task, num_envs, info_keys=info_keys, passed_infos=["episode"], render_mode=render_mode, **options
+            task,
+            num_envs,
+            info_keys=info_keys,
+            passed_infos=["episode"],
+            render_mode=render_mode,
+            shows_tasks=True,  # which costs nothing until a picture is asked for
+            **options,
         )
         self._actions: Any = None
         super().__init__(
@@ -177,7 +180,7 @@ class PoolVecEnv(VecEnv):
         return [range(self.num_envs)[i] for i in super()._get_indices(indices)]
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute of each env; of native envs, an option.
+        """An attribute of each env; of native envs, an option or the ``spec``.
 
         Args:
             attr_name: its name.
@@ -199,7 +202,7 @@ class PoolVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of each env; of native envs, ``render``.
+        """Calls a method of each env; of native envs, ``render`` or, with goals, ``compute_reward``.
 
         Args:
             method_name: its name.

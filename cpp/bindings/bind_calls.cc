@@ -238,8 +238,9 @@ class Calls {
     });
   }
 
-  // `inputs`: entries to look in; or tensors and their addresses. `out`, `root`: None for fresh tensors, or
-  // tensors and their addresses. `out` may also be rows of a batch, a step, and perhaps tensors to record.
+  // `inputs`: entries to look in; or tensors and their addresses; or a list of NumPy's arrays, and None.
+  // `out`, `root`: None for fresh tensors, or such a pair. `out` may also be rows of a batch, a step, and
+  // perhaps tensors to record.
   std::optional<Prepared> Prepare(Op op, const py::object& inputs, const py::object& out,
                                   const py::object& root) const {
     std::optional<Prepared> prepared(std::in_place);
@@ -325,7 +326,7 @@ class Calls {
   static Addresses Given(const py::object& given, std::vector<py::object>& objects) {
     const auto pair = given.cast<py::tuple>();
     objects.push_back(given);
-    return FromList(pair[1].cast<py::list>());
+    return pair[1].is_none() ? OfArrays(pair[0].cast<py::list>()) : FromList(pair[1].cast<py::list>());
   }
 
   static Addresses Results(const TensorMemory*& memory, const py::object& given, FreshTensors& fresh,

@@ -47,10 +47,21 @@ auto Method(const std::shared_ptr<void>& object, const char* name, const Transla
   };
 }
 
-// Of a reward, as the env gave it; NaN where that is no plain number.
-double NumberOf(py::handle value) {
-  const bool is_plain = PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr());
-  return is_plain ? PyFloat_AsDouble(value.ptr()) + 0.0 : std::numeric_limits<double>::quiet_NaN();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// A number, in whatever type, that an env gave as its reward: an array of one element as that element.
+py::object NumberOf(py::handle value) {
+  const bool is_array =
+      py::isinstance<py::array>(value) && py::reinterpret_borrow<py::array>(value).size() == 1;
+  return is_array ? value.attr("item")() : py::reinterpret_borrow<py::object>(value);
+}
+
+// As NumPy writes it into an array of doubles; NaN where it is no number.
+double ToDouble(py::handle value) {
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (number != -1.0 || !PyErr_Occurred()) return number;
+  PyErr_Clear();
+  return kNan;
 }
 
 // As an env says it.
@@ -174,7 +185,9 @@ class Port {
   bool WasStepped(std::uint32_t env, py::handle returned, bool may_reset) {
     const Items results(returned, 4, "results of a step");
     const Items leaves(results[0]);
-    const py::handle reward = results[1];
+    const bool is_number = rewards_.size() == 1 && fields_[rewards_[0]].size == 1;
+    const py::object reward =
+        is_number ? NumberOf(results[1]) : py::reinterpret_borrow<py::object>(results[1]);
     const bool terminated = ToFlag(results[2]);
     bool truncated = ToFlag(results[3]);
     CheckOwner();
@@ -187,22 +200,27 @@ class Port {
       }
     }
     truncated |= port_.arena().cell(env).is_last != 0;
-    port_.Stepped(env, NumberOf(reward), terminated, truncated);
+    port_.Stepped(env, is_number ? ToDouble(reward) : kNan, terminated, truncated);
     const bool is_reset = may_reset && (terminated || truncated);
     if (!is_reset) Finish();
     return is_reset;
   }
 
-  void WasReset(std::uint32_t env, py::handle leaves) {
+  // What an adapter's reset has returned: leaves, terminated, truncated.
+  void WasReset(std::uint32_t env, py::handle returned) {
+    const Items results(returned, 3, "results of a reset");
+    const Items leaves(results[0]);
+    const bool terminated = ToFlag(results[1]), truncated = ToFlag(results[2]);
     CheckOwner();
-    WriteLeaves(Items(leaves).all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
-    WasMade(env);
+    WriteLeaves(leaves.all(), [&](std::size_t i) { return port_.arena().RootRow(i, env); });
+    port_.WasReset(env, terminated, truncated);
+    Finish();
   }
 
   // Made, or seeded: there is nothing to write.
   void WasMade(std::uint32_t env) {
     CheckOwner();
-    port_.WasReset(env);
+    port_.WasReset(env, false, false);
     Finish();
   }
 

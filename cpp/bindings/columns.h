@@ -1,7 +1,8 @@
-// Tensors as Python hands them in: lists of addresses, one for each column of a batch.
+// Tensors and arrays as Python hands them in: one for each column of a batch.
 #ifndef TORCHRL_POOL_BINDINGS_COLUMNS_H_
 #define TORCHRL_POOL_BINDINGS_COLUMNS_H_
 
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
@@ -28,6 +29,17 @@ inline Addresses FromList(const py::list& list) {
     const std::size_t address = PyLong_AsSize_t(PyList_GET_ITEM(list.ptr(), static_cast<py::ssize_t>(i)));
     if (address == static_cast<std::size_t>(-1) && PyErr_Occurred()) throw py::error_already_set();
     addresses[i] = reinterpret_cast<std::byte*>(address);
+  }
+  return addresses;
+}
+
+// Of arrays of NumPy, whose rows follow each other; None: the column is not wanted.
+inline Addresses OfArrays(const py::list& arrays) {
+  Addresses addresses;
+  addresses.reserve(arrays.size());
+  for (const py::handle one : arrays) {
+    const void* data = one.is_none() ? nullptr : py::cast<py::array>(one).data();
+    addresses.push_back(static_cast<std::byte*>(const_cast<void*>(data)));
   }
   return addresses;
 }

@@ -102,9 +102,10 @@ bool Visitor::Reset(EnvSlot& slot, OutputRows& rows, std::uint32_t row, const Re
   void* const* targets = rows.targets.at();
   const int status = options ? slot.task->reset_with(slot.env, options->handle(), targets, &scratch_.error)
                              : slot.task->reset(slot.env, targets, &scratch_.error);
-  if (status != TRP_OK) return false;
+  constexpr int kIsOver = TRP_TERMINATED & TRP_TRUNCATED;
+  if (status != TRP_OK && (status & kIsOver) == 0) return false;
   slot.elapsed_steps = 0;
-  WriteFlags(rows, row, false, false);
+  WriteFlags(rows, row, (status & TRP_TERMINATED & ~kIsOver) != 0, (status & TRP_TRUNCATED & ~kIsOver) != 0);
   return RunStages(slot, rows, row, Stage::When::kReset);
 }
 

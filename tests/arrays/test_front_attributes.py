@@ -13,13 +13,17 @@ import pytest
 from front_envs import Keyed, Locked, Shown, Talkative
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import RecordEpisodeStatistics, TransformReward
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformReward
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecVideoRecorder
 
-from torchrl_pool import EnvFailure, PoolEnv
+from torchrl_pool import EnvFailure, list_tasks, task_info
 from torchrl_pool.gymnasium import PoolVectorEnv
 from torchrl_pool.stable_baselines3 import PoolVecEnv
+
+TASKS = list_tasks()
 
 
 def make_locked():
@@ -113,14 +117,122 @@ def test_videos_of_tasks_need_no_render_mode(close, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("watcher", [Monitor, RecordEpisodeStatistics])
 @pytest.mark.parametrize("around", [lambda env: env, lambda env: TransformReward(env, lambda reward: reward)])
-def test_a_limit_that_who_watches_would_not_see_is_refused(watcher, around):
-    def make():
-        return around(watcher(gymnasium.make("Pendulum-v1")))
+def test_who_watches_an_env_sees_the_pools_limit(watcher, around, close):
+    def make(limit=None):
+        env = gymnasium.make("Pendulum-v1")
+        return around(watcher(env if limit is None else TimeLimit(env, limit)))
 
-    with pytest.raises(EnvFailure, match=rf"TimeLimit\(env, 4\) within {watcher.__name__} instead"):
-        PoolVecEnv(make, 1, num_workers=0, max_episode_steps=4)
-    with contextlib.closing(PoolEnv(make, 1, num_workers=0, max_episode_steps=4)) as env:  # nobody is told
-        assert env.rollout(6, break_when_any_done=True).shape == (1, 4)
+    ours = close(PoolVecEnv(make, 2, num_workers=0, max_episode_steps=4))
+    theirs = DummyVecEnv([partial(make, 4)] * 2)
+    for one in (ours, theirs):
+        one.seed(0)
+        one.reset()
+    for _ in range(9):
+        (*arrays, infos), (*due, expected) = (env.step(np.ones((2, 1), np.float32)) for env in (ours, theirs))
+        assert all(map(np.array_equal, arrays, due))
+        for info, other in zip(infos, expected, strict=True):
+            assert info.keys() == other.keys()
+            assert info["TimeLimit.truncated"] == other["TimeLimit.truncated"]
+            assert [info.get("episode", {}).get(k) for k in "rl"] == [
+                other.get("episode", {}).get(k) for k in "rl"
+            ]
+
+
+def test_evaluations_come_to_an_end(close):
+    make = partial(gymnasium.make, "Pendulum-v1")
+    env = close(PoolVecEnv(lambda: Monitor(make()), 1, num_workers=0, max_episode_steps=10))
+    model = PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu").learn(32)
+    assert [episode["l"] for episode in model.ep_info_buffer] == [10, 10, 10]
+    rewards, lengths = evaluate_policy(model, env, n_eval_episodes=2, return_episode_rewards=True)
+    assert lengths == [10, 10]
+    assert len(rewards) == 2
+
+
+# ---- what native envs tell of themselves
+
+
+class Goals(gymnasium.Env):
+    """A Python env that says how it pays."""
+
+    observation_space = spaces.Box(-1, 1, (1,))
+    action_space = spaces.Discrete(2)
+
+    def compute_reward(self, achieved, desired, info):
+        assert len(info) == len(achieved)
+        return -np.abs(achieved - desired).sum(-1)
+
+
+def test_rewards_for_other_goals_of_python_envs(close):
+    ours, theirs = close(PoolVecEnv(Goals, 2, num_workers=1)), DummyVecEnv([Goals] * 2)
+    asked = (np.ones((5, 3)), np.arange(15).reshape(5, 3), [{"a": i} for i in range(5)])
+    for one, due in zip(*(e.env_method("compute_reward", *asked) for e in (ours, theirs)), strict=True):
+        assert np.array_equal(one, due)
+
+
+@pytest.mark.skipif("FetchReach-v4" not in TASKS, reason="built without the family robotics")
+@pytest.mark.parametrize("reward_type", [None, "sparse", "dense"])
+@pytest.mark.parametrize("task", ["FetchReach-v4", "FetchPushDense-v4", "PointMaze_UMaze-v3"])
+def test_rewards_for_other_goals_are_those_of_gymnasium_robotics(task, reward_type, close):
+    """As Stable-Baselines3's HerReplayBuffer asks for them."""
+    robotics = pytest.importorskip("gymnasium_robotics")
+    gymnasium.register_envs(robotics)
+    options = {} if reward_type is None else {"reward_type": reward_type}
+    spec = gymnasium.spec(task)
+    kind = gymnasium.envs.registration.load_env_creator(spec.entry_point)
+    reference = object.__new__(kind)  # an assertion of Fetch's constructor fails on newer MuJoCo
+    reference.reward_type = {"reward_type": "sparse", **spec.kwargs, **options}["reward_type"]
+    reference.distance_threshold = 0.05
+    env, envs = close(PoolVecEnv(task, 2, **options)), close(PoolVectorEnv(task, 2, **options))
+    assert env.has_attr("compute_reward")
+    draws = np.random.default_rng(0)
+    for shape in [(40,), (4, 5), ()]:
+        achieved, offset = draws.uniform(-0.5, 0.5, (2, *shape, 3 if task.startswith("Fetch") else 2))
+        asked = (achieved, achieved + offset / 3, [{}] * 40)
+        due = reference.compute_reward(*asked)
+        for found in (
+            *env.env_method("compute_reward", *asked, indices=[1]),
+            *envs.call("compute_reward", *asked),
+        ):
+            assert np.asarray(found).dtype == np.asarray(due).dtype
+            assert np.asarray(found).tobytes() == np.asarray(due).tobytes()
+    other = close(PoolVecEnv("CartPole-v1", 1))
+    assert not other.has_attr("compute_reward")
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ("CartPole-v1", {}),
+        ("CartPole-v1", {"max_episode_steps": 9, "sutton_barto_reward": True}),
+        ("Pendulum-v1", {"g": 9.81, "render_mode": "rgb_array"}),
+        ("FrozenLake-v1", {"is_slippery": False, "max_episode_steps": 12}),
+    ],
+)
+def test_specs_are_those_of_what_the_pool_was_given(task, options, close):
+    due = gymnasium.make(task, **options).spec
+    for spec in close(PoolVectorEnv(task, 2, **options)).get_attr("spec"):
+        assert (spec.id, spec.max_episode_steps, spec.kwargs) == (
+            due.id,
+            due.max_episode_steps,
+            due.kwargs,
+        )
+        assert spec.reward_threshold == due.reward_threshold
+        assert spec.make().spec.kwargs == due.kwargs
+    own = close(PoolVectorEnv("Pendulum-v1", 2, env_options=[{"g": 1.0}, {"g": 2.0}])).get_attr("spec")
+    assert [spec.kwargs for spec in own] == [{"g": 1.0}, {"g": 2.0}]
+    assert gymnasium.spec("Pendulum-v1").kwargs == {}
+
+
+def test_specs_of_families_whose_package_is_not_imported(close, monkeypatch):
+    task = next(one for one in ("FetchReach-v4", "Ant-v5") if one in TASKS)
+    info = task_info(task)
+    monkeypatch.delitem(gymnasium.registry, task, raising=False)
+    env = close(PoolVecEnv(task, 1, max_episode_steps=7, width=64))
+    (spec,) = env.get_attr("spec")
+    assert (spec.id, spec.max_episode_steps, spec.reward_threshold) == (task, 7, info.reward_threshold)
+    assert spec.kwargs == {"width": 64}
+    (spec,) = close(PoolVecEnv(task, 1)).get_attr("spec")
+    assert spec.max_episode_steps == info.max_episode_steps
 
 
 # ---- envs that are one

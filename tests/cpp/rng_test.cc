@@ -1,4 +1,4 @@
-// Which states are streams. That streams are NumPy's, draw by draw, is tested in tests/test_rng.py.
+// Which states are streams. That streams are NumPy's, draw by draw, is tested in tests/parity/test_rng.py.
 #include "torchrl_pool/rng.h"
 
 #include <algorithm>

@@ -73,7 +73,7 @@ class CountingWorker {
     count = 0;
     if (!port_.SeedOf(env).empty()) count = port_.SeedOf(env)[0];
     *reinterpret_cast<std::int64_t*>(arena.RootRow(0, env)) = count;
-    port_.WasReset(env);
+    port_.WasReset(env, false, false);
     port_.Finish();
   }
 

@@ -61,7 +61,7 @@ void Serve(WorkerPort& port, const Request& request) {
     } else {
       Event();
       (void)port.SeedOf(env);
-      port.WasReset(env);
+      port.WasReset(env, false, false);
     }
     Event();
     port.Finish();

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 from long_form import LONG
 from reference import assert_registered_as_in_gymnasium
-from torchrl.envs import EnvBase, GymEnv, GymWrapper, SerialEnv
+from torchrl.envs import GymEnv, GymWrapper, SerialEnv
 from torchrl.envs.utils import check_env_specs
 
 from torchrl_pool import list_tasks
@@ -363,37 +363,6 @@ def test_specs_hold(task, make_pool):
 def test_specs_hold_with_options(options, make_pool):
     pool = make_pool("ALE/Pong-v5", 2, info_keys=("life_lost", "ram", "raw_reward", *INFO), **options)
     check_env_specs(pool, break_when_any_done=False)
-
-
-def test_plain_road_equals_one_visit(make_pool):
-    one_visit, plain = (make_pool("ALE/Breakout-v5", 3, terminal_on_life_loss=True) for _ in range(2))
-    for pool in (one_visit, plain):
-        pool.set_seed(3)
-    a, b = one_visit.reset(), plain.reset()
-    episodes = 0
-    for _ in range(150):
-        action = plain.rand_action()["action"]
-        a, a_root = one_visit.step_and_maybe_reset(a.set("action", action))
-        b, b_root = EnvBase.step_and_maybe_reset(plain, b.set("action", action))
-        assert (a == b).all()
-        assert (a_root.exclude("action") == b_root.exclude("action")).all()
-        episodes += int(a["next", "done"].sum())
-        a, b = a_root, b_root
-    assert episodes > 3
-
-
-@pytest.mark.parametrize("num_threads", [1, 3])
-def test_number_of_threads_changes_nothing(num_threads, make_pool):
-    pools = [make_pool("ALE/Pong-v5", 5, num_threads=n, seed=2) for n in (num_threads, 2)]
-    torch.manual_seed(0)
-    actions = [pools[0].rand_action()["action"] for _ in range(60)]
-    results = []
-    for pool in pools:
-        root = pool.reset()
-        for action in actions:
-            root = pool.step_and_maybe_reset(root.set("action", action))[1]
-        results.append(root)
-    assert (results[0] == results[1]).all()
 
 
 def test_many_games_in_one_pool(make_pool):

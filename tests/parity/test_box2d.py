@@ -255,17 +255,6 @@ def test_states_of_worlds_that_have_lived(task):
         pool.close()
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_number_of_threads_changes_nothing(task, make_pool):
-    pools = [make_pool(task, 8, num_threads=threads, max_episode_steps=20) for threads in (1, 4)]
-    roots = [pool.reset(seed=1) for pool in pools]
-    for _ in range(30):
-        action = pools[0].rand_action()["action"]
-        steps = [p.step_and_maybe_reset(r.set("action", action)) for p, r in zip(pools, roots, strict=True)]
-        assert not differing_keys(steps[0][0], steps[1][0])
-        roots = [step[1] for step in steps]
-
-
 @pytest.mark.parametrize("gravity", [0.0, 1.0, -12.0])
 def test_gravity_that_the_reference_refuses(gravity):
     with pytest.raises(AssertionError):

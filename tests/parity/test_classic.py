@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from comparing import assert_steps_equal, differing_keys
-from gymnasium.vector import AutoresetMode
 from long_form import LONG
 from reference import N, Reference, assert_registered_as_in_gymnasium, gymnasium_env
 from torchrl.envs import EnvBase, GymEnv, SerialEnv
@@ -184,38 +183,6 @@ def test_plain_road_equals_one_visit(task, make_pool):
     assert episodes >= 7 * N
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_reset_with_seed_follows_gymnasiums_vector_rule(task, make_pool):
-    pool = make_pool(task)
-    reference = gymnasium.make_vec(
-        task,
-        num_envs=N,
-        vectorization_mode="sync",
-        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-    )
-    root = pool.reset(seed=11)
-    assert_same(task, root["observation"], reference.reset(seed=11)[0], "first observation")
-    episodes = 0
-    for t in range(steps_to_a_limit(task)):
-        td, root = pool.step_and_maybe_reset(pool.rand_action(root))
-        observation, reward, terminated, truncated, info = reference.step(td["action"].numpy())
-        assert_same(task, root["observation"], observation, f"root observation after step {t}")
-        assert_same(task, td["next", "reward"], reward.astype(np.float32)[:, None], f"reward of step {t}")
-        assert_same(task, td["next", "terminated"], terminated[:, None], f"terminated of step {t}")
-        assert_same(task, td["next", "truncated"], truncated[:, None], f"truncated of step {t}")
-        last = observation.copy()
-        for i in np.flatnonzero(terminated | truncated):
-            last[i] = info["final_obs"][i]
-            episodes += 1
-        assert_same(task, td["next", "observation"], last, f"next observation of step {t}")
-    assert episodes >= N or is_chaotic(task)
-    # A list seeds each env by itself.
-    seeds = [5, 2**33, 6]
-    root = pool.reset(seed=seeds)
-    assert_same(task, root["observation"], reference.reset(seed=seeds)[0], "first observation")
-    reference.close()
-
-
 @pytest.mark.parametrize(
     ("task", "options", "reference"),
     [
@@ -315,18 +282,3 @@ def test_env_options_apply_to_their_env_alone(task, shared, per_env, make_pool):
             assert not differing_keys(uniform_roots[i][i], mixed_root[i])
         mixed_rows.append(mixed_td)
     assert torch.stack(mixed_rows)["next", "done"].any() or task == "Acrobot-v1"
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_number_of_threads_changes_nothing(task, make_pool):
-    num_envs = 50
-    pools = [make_pool(task, num_envs, num_threads=k, max_episode_steps=30) for k in (1, 2, 7, num_envs)]
-    roots = [pool.reset(seed=1) for pool in pools]
-    for _ in range(100):
-        action = pools[0].rand_action()["action"]
-        for i, pool in enumerate(pools):
-            td, roots[i] = pool.step_and_maybe_reset(roots[i].set("action", action))
-            if i == 0:
-                expected = td
-            assert not differing_keys(td, expected)
-            assert not differing_keys(roots[i], roots[0])

@@ -235,14 +235,3 @@ def test_episode_reward_has_the_rewards_dtype(make_pool):
     data = pool.rollout(5)
     assert data["next", "reward"].dtype is torch.float64
     assert torch.equal(data["next", "episode_reward"], data["next", "reward"].cumsum(1))
-
-
-def test_threads_change_nothing(make_pool):
-    """Models that envs change are their own."""
-
-    def play(num_threads):
-        torch.manual_seed(0)
-        pool = make_pool("dm_control/manipulator-insert_peg-v0", 6, num_threads=num_threads, seed=4)
-        return pool.rollout(20, break_when_any_done=False)
-
-    assert (play(1) == play(3)).all()

@@ -13,12 +13,11 @@ import pytest
 import torch
 from gymnasium import spaces
 from python_envs import Sampled
-from test_adapters import SPACES, STARTS
+from test_python_spaces import Told
 from torchrl.envs import GymEnv, GymWrapper, SerialEnv, StepCounter, TransformedEnv
 
 from torchrl_pool import EnvFailure, PoolEnv
 from torchrl_pool._workers.adapters import adapt
-from torchrl_pool._workers.gym_env_adapter import GymEnvAdapter
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 BOX = spaces.Box(-9, 9, (2,))
@@ -30,83 +29,8 @@ def sampled(space, action_space=None, **options):
     return GymWrapper(Sampled(deepcopy(space), deepcopy(action_space)), **options)
 
 
-class Told(gymnasium.Env):
-    """Observes what it is told to, and gives the reward that it is told to."""
-
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, space, observation, reward=1.0):
-        self.observation_space, self.observation, self.reward = space, observation, reward
-
-    def reset(self, *, seed=None, options=None):
-        return deepcopy(self.observation), {}
-
-    def step(self, action):
-        return deepcopy(self.observation), self.reward, False, False, {}
-
-
 def told(space, observation, reward=1.0, **options):
     return GymWrapper(Told(space, observation, reward), **options)
-
-
-PICTURE = spaces.Box(0, 255, (4, 5, 3), np.uint8)
-CATEGORICAL = {"categorical_action_encoding": True}
-GYM_ENVS = {
-    "one-hot": partial(GymEnv, "CartPole-v1"),
-    "categorical": partial(GymEnv, "CartPole-v1", **CATEGORICAL),
-    "continuous": partial(GymEnv, "Pendulum-v1", device="cpu"),
-    "double precision": partial(GymEnv, "HalfCheetah-v5"),
-    "one-hot observations": partial(GymEnv, "FrozenLake-v1"),
-    "discrete observations": partial(GymEnv, "FrozenLake-v1", **CATEGORICAL),
-    "picture": partial(sampled, PICTURE),
-    **{name: partial(sampled, space) for name, space in SPACES.items()},
-    **{f"categorical {name}": partial(sampled, space, **CATEGORICAL) for name, space in SPACES.items()},
-    **{f"start of {name}": partial(sampled, space, **CATEGORICAL) for name, space in STARTS.items()},
-    # What GymEnv makes of other values than its spec names:
-    "a column": partial(told, BOX, np.ones((2, 1), np.float32)),
-    "a row": partial(told, spaces.Box(-1, 9, (2, 3)), np.arange(6, dtype=np.float32)),
-    "a number": partial(told, spaces.Box(-1, 1, (1,)), np.float64(0.5)),
-    "a tensor": partial(told, BOX, torch.arange(2.0)),
-    "a list": partial(told, BOX, [1, 2]),
-    "rounded": partial(told, spaces.Box(0, 9, (2,), np.int64), np.array([1.0, 2.7])),
-    "bytes of integers": partial(told, PICTURE, np.ones((4, 5, 3), np.int64)),
-    "a choice in a list": partial(told, spaces.Discrete(3), [1], **CATEGORICAL),
-    "a choice as a number": partial(told, spaces.Discrete(3), 2.0),
-    "a choice as a flag": partial(told, spaces.Discrete(3), np.True_),
-    "named as entries are": partial(told, spaces.Dict(state=BOX), {"observation": np.ones(2, np.float32)}),
-    "float64 for float32": partial(told, BOX, np.array([0.1, 0.2])),
-    "a reward of an array": partial(told, BOX, np.ones(2, np.float32), np.array([0.1])),
-    "a reward of an object": partial(told, BOX, np.ones(2, np.float32), np.array(1.5, dtype=object)),
-    "no reward": partial(told, BOX, np.ones(2, np.float32), None),
-    "a flag for a reward": partial(told, BOX, np.ones(2, np.float32), True),
-}
-
-
-@pytest.mark.parametrize("name", GYM_ENVS)
-def test_gym_envs_give_what_they_give_by_themselves(name):
-    ours, theirs = adapt(GYM_ENVS[name]()), TorchRLAdapter(GYM_ENVS[name]())
-    assert type(ours) is GymEnvAdapter
-    assert ours.entries == theirs.entries
-    entries = [entry for entry in ours.entries if entry.role == "observation"]
-    rng = np.random.default_rng(0)
-
-    def assert_same(outputs, expected):
-        for entry, output, value in zip(entries, outputs, expected, strict=True):
-            assert np.array_equal(np.asarray(output, entry.dtype), value), entry.name
-
-    for seed in (3, None, 4):
-        assert_same(ours.reset(seed, None), theirs.reset(seed, None))
-        for _ in range(30):
-            action = theirs.env.action_spec.rand(torch.Size([])).numpy()
-            if rng.random() < 0.1 and action.dtype == np.int64 and action.shape:
-                action[:] = 1  # the first of several counts
-            outputs, reward, *flags = ours.step([action.copy()[()]])
-            expected, their_reward, *their_flags = theirs.step([action])
-            assert_same(outputs, expected)
-            assert np.float32(np.asarray(reward).item()) == their_reward.item()
-            assert list(map(bool, flags)) == their_flags
-            if any(their_flags):
-                assert_same(ours.reset(None, None), theirs.reset(None, None))
 
 
 @pytest.mark.parametrize(
@@ -125,40 +49,6 @@ def test_observations_that_gym_env_refuses_are_refused(space, observation):
     pool = PoolEnv(lambda: env, 1, num_workers=0)
     with pytest.raises(EnvFailure):
         pool.reset()
-
-
-class Acted(Sampled):
-    """Observes what action it got."""
-
-    def step(self, action):
-        _, *rest = super().step(action)
-        return np.full(2, np.sum(action) + np.ndim(action), np.float32), *rest
-
-
-# Without Dicts, and those of which TorchRL draws infinite ones.
-ACTIONS = {
-    name: space
-    for name, space in {**SPACES, **STARTS, "three choices": spaces.Tuple([spaces.Discrete(3)] * 3)}.items()
-    if "dict" not in name and name not in ("unbounded", "half bounded", "bounded below")
-}
-
-
-@pytest.mark.parametrize("categorical", [False, True])
-@pytest.mark.parametrize("name", ACTIONS)
-def test_envs_get_the_actions_that_gym_env_gives_them(name, categorical):
-    def make():
-        return GymWrapper(Acted(BOX, deepcopy(ACTIONS[name])), categorical_action_encoding=categorical)
-
-    theirs = SerialEnv(2, make)
-    theirs.reset()
-    torch.manual_seed(0)
-    expected = theirs.rollout(4)
-    pool = PoolEnv(make, 2, num_workers=0)
-    pool.reset()
-    torch.manual_seed(0)
-    ours = pool.rollout(4)
-    for key in ("action", ("next", "observation")):
-        assert torch.equal(ours[key], expected[key]), key
 
 
 def with_infos():

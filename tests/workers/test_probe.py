@@ -345,13 +345,13 @@ def test_what_a_wrapper_forwards_is_not_its_state(wrap):
 
 @pytest.mark.parametrize("name", ["Nothing-v0", "Nowhere/Nothing-v0", "CartPole-v77"])
 def test_envs_are_registered_where_they_are_made(name):
-    with pytest.raises(EnvFailure, match="envs are made in processes of their own"):
+    with pytest.raises(EnvFailure, match="which runs in a process of its own"):
         PoolEnv(f"gymnasium:{name}", 1, num_workers=1)
-    with pytest.raises(EnvFailure, match="what __main__ registers, that function registers, too"):
+    with pytest.raises(EnvFailure, match="there it can register what cannot be pickled, too"):
         PoolEnv(lambda: gymnasium.make(name), 1, num_workers=1)
     with pytest.raises(EnvFailure) as raised:
         PoolEnv(lambda: gymnasium.make(name), 1, num_workers=0)
-    assert "processes of their own" not in str(raised.value)
+    assert "process of its own" not in str(raised.value)
 
 
 def test_a_name_is_the_pools_where_it_needs_it():

@@ -16,12 +16,7 @@ import torch
 from launched import killed, open_files
 from python_envs import WHERE
 from torchrl.envs import (
-    ActionDiscretizer,
-    GymEnv,
-    InitTracker,
-    SerialEnv,
     StepCounter,
-    TicTacToeEnv,
     TransformedEnv,
 )
 
@@ -250,26 +245,6 @@ def test_a_limit_takes_the_place_of_the_registered_one(limit, ends):
     pool = PoolEnv("gymnasium:MountainCar-v0", 1, num_workers=0, max_episode_steps=limit)
     data = pool.rollout(601, break_when_any_done=False)
     assert (data["next", "done"][0].flatten().nonzero() + 1).flatten().tolist() == ends
-
-
-SPECS = {
-    "is_init": lambda: TransformedEnv(GymEnv("CartPole-v1"), InitTracker()),
-    "choices": lambda: TransformedEnv(GymEnv("Pendulum-v1"), ActionDiscretizer(num_intervals=5)),
-    "tic-tac-toe": TicTacToeEnv,
-}
-
-
-@pytest.mark.parametrize("name", SPECS)
-def test_torchrls_discrete_specs(name):
-    ours, theirs = PoolEnv(SPECS[name], 2, num_workers=1), SerialEnv(2, SPECS[name])
-    data = []
-    for env in (ours, theirs):
-        env.set_seed(0)
-        torch.manual_seed(0)
-        data.append(env.rollout(12, break_when_any_done=False))
-    for key in data[1].keys(True, True):
-        assert torch.equal(data[0][key], data[1][key]), key
-    ours.close()
 
 
 class InterruptAt:

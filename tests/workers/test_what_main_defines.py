@@ -243,3 +243,49 @@ def test_what_a_worker_knows_by_name_is_sent_by_name():
         """
     )
     assert ended.stdout.splitlines() == ["[(True, True), (True, True)]", "True True", "0"], ended.stderr
+
+
+def test_ids_that_a_program_registers_are_known_where_its_envs_are_made():
+    """By class, by name in main, by a module's name; those that cannot be pickled are told of, as before."""
+    ended = run(
+        """
+        import threading
+        import gymnasium, numpy as np
+        from torchrl_pool import EnvFailure, PoolEnv
+        from torchrl_pool.gymnasium import PoolVectorEnv
+
+        class Env(gymnasium.Env):
+            observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+            action_space = gymnasium.spaces.Discrete(2)
+
+            def __init__(self, size=1, kind=None, render_mode=None):
+                self.size = size
+
+            def reset(self, *, seed=None, options=None):
+                return np.full(1, self.size, np.float32), {}
+
+        lock = threading.Lock()
+        gymnasium.register("OfAClass-v0", Env, kwargs={"size": 2}, max_episode_steps=5)
+        gymnasium.register("OfAName-v0", "__main__:Env", kwargs={"kind": Env})
+        gymnasium.register("Locked-v0", lambda **kwargs: lock and Env())
+        gymnasium.register("Gone-v0", "no_such_module:Env")
+        gymnasium.register("OfAModule-v0", "gymnasium.envs.classic_control.cartpole:CartPoleEnv")
+
+        def nested():
+            return gymnasium.wrappers.TransformReward(gymnasium.make("OfAClass-v0", size=3), abs)
+
+        for task in ("gymnasium:OfAClass-v0", "gymnasium:OfAName-v0", nested):
+            pool = PoolEnv(task, 2, num_workers=2)
+            print(pool.reset()["observation"].flatten().tolist(), pool.get_attr("spec")[0].max_episode_steps)
+            pool.close()
+        for task in ("gymnasium:Locked-v0", lambda: gymnasium.make("Locked-v0"), "gymnasium:Nothing-v0"):
+            try:
+                PoolEnv(task, 1, num_workers=1)
+            except EnvFailure as failure:
+                print("process of its own" in str(failure))
+        """
+    )
+    assert ended.stdout.splitlines() == [
+        "[2.0, 2.0] 5", "[1.0, 1.0] None", "[3.0, 3.0] 5", "True", "True", "True",
+    ], ended.stderr  # fmt: skip
+    assert "Overriding" not in ended.stderr

@@ -13,12 +13,15 @@ from python_envs import WHERE, Dictionary, Sampled
 from tensordict import TensorDict, TensorDictBase
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import (
+    ActionDiscretizer,
     EnvBase,
     GymEnv,
     GymWrapper,
+    InitTracker,
     PettingZooWrapper,
     SerialEnv,
     StepCounter,
+    TicTacToeEnv,
     TransformedEnv,
 )
 from torchrl.envs.utils import check_env_specs
@@ -29,6 +32,22 @@ from torchrl_pool import EnvFailure, PoolCollector, PoolEnv, fuse
 
 def counted():
     return TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
+
+
+def stateless_counted():
+    return TransformedEnv(Stateless(), StepCounter(3))
+
+
+def dictionary():
+    return GymWrapper(Dictionary(), categorical_action_encoding=True)
+
+
+def marked():
+    return TransformedEnv(GymEnv("CartPole-v1"), InitTracker())
+
+
+def discretized():
+    return TransformedEnv(GymEnv("Pendulum-v1"), ActionDiscretizer(num_intervals=5))
 
 
 class OneByOne:
@@ -149,6 +168,11 @@ ENVS = {
     "TransformedEnv": (counted, counted),
     "agents": (TwoAgents, TwoAgents),
     "state": (Stateless, Stateless),
+    "state, transformed": (stateless_counted, stateless_counted),
+    "Dict in GymEnv": (dictionary, dictionary),
+    "is_init": (marked, marked),
+    "choices": (discretized, discretized),
+    "tic-tac-toe": (TicTacToeEnv, TicTacToeEnv),
     "PettingZoo": (Chase, chase),
     "PettingZoo, in turn": (Nim, nim),
 }
@@ -213,6 +237,24 @@ def test_specs(makers):
         serial.close(raise_if_closed=False)
 
 
+def test_agents_whose_flags_are_the_only_ones():
+    """Of the bare env, step by step: batched ones keep old flags where a step leaves some out."""
+    pool, bare = PoolEnv(partial(TwoAgents, False), 1, num_workers=0), TwoAgents(False)
+    for env in (pool, bare):
+        env.set_seed(4)
+    root, expected, episodes = pool.reset(), bare.reset(), 0
+    for _ in range(60):
+        actions = pool.full_action_spec.rand()
+        root, expected = pool.step(root.update(actions)), bare.step(expected.update(actions[0]))
+        assert_same(root["next"][0], expected["next"])
+        if any(expected["next"][key].any() for key in bare.done_keys):
+            episodes += 1
+            root, expected = pool.reset(), bare.reset()
+        else:
+            root, expected = pool.step_mdp(root), bare.step_mdp(expected)
+    assert episodes > 2
+
+
 def bounded(high):
     return Sampled(spaces.Box(-high, high, (3,)), spaces.Box(-high, high, (2,)))
 
@@ -239,32 +281,6 @@ def test_envs_of_a_list_have_bounds_of_their_own(make, where):
     with pytest.raises(ValueError, match=r"env 1, element 0: expected a number in \[-0.5, 0.5\], got 0.6"):
         pool.step(pool.reset().set("action", action))
     pool.close()
-
-
-LARGEST = np.iinfo(np.int64).max
-ACTIONS = {
-    "int64": spaces.Box(0, LARGEST, (1,), np.int64),
-    "least int64": spaces.Box(-LARGEST - 1, 5, (1,), np.int64),
-    "bools": spaces.Box(0, 1, (3,), bool),
-    "discrete": spaces.Discrete(3, dtype=np.int32),
-    "multi-discrete": spaces.MultiDiscrete([2, 3], dtype=np.int32),
-}
-
-
-@pytest.mark.parametrize("space", ACTIONS.values(), ids=ACTIONS)
-def test_spaces_of_rare_dtypes(space):
-    """The env gets values of its space, and gives them back as observations."""
-
-    class Checking(Sampled):
-        def step(self, action):
-            assert self.action_space.contains(action), action
-            return super().step(action)
-
-    observed = spaces.Box(-1, 1, (2,)) if space.dtype == np.int64 else space  # Gymnasium cannot draw these
-    make = partial(Checking, observed, space)
-    pool, serial = PoolEnv(make, 2, num_workers=0), SerialEnv(2, lambda: GymWrapper(make()))
-    assert pool.action_spec == serial.full_action_spec["action"]
-    assert pool.rollout(10).shape == torch.Size([2, 5])
 
 
 class Answering(Sampled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 import torch
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
 
 from torchrl_pool import _core
@@ -20,8 +22,10 @@ from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.python_source import NATIVE_KEYS, PythonSource, is_python
 from torchrl_pool._env.reset_arguments import ResetArguments
 from torchrl_pool._env.specs import actions_of
+from torchrl_pool._goals import goal_reward, has_goals
 from torchrl_pool._plugins import registry
 from torchrl_pool._workers.info_channel import Told
+from torchrl_pool._workers.wrappers import called
 
 Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
@@ -47,6 +51,7 @@ class ArrayPool:
         exact_reward: whether the caller wants rewards before they are rounded to float32.
         render_mode: of a task's envs ``"rgb_array"`` or ``None``; of those of ``"gymnasium:ID"`` what they
             are made with; of those that a callable makes what it gives them, or ``None``.
+        shows_tasks: whether a task's envs have ``"rgb_array"`` in any case.
         **options: what else ``PoolEnv`` takes, the task's options among it.
 
     Attributes:
@@ -72,6 +77,7 @@ class ArrayPool:
         passed_infos: Sequence[str] = (),
         exact_reward: bool = False,
         render_mode: str | None = None,
+        shows_tasks: bool = False,
         **options: Any,
     ) -> None:
         if "seed" in options:
@@ -84,7 +90,7 @@ class ArrayPool:
                 f"{', '.join(unknown)}: for PoolEnv alone, which gives tensors; this class gives NumPy arrays"
             )
         self.num_envs = num_envs = number_of(task, num_envs)
-        self.render_mode = render_mode
+        self.render_mode = self._given_render_mode = render_mode
         self._options = options
         self._is_python, self.is_fresh = is_python(task), True
         wanted: tuple[str, ...] | None = ()
@@ -99,6 +105,8 @@ class ArrayPool:
         else:
             if render_mode not in (None, "rgb_array"):
                 raise ValueError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+            if shows_tasks:
+                self.render_mode = "rgb_array"
             config = _config_of(task, options)
             specs = config.specs
             _check_rewards(task, specs)
@@ -159,8 +167,10 @@ class ArrayPool:
         self.terminated, self.truncated, self.done = map(names.index, ("terminated", "truncated", "done"))
         shown = dict.fromkeys([*info_keys, *env._source.info_keys])
         self.infos = {name: names.index(name) for name in shown}
-        self._shapes = [(self.num_envs, *(() if is_number(s) else s.shape)) for s in outputs]
-        self._dtypes = [np.dtype(spec.dtype) for spec in outputs]
+        self._rows = [
+            ((self.num_envs, *(() if is_number(spec) else spec.shape)), np.dtype(spec.dtype))
+            for spec in outputs
+        ]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
         self._actions = actions_of(first)
         # Arrays hold no states of TorchRL's envs, which go on from their own.
@@ -168,7 +178,7 @@ class ArrayPool:
         self._states = [
             np.zeros((self.num_envs, *spec.shape), spec.dtype) for spec in read[len(self._actions) :]
         ]
-        self._spare: tuple[Columns, list[int]] | None = None
+        self._spare: Columns | None = None
         self._calls = _core.Calls()
         self.single_observation_space, self.single_action_space = self._spaces()
         self._gather = gather_of(self.single_observation_space)
@@ -255,11 +265,11 @@ class ArrayPool:
         self._begin()
         own = [{"seed": s, "options": o} for s, o in zip(seeds, options, strict=True)]
         given = self.env._source.reset_arguments(None, None, own)
-        columns, addresses = self._empty(np.zeros if mask is not None else np.empty)
+        columns = self._empty(np.zeros if mask is not None else np.empty)
         columns[self.reward].fill(0)
         tensor = None if mask is None else torch.from_numpy(mask)
         try:
-            self.env._simulators.reset(self._calls, (columns, self._root(addresses)), tensor, given)
+            self.env._simulators.reset(self._calls, self._root(columns), tensor, given)
         except _core.EnvFailure as error:
             raise env_failure(error, None) from None
         return columns
@@ -270,20 +280,20 @@ class ArrayPool:
         Returns:
             The columns, with zeros in the rows of envs that have failed; the failure of these.
         """
-        sent = self._checked(actions)
-        columns, addresses = out = self._empty()
+        sent = self._checked(actions), None
+        columns = self._empty()
         self._begin()
         pool = self.env._running()
         goes_on = None if ended is None else ~ended
         calls: list[Callable[[], object]] = []
         # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
-            rows = None if goes_on is None else (goes_on, _address(goes_on))
-            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, out, mask=rows))
+            rows = None if goes_on is None else (goes_on, goes_on.ctypes.data)
+            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, (columns, None), mask=rows))
         if ended is not None:
             columns[self.reward].fill(0)
             given, mask = ResetArguments(), torch.from_numpy(ended)
-            roots = columns, self._root(addresses)
+            roots = self._root(columns)
             calls.append(partial(self.env._simulators.reset, self._calls, roots, mask, given))
         failures = []
         for call in calls:
@@ -300,21 +310,21 @@ class ArrayPool:
             What the step gave, with zeros in the rows of envs that have failed; what the next one follows,
             without rewards, or ``None``: the same; the failure of these envs.
         """
-        sent = self._checked(actions)
-        columns, _ = out = self._empty()
+        sent = self._checked(actions), None
+        columns = self._empty()
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
-            pool, to = self.env._running(), (root[0], self._root(root[1]))
-            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, to)
+            pool, out = self.env._running(), (columns, None)
+            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, self._root(root))
         except _core.EnvFailure as error:
             goes_on = ~columns[self.done]
-            for first, column in zip(root[0], columns, strict=True):
+            for first, column in zip(root, columns, strict=True):
                 first[goes_on] = column[goes_on]
-            return columns, root[0], env_failure(error, None)
+            return columns, root, env_failure(error, None)
         assert results is not None
         if results[2] > 0:
-            return columns, root[0], None
+            return columns, root, None
         self._spare = root
         return columns, None, None
 
@@ -347,7 +357,7 @@ class ArrayPool:
     # ---- attributes and methods of the envs ------------------------------------------------------------
 
     def get_attr(self, name: str, indices: Sequence[int]) -> list[Any]:
-        """An attribute of these envs; of a task's: its options, its spaces and its render mode.
+        """An attribute of these envs; of a task's: its options, its spaces, its spec and its render mode.
 
         Raises:
             AttributeError: an env has no such attribute.
@@ -355,16 +365,50 @@ class ArrayPool:
         if self._is_python:
             with _attribute_errors():
                 return self.env.get_attr(name, list(indices))
-        known: dict[str, Callable[[str], Any]] = {
-            "render_mode": lambda task: self.render_mode,
-            "observation_space": lambda task: self.single_observation_space,
-            "action_space": lambda task: self.single_action_space,
-            "metadata": lambda task: self.metadata,
-            "spec": gymnasium.registry.get,
-        }
-        if name in known:
-            return [known[name](self._task_of(index)) for index in indices]
-        return [self._option(name, index) for index in indices]
+        return [self._own_attribute(name, index) for index in indices]
+
+    def _own_attribute(self, name: str, index: int) -> Any:
+        """Of a native env."""
+        match name:
+            case "render_mode":
+                return self.render_mode
+            case "observation_space":
+                return self.single_observation_space
+            case "action_space":
+                return self.single_action_space
+            case "metadata":
+                return self.metadata
+            case "spec":
+                return self._spec(index)
+            case "render":
+                return lambda: self.env.render(index)[0].numpy()
+            case "compute_reward" if has_goals(task := self._task_of(index)):
+                return goal_reward(task, self._option("reward_type", index)).compute_reward
+        return self._option(name, index)
+
+    def _spec(self, index: int) -> EnvSpec | None:
+        """As that of an env which ``gymnasium.make`` has made with what this pool was given.
+
+        None: of an id that Gymnasium would refuse.
+        """
+        task = self._task_of(index)
+        spec, info = copy.deepcopy(gymnasium.registry.get(task)), registry.task_info(task)
+        if spec is None:  # the package that registers it has not been imported
+            try:
+                spec = EnvSpec(
+                    task,
+                    reward_threshold=info.reward_threshold,
+                    max_episode_steps=info.max_episode_steps,
+                )
+            except gymnasium.error.Error:
+                return None
+        spec.max_episode_steps = self._options.get("max_episode_steps", spec.max_episode_steps)
+        given = {**self._options, **self._options_of(index)}
+        known = {option.name for option in info.options}
+        spec.kwargs.update((name, given[name]) for name in given if name in known)
+        if self._given_render_mode is not None:
+            spec.kwargs["render_mode"] = self._given_render_mode
+        return spec
 
     def has_attr(self, name: str, indices: Sequence[int]) -> bool:
         """Whether these envs have such an attribute, which is not fetched."""
@@ -373,7 +417,7 @@ class ArrayPool:
         try:
             self.get_attr(name, indices)
         except AttributeError:
-            return name == "render"
+            return False
         return True
 
     def _task_of(self, index: int) -> str:
@@ -387,8 +431,12 @@ class ArrayPool:
         if name not in options:
             has = ", ".join(options) or "none"
             raise AttributeError(f"{name!r}: expected an option of the native task {task!r} ({has})")
-        own = self._options.get("env_options")
-        return (own[index] if own is not None else {}).get(name, self._options.get(name, options[name]))
+        return {**options, **self._options, **self._options_of(index)}[name]
+
+    def _options_of(self, index: int) -> Mapping[str, Any]:
+        """Which this env alone was given."""
+        own: Sequence[Mapping[str, Any]] | None = self._options.get("env_options")
+        return {} if own is None else own[index]
 
     def set_attr(self, name: str, values: Any, indices: Sequence[int]) -> None:
         """Sets an attribute of these Python envs: each its own if ``values`` is a list or a tuple.
@@ -409,15 +457,14 @@ class ArrayPool:
         """Calls a method of these envs, or gets an attribute that cannot be called.
 
         Raises:
-            AttributeError: an env has no such method; a task's have but their attributes, and ``render``.
+            AttributeError: an env has no such method; a task's have but their attributes, ``render``, and
+                with goals ``compute_reward``.
         """
         if self._is_python:
             self.is_fresh = False
             with _attribute_errors():
                 return self.env.call(name, *args, env_index=list(indices), **kwargs)
-        if name == "render":
-            return [self.env.render(index)[0].numpy() for index in indices]
-        return self.get_attr(name, indices)
+        return [called(one, args, kwargs) for one in self.get_attr(name, indices)]
 
     def is_wrapped(self, kind: type[Any], indices: Sequence[int]) -> list[bool]:
         """Whether each of these envs has a wrapper of this class; a task's envs have none."""
@@ -428,19 +475,17 @@ class ArrayPool:
 
     # ---- memory ----------------------------------------------------------------------------------------
 
-    def _empty(self, make: Callable[..., Array] = np.empty) -> tuple[Columns, list[int]]:
-        columns = [make(shape, dtype) for shape, dtype in zip(self._shapes, self._dtypes, strict=True)]
-        return columns, [_address(column) for column in columns]
+    def _empty(self, make: Callable[..., Array] = np.empty) -> Columns:
+        return [make(shape, dtype) for shape, dtype in self._rows]
 
-    def _root(self, addresses: list[int]) -> list[int]:
+    def _root(self, columns: Columns) -> tuple[list[Array | None], None]:
         """Those that a reset writes to: all but the reward."""
-        return [*addresses[: self.reward], 0, *addresses[self.reward + 1 :]]
+        return [*columns[: self.reward], None, *columns[self.reward + 1 :]], None
 
-    def _checked(self, actions: Any) -> tuple[Columns, list[int]]:
-        """The actions as the executor reads them, which checks their values, and their addresses."""
+    def _checked(self, actions: Any) -> Columns:
+        """The actions as the executor reads them, which checks their values."""
         taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
-        taken += self._states
-        return taken, [_address(column) for column in taken]
+        return taken + self._states
 
     def _as_column(self, action: Any, spec: _core.Spec) -> Array:
         array, shape = np.asarray(action), (self.num_envs, *spec.shape)
@@ -479,11 +524,6 @@ def _attribute_errors() -> Iterator[None]:
         if failure.messages and failure.messages[0].startswith("AttributeError"):
             raise AttributeError(str(failure)) from failure
         raise
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _are_ids(task: Any) -> bool:

@@ -109,9 +109,10 @@ class PoolEnv(EnvBase):
     Keyword Args:
         num_threads: threads that step native envs, the calling one included. Default: the processors that
             this process may use (affinity mask, cgroup quota), at most ``num_envs``.
-        num_workers: worker processes that run Python envs, in equal shares. Default: the processors that this
-            process may use, at most ``num_envs``. 0: the envs run in this process, where a debugger reaches
-            them; the only choice where there is no Linux.
+        num_workers: worker processes that run Python envs, in equal shares. 0: the envs run in this process,
+            where a debugger reaches them; the only choice where there is no Linux. Default: whichever is
+            faster; see ``placement``. Where ``step_timeout`` or ``respawn`` is given, workers for the
+            processors that this process may use, at most ``num_envs``.
         caller_steps: whether this process steps a share of the Python envs itself while it waits for the
             workers. That is fastest where a step takes microseconds, with one worker less than there are
             processors (then the default). A crash of one of these envs ends this process, and
@@ -258,6 +259,8 @@ class PoolEnv(EnvBase):
             max_episode_steps=max_episode_steps,
             one_hot=not categorical_action_encoding,
         )
+        # Each of TorchRL's envs has looked at its own flags, as in SerialEnv.
+        self._allow_done_after_reset |= self._holds_torchrl
         try:
             layout = _core.LayoutOptions(
                 info_keys=list(dict.fromkeys([*info_keys, *self._source.info_keys])),
@@ -282,6 +285,7 @@ class PoolEnv(EnvBase):
         """Specs, and what follows from them."""
         source = self._source
         self.num_threads, self.num_workers = source.num_threads, source.num_workers
+        self.placement = source.placement
         self._configs = source.configs
         of_config = {config: config.outputs(layout) for config in dict.fromkeys(self._configs)}
         self._outputs = of_config[self._configs[0]]
@@ -637,7 +641,7 @@ class PoolEnv(EnvBase):
         :meth:`get_state`.
         """
         state: dict[str, Any] = super().state_dict(*args, **kwargs)
-        if self._has_state_dicts and kwargs.get("destination") is None:
+        if self._holds_torchrl and kwargs.get("destination") is None:
             state.update((f"worker{i}", own) for i, own in enumerate(self.call("state_dict")))
         return state
 
@@ -653,7 +657,7 @@ class PoolEnv(EnvBase):
             EnvFailure: it is not of such envs.
             KeyError: it is of fewer envs.
         """
-        if not self._has_state_dicts:
+        if not self._holds_torchrl:
             return super().load_state_dict(state_dict, *args, **kwargs)
         is_of_one = "worker0" not in state_dict
         own = [state_dict if is_of_one else state_dict[f"worker{i}"] for i in range(self.num_envs)]
@@ -662,7 +666,7 @@ class PoolEnv(EnvBase):
         return None
 
     @property
-    def _has_state_dicts(self) -> bool:
+    def _holds_torchrl(self) -> bool:
         return isinstance(self._source, PythonSource) and self._source.is_torchrl
 
     def render(self, env_index: EnvIndex = None) -> torch.Tensor:

@@ -22,6 +22,7 @@ from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins.options import unknown_option
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.gymnasium_make import make_gymnasium
+from torchrl_pool._workers.placement import Placement, placement_asked_for
 from torchrl_pool._workers.worker import LOST, InfoOptions, RequestFailure
 from torchrl_pool._workers.worker_set import WorkerSet
 
@@ -71,33 +72,37 @@ class PythonSource:
         passed_infos: tuple[str, ...] | None = (),
         own_names: bool = False,
     ) -> None:
-        if num_workers is None:
-            num_workers = _core.available_cpus() - caller_steps if HAS_PROCESSES else 0
-        num_workers = check_int("num_workers", num_workers, minimum=0)
-        if num_workers > 0 and not HAS_PROCESSES:
+        if num_workers is not None:
+            num_workers = check_int("num_workers", num_workers, minimum=0)
+        if num_workers and not HAS_PROCESSES:
             raise ValueError(
                 f"num_workers: expected 0, got {num_workers}: worker processes need Linux; with 0 the envs "
                 "run in this process"
             )
-        has_local = caller_steps or num_workers == 0
-        if has_local and (respawn or step_timeout is not None):
-            why = "caller_steps is True" if caller_steps else "num_workers is 0"
+        needs_processes = respawn or step_timeout is not None
+        placement = placement_asked_for(
+            num_envs,
+            _core.available_cpus(),
+            num_workers=num_workers,
+            caller_steps=caller_steps,
+            has_processes=HAS_PROCESSES,
+            needs_processes=needs_processes,
+        )
+        if needs_processes and placement is not None and placement.caller_steps:
             raise ValueError(
                 f"respawn, step_timeout: expected envs in worker processes, which can be ended and replaced; "
-                f"here {why}, so that envs run in this process"
+                f"here {placement.why}, so that envs run in this process"
             )
         self._numbers = itertools.count(1)
         self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
         # A limit that Gymnasium has registered gives way; -1: there is none.
         limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
         self.num_threads = 1  # the calling one, which collects what workers have written
-        self.num_workers = min(num_workers, num_envs - has_local)
         with _options_known(task_options), failures():
             self.workers = WorkerSet(
                 _factories(task, num_envs, task_options, limit),
                 num_envs,
-                self.num_workers,
-                has_local,
+                placement,
                 InfoOptions(
                     tuple(key for key in info_keys if key not in NATIVE_KEYS),
                     passed_infos,
@@ -107,6 +112,8 @@ class PythonSource:
                 respawn,
                 step_timeout,
             )
+        self.placement: Placement | None = self.workers.placement
+        self.num_workers = self.workers.placement.num_workers
         descriptions = self.workers.descriptions
         configs = {
             id(one): _core.remote_config(one.name, self.workers.entries_of(one))

@@ -14,6 +14,7 @@ from torchrl_pool._env.specs import NestedSizes
 from torchrl_pool._plugins import registry
 from torchrl_pool._plugins.loading import is_builtin
 from torchrl_pool._workers.entries import Entry
+from torchrl_pool._workers.placement import Placement
 
 
 class TaskDefault:
@@ -37,6 +38,7 @@ class Source(Protocol):
         group_map: which agents are in which of them, where TorchRL's env says so.
         num_threads: threads of this process that the executor works in, the calling one included.
         num_workers: worker processes that step envs.
+        placement: where Python envs run; ``None``: there are none.
         info_keys: which infos are written besides those that were asked for.
         states: what steps read besides actions, of one env.
         state_spec: TorchRL's spec of these.
@@ -50,6 +52,7 @@ class Source(Protocol):
     group_map: Mapping[str, list[str]] | None
     num_threads: int
     num_workers: int
+    placement: Placement | None
     info_keys: list[str]
     states: Sequence[Entry]
     state_spec: Composite | None
@@ -89,6 +92,7 @@ class PluginSource:
     nested_sizes: Mapping[str, NestedSizes] = {}
     group_map: Mapping[str, list[str]] | None = None
     num_workers = 0
+    placement: Placement | None = None
     states: Sequence[Entry] = ()
     state_spec: Composite | None = None
     sets_state = False

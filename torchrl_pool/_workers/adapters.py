@@ -49,11 +49,12 @@ class Adapter(Protocol):
     def begin_from(self, states: Any, set_state: bool | None) -> None:
         """What the next reset is given: bytes of :attr:`states`, and whether they become the env's."""
 
-    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+    def reset(self, seed: int | None, options: Any) -> tuple[Sequence[Any], Any, Any]:
         """Begins an episode.
 
         Returns:
-            The outputs without the rewards.
+            The outputs without the rewards; whether the episode is terminated already, and whether it is
+            truncated.
         """
 
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Any]:

@@ -13,6 +13,7 @@ from tensordict import TensorDict
 from torchrl.data import Bounded, Categorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, GymEnv, GymWrapper
 
+from torchrl_pool._workers.probe import begun
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 # From a value to what GymEnv makes of it, as an array; None: that takes GymEnv itself.
@@ -70,13 +71,13 @@ class GymEnvAdapter(TorchRLAdapter):
             and not env.full_state_spec.keys(True, True)
         )
 
-    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+    def reset(self, seed: int | None, options: Any) -> tuple[Sequence[Any], bool, bool]:
         if not self._is_plain:
             return super().reset(seed, options)
         if seed is not None:
             self.env.set_seed(seed)
-        observation, _ = self.env._env.reset(**({} if options is None else {"options": options}))
-        return self._read(observation)
+        observation, _ = begun(self.env._env.reset(**({} if options is None else {"options": options})))
+        return self._read(observation), False, False
 
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
         if not self._is_plain:

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from torchrl_pool._workers.entries import Entry, apart, joined
-from torchrl_pool._workers.probe import Info
+from torchrl_pool._workers.probe import Info, begun
 from torchrl_pool._workers.spaces import Leaf, leaves_of, writer_of
 from torchrl_pool._workers.wrappers import look_up, wrappers
 
@@ -89,14 +89,15 @@ class GymnasiumAdapter:
     def seed(self, seed: int) -> None:
         self.env.reset(seed=seed)
 
-    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+    def reset(self, seed: int | None, options: Any) -> tuple[Sequence[Any], bool, bool]:
         given = {"seed": seed, "options": options}
         if not self._takes_all:
             given = {name: value for name, value in given.items() if value is not None}
-        observation, info = self.env.reset(**given)
+        observation, info = begun(self.env.reset(**given))
         if info and self.tell_info is not None:
             self.tell_info(info, True)
-        return (observation,) if self._read is None else self._read(observation, info)
+        outputs = (observation,) if self._read is None else self._read(observation, info)
+        return outputs, False, False
 
     def step(self, actions: Sequence[Any]) -> Outputs:
         action = actions[0] if self._write is None else self._write(iter(actions))

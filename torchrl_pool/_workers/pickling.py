@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from torchrl_pool._workers.gymnasium_make import know, registrations
 from torchrl_pool._workers.whole_state import attributes_of, become
 
 _WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
@@ -63,6 +64,7 @@ def dump(factories: Any) -> Pickled:
                 pickler.dump(new)  # and what it refers to
                 names.update(new)
             pickler.dump(None)
+            pickler.dump(registrations(functools.partial(dumps, known=names)))
     finally:
         context.set_spawning_popen(None)
     return Pickled(file.getvalue(), child.fds, names)
@@ -94,6 +96,7 @@ def load(data: bytes, fds: Sequence[int]) -> Any:
     factories = unpickler.load()
     while names := unpickler.load():
         vars(main).update(names)
+    know(unpickler.load())
     return factories
 
 

@@ -1,9 +1,10 @@
-"""What an env of Gymnasium tells in its steps only: the shape of its reward, and its infos."""
+"""What an env of Gymnasium tells in steps only: its infos, the shape of its reward, how long they take."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,6 +19,8 @@ Info: TypeAlias = Mapping[str, Any]
 
 MOST_STEPS, MOST_SECONDS = 1_000, 10.0
 """How long infos are looked for that have not been there yet, unless the episode ends before."""
+MOST_TIMED_STEPS, MOST_TIMED_SECONDS = 100, 0.05
+"""How many steps are timed, and how long."""
 # What those tell who watch an env's episodes.
 _STATISTICS = {"episode/r": "float64", "episode/l": "int64", "episode/t": "float64"}
 
@@ -41,6 +44,43 @@ def told_in_steps(env: gymnasium.Env[Any, Any], info_keys: Sequence[str]) -> lis
         return [_reward(())]
     with _wrappers_forget(env):
         return list(_entries(env, info_keys, has_numbers))
+
+
+def begun(returned: Any) -> tuple[Any, Info]:
+    """The observation and the info dict that a reset has returned.
+
+    Raises:
+        TypeError: it has not; an observation of two numbers would pass for both.
+    """
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
+        return returned
+    kinds = ", ".join(type(one).__name__ for one in returned) if isinstance(returned, tuple) else ""
+    given = f"a tuple of ({kinds})" if kinds else type(returned).__name__
+    raise TypeError(f"reset(): expected an observation and an info dict, as Gymnasium has it, got {given}")
+
+
+def seconds_per_step(env: gymnasium.Env[Any, Any]) -> float:
+    """How long a step takes, and its share of the resets in between, by a trial with random actions.
+
+    Medians: the first steps may load something, and other programs may interrupt one. Wrappers have forgotten
+    the trial afterwards.
+    """
+    steps: list[float] = []
+    resets: list[float] = []
+    with _wrappers_forget(env):
+        end = time.perf_counter() + MOST_TIMED_SECONDS
+        observation, info = begun(env.reset())
+        while not steps or (len(steps) < MOST_TIMED_STEPS and time.perf_counter() < end):
+            action = _action(env, observation, info)
+            start = time.perf_counter()
+            observation, _, terminated, truncated, info = env.step(action)
+            steps.append(time.perf_counter() - start)
+            if terminated or truncated:
+                start = time.perf_counter()
+                observation, info = begun(env.reset())
+                resets.append(time.perf_counter() - start)
+    per_reset = statistics.median(resets) if resets else 0.0
+    return statistics.median(steps) + per_reset * len(resets) / len(steps)
 
 
 @contextlib.contextmanager
@@ -76,7 +116,7 @@ def _reward(shape: tuple[int, ...]) -> Entry:
 
 def _entries(env: gymnasium.Env[Any, Any], names: Sequence[str], has_numbers: bool) -> Iterator[Entry]:
     start = time.monotonic()
-    observation, at_reset = env.reset()
+    observation, at_reset = begun(env.reset())
     seen: dict[str, Any] = dict(at_reset)
     reward: Any = 0.0
     found: dict[str, Any] = {}  # in the first step that has it, whose dtype is more to be trusted

@@ -104,7 +104,7 @@ class TorchRLAdapter:
         self._beginning = root, set_state
 
     @torch.no_grad()
-    def reset(self, seed: int | None, options: Any) -> Sequence[Any]:
+    def reset(self, seed: int | None, options: Any) -> tuple[Sequence[Any], bool, bool]:
         if seed is not None:
             self.env.set_seed(seed)
         given = {} if options is None else {"options": options}
@@ -118,7 +118,7 @@ class TorchRLAdapter:
         for key in self._nested_flags:  # TorchRL completes those of a step, of a reset only those at the root
             if values[key] is None:
                 values[key] = torch.zeros(self._flags[key], dtype=torch.bool)
-        return self._outputs(values)
+        return self._outputs(values), *self._end(values)
 
     @torch.no_grad()
     def step(self, actions: Sequence[Any]) -> tuple[Sequence[Any], Any, bool, bool]:
@@ -141,12 +141,16 @@ class TorchRLAdapter:
         for key in self._carried:
             _set(root, key, values[key])
         rewards = [_array(values[key], shape) for key, shape in self._rewards.items()]
+        reward = rewards[0] if len(rewards) == 1 else tuple(rewards)
+        return self._outputs(values), reward, *self._end(values)
+
+    def _end(self, values: Mapping[Key, torch.Tensor]) -> tuple[bool, bool]:
+        """Whether the episode is terminated, and whether it is truncated."""
         terminated = _is_any_set(values, self._terminated)
         truncated = _is_any_set(values, self._truncated)
         if not terminated and not truncated:  # it may be done without saying why
             truncated = _is_any_set(values, self._done)
-        reward = rewards[0] if len(rewards) == 1 else tuple(rewards)
-        return self._outputs(values), reward, terminated, truncated
+        return terminated, truncated
 
     def _outputs(self, values: Mapping[Key, torch.Tensor]) -> list[Any]:
         try:

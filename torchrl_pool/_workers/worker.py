@@ -16,7 +16,7 @@ from torchrl_pool import _core
 from torchrl_pool._workers.adapters import Adapter, adapt
 from torchrl_pool._workers.entries import Entry, mismatch
 from torchrl_pool._workers.guard import end_process
-from torchrl_pool._workers.gymnasium_make import NotRegistered, hint_at_registration
+from torchrl_pool._workers.gymnasium_make import NotRegistered, made_by
 from torchrl_pool._workers.info_channel import InfoChannel
 from torchrl_pool._workers.whole_state import whole_state
 from torchrl_pool._workers.wrappers import (
@@ -30,7 +30,7 @@ from torchrl_pool._workers.wrappers import (
     look_up,
     picture,
     set_attribute,
-    watcher_of,
+    show_limit,
 )
 
 Factories = Sequence[Callable[[], Any]] | Callable[[], Any]
@@ -50,19 +50,13 @@ class InfoOptions:
         passed: infos that are passed on as they are, beside the entries, named likewise; ``None``: all.
         own_names: whether entries have names of their own (:func:`~torchrl_pool._workers.entries.apart`),
             since nobody sees them; otherwise names are the keys of tensordicts.
-        max_episode_steps: of the pool, of which statistics of episodes have to know; 0: it has no limit.
+        max_episode_steps: of the pool, of which who watches episodes has to know; 0: it has no limit.
     """
 
     keys: tuple[str, ...] = ()
     passed: tuple[str, ...] | None = ()
     own_names: bool = False
     max_episode_steps: int = 0
-
-    @property
-    def has_episodes(self) -> bool:
-        """Whether statistics of an episode are returned, which wrappers write once it has ended."""
-        keys = (*self.keys, *(("episode",) if self.passed is None else self.passed))
-        return any(key.split("/")[0] == "episode" for key in keys)
 
     def chosen(self, info: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """What of an info dict is passed on."""
@@ -190,6 +184,18 @@ class Worker:
             group_map(adapter.env),
         )
 
+    def seconds_per_step(self, env: int) -> float | None:
+        """How long a step of this env takes, which is none of the pool's; ``None``: nobody has tried.
+
+        Those of TorchRL and PettingZoo are not tried: their steps take long anyway.
+        """
+        made = self._made(env).env
+        if not is_from("gymnasium", "Env", made):
+            return None
+        from torchrl_pool._workers.probe import seconds_per_step
+
+        return seconds_per_step(made)
+
     def differing(self, envs: Sequence[int], first: Description) -> list[Description | None]:
         """Makes these envs, and describes those whose bounds are not the first env's.
 
@@ -237,12 +243,7 @@ class Worker:
         adapter = self._adapters.get(env)
         if adapter is None:
             factory = self._factory(env)
-            try:
-                made = factory()
-            except Exception as error:
-                if not self._is_local:
-                    hint_at_registration(error)
-                raise
+            made = factory() if self._is_local else made_by(factory)
             within = _within(made)
             other = self._env_of.get(id(within))
             if other is not None and _is_of(self._adapters.get(other), within):
@@ -250,12 +251,8 @@ class Worker:
                     f"expected a new env from each call of the callable, got the one that is env {other}"
                 )
             options = self._info_options
-            if options.max_episode_steps and options.has_episodes and (watcher := watcher_of(made)):
-                raise TypeError(
-                    f"max_episode_steps: {type(watcher).__name__} would not see this limit, and tell of no "
-                    f"episode that it ends: put gymnasium.wrappers.TimeLimit(env, "
-                    f"{options.max_episode_steps}) within {type(watcher).__name__} instead"
-                )
+            if options.max_episode_steps:
+                show_limit(made, options.max_episode_steps)
             told = self._told.get(id(factory))
             adapter = adapt(made, options.keys, told, options.own_names)
             if self._channel is not None:

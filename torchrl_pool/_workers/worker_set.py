@@ -18,6 +18,7 @@ from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, Shared
 from torchrl_pool._workers.launching import ChildProcess, Factories, Template
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
+from torchrl_pool._workers.placement import Placement, fastest_placement
 from torchrl_pool._workers.worker import (
     LOST,
     Attachment,
@@ -34,6 +35,8 @@ CLOSING_SECONDS = 10.0
 RETURNING_SECONDS = 1.0
 #: Seconds that a worker whose envs are closed has to end by itself, before it is killed.
 LEAVING_SECONDS = 1.0
+#: Seconds that an env is tried for, at most.
+TRYING_SECONDS = 10.0
 
 
 class WorkerSet:
@@ -47,14 +50,16 @@ class WorkerSet:
         factories: what makes an env, or one such for each.
         num_envs: number of envs, which the processes share as equally as can be; this one, which has other
             work besides, takes none of the rest.
-        num_processes: number of worker processes.
-        has_local: whether this process takes a share, as the last of the workers.
+        placement: where they are; this process is the last of the workers. ``None``: where they are fastest,
+            as a trial says. An env more is made for it, in a process of its own, stepped and thrown away: the
+            pool's own envs make no step that nobody has asked for.
         options: which infos the pool returns.
         respawns: whether a worker that has ended is replaced in the midst of a call.
         step_timeout: seconds that a further callable may take to make its env; ``None``: as long as it takes.
 
     Attributes:
         descriptions: of each env; where bounds are the same, one object.
+        placement: where the envs are.
 
     Raises:
         RequestFailure: the first env cannot be made, or cannot be one of a pool.
@@ -64,8 +69,7 @@ class WorkerSet:
         self,
         factories: Factories,
         num_envs: int,
-        num_processes: int,
-        has_local: bool,
+        placement: Placement | None,
         options: InfoOptions,
         respawns: bool,
         step_timeout: float | None = None,
@@ -73,16 +77,10 @@ class WorkerSet:
         self._factories = factories
         self._info_options = options
         self._channels: list[InfoChannel] = []  # of each worker, where infos are passed on
-        self.has_local = has_local
         self.respawns = respawns
-        self._num_processes = num_processes
-        count = num_processes + has_local
-        self.first_env = _first_envs(num_envs, num_processes, has_local)
         self.processes: list[int] = []  # descriptors of them, which the executor has as long as it lives
         self._workers: list[ChildProcess] = []
         self._counter = itertools.count(1)
-        self._numbers = [0] * count  # of the last question to each worker
-        self._locks = [fork_aware_lock() for _ in range(count)]
         self._replacing = fork_aware_lock()
         self._template: Template | None = None
         self._launching = fork_aware_lock()
@@ -91,12 +89,47 @@ class WorkerSet:
         self._info_memory: list[int] = []  # of each process
         self._arena: _core.Arena | None = None
         try:
+            first = None
+            if placement is None:
+                first, seconds = self._tried()
+                placement = fastest_placement(num_envs, _core.available_cpus(), seconds)
+            self._place(num_envs, placement)
+            if placement.num_workers == 0 and self._template is not None:
+                self._template, unused = None, self._template
+                unused.close()
             self._begin()
-            self.descriptions = self._describe(num_envs, step_timeout)
+            self.descriptions = self._describe(first or self.ask(0, "describe", 0), num_envs, step_timeout)
         except BaseException:
             self.close()
             raise
         self.entries = self.entries_of(self.descriptions[0])
+
+    def _tried(self) -> tuple[Description, float | None]:
+        """What one more env says of itself, and how long its steps take; ``None``: it did not say."""
+        self._place(1, Placement(1, False, "it is to be tried"))
+        self._begin()
+        first: Description = self.ask(0, "describe", 0)
+        seconds: float | None = None
+        with contextlib.suppress(RequestFailure):  # its steps fail, and may not in the pool
+            self._send(0, "seconds_per_step", (0,))
+            seconds = self._result(0, -1, time.monotonic() + TRYING_SECONDS)
+        if seconds is None:
+            self._workers[0].kill()  # it may be in that step still
+        template, self._template = self._template, None  # which has loaded what makes the others
+        try:
+            with contextlib.suppress(RequestFailure):
+                self.close()
+        finally:
+            self._template = template
+        return first, seconds
+
+    def _place(self, num_envs: int, placement: Placement) -> None:
+        self.placement = placement
+        self.has_local, self._num_processes = placement.caller_steps, placement.num_workers
+        count = self._num_processes + self.has_local
+        self.first_env = _first_envs(num_envs, self._num_processes, self.has_local)
+        self._numbers = [0] * count  # of the last question to each worker
+        self._locks = [fork_aware_lock() for _ in range(count)]
 
     def _begin(self) -> None:
         """As far as env 0 needs it."""
@@ -108,14 +141,13 @@ class WorkerSet:
             local = LocalChannel() if self._info_options.passed != () else None
             self._channels += [local] if local is not None else []
             self._local = Worker(self._factories, self._info_options, local, is_local=True)
-        if self._num_processes > 0:
+        if self._num_processes > 0 and self._template is None:
             self._template = Template(self._factories)
         self._memory = _memory_without_name()
         if self._num_processes > 0:
             self._workers = [self._launch(0)]
 
-    def _describe(self, num_envs: int, step_timeout: float | None) -> list[Description]:
-        first: Description = self.ask(0, "describe", 0)
+    def _describe(self, first: Description, num_envs: int, step_timeout: float | None) -> list[Description]:
         if callable(self._factories):
             return [first] * num_envs
         first_of: dict[int, int] = {}  # of each callable, its first env

@@ -27,12 +27,21 @@ def wrappers(env: Any) -> Iterator[Any]:
 
 
 def watcher_of(env: Any) -> Any:
-    """The outermost wrapper that tells of each episode in ``info["episode"]`` once it has ended, or None."""
+    """The innermost wrapper that tells of each episode in ``info["episode"]`` once it has ended, or None."""
+    found = None
     for wrapper in wrappers(env):
         is_watcher = any(kind.__name__ in _WATCHERS for kind in type(wrapper).__mro__)
         if is_watcher and getattr(wrapper, "_stats_key", "episode") == "episode":
-            return wrapper
-    return None
+            found = wrapper
+    return found
+
+
+def show_limit(env: Any, max_episode_steps: int) -> None:
+    """Ends episodes within those who watch them, who would not see the limit of a pool around them."""
+    if (watcher := watcher_of(env)) is not None:
+        from gymnasium.wrappers import TimeLimit
+
+        watcher.env = TimeLimit(watcher.env, max_episode_steps)
 
 
 def look_up(info: Any, keys: Sequence[str]) -> Any:

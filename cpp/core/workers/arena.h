@@ -62,7 +62,8 @@ struct alignas(kCacheLine) EnvCell {
   State step = kNone;  // of the rows of a step
   State root = kNone;  // of the rows of a reset
   // Flags, as bytes: whatever a worker has written there can be read.
-  std::uint8_t terminated = 0, truncated = 0;
+  std::uint8_t terminated = 0, truncated = 0;            // of a step
+  std::uint8_t root_terminated = 0, root_truncated = 0;  // of a reset
   std::uint8_t is_last = 0;     // asked for: the step that is the last one of its episode, however it goes
   double reward = 0;            // of a step, where there is one for the whole env; else NaN
   std::uint64_t note = 0;       // of a reset: under which number its options were told; 0: it has none

@@ -68,6 +68,13 @@ void WorkerPort::Stepped(std::uint32_t env, double reward, bool terminated, bool
   cell.step = EnvCell::kOk;
 }
 
+void WorkerPort::WasReset(std::uint32_t env, bool terminated, bool truncated) {
+  EnvCell& cell = arena_->cell(env);
+  cell.root_terminated = terminated;
+  cell.root_truncated = truncated;
+  cell.root = EnvCell::kOk;
+}
+
 void WorkerPort::Failed(std::uint32_t env, std::string_view message) {
   EnvCell& cell = arena_->cell(env);
   arena_->SetMessage(env, message);

@@ -41,7 +41,7 @@ class WorkerPort {
   // ---- Results. Rows have been written before.
 
   void Stepped(std::uint32_t env, double reward, bool terminated, bool truncated);
-  void WasReset(std::uint32_t env) { arena_->cell(env).root = EnvCell::kOk; }
+  void WasReset(std::uint32_t env, bool terminated, bool truncated);
   // What failed is the reset, if the env has stepped.
   void Failed(std::uint32_t env, std::string_view message);
   // The request is over for this env.

@@ -38,6 +38,9 @@ typedef enum trp_status {
   TRP_FILE_NOT_FOUND = 3,
   TRP_UNSUPPORTED = 4,
   TRP_UNCHANGED = 5, /* of step: it failed, and the env is as it was before */
+  /* of reset, either or both: it succeeded, and the episode is over already */
+  TRP_TERMINATED = 9,
+  TRP_TRUNCATED = 10,
 } trp_status;
 
 typedef struct trp_error {

@@ -15,7 +15,7 @@ from own_tasks import OWN_TASKS
 import torchrl_pool
 from torchrl_pool import task_info
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[2]
 # Where NumPy fuses, std::fma does, which is then a call of the C library.
 LIBRARIES = [Path(torchrl_pool._core.__file__)]
 LIBRARIES += sorted({Path(task_info(task).plugin_path) for task in OWN_TASKS})

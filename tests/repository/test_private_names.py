@@ -75,6 +75,8 @@ def test_what_is_private_is_told_of():
             defined |= in_file[1]
     used = {name for name in used if not name.startswith("__") and name != "_C"}
     private = {name for name in used if name.startswith("_")} - defined
-    assert private - OTHERS - {name for _, name in ROWS} == set(), "tests/private_names.py lacks them"
+    assert private - OTHERS - {name for _, name in ROWS} == set(), (
+        "tests/repository/private_names.py lacks them"
+    )
     assert {name for _, name in ROWS} - used - defined == set(), "nothing uses them any more"
     assert OTHERS - used - defined == set()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 PROJECT = tomllib.loads(PYPROJECT.read_text())["project"]
 REQUIRED = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
 

@@ -1,7 +1,7 @@
 """How many instructions the hot path takes, which no noise on a machine changes, against a stored budget.
 
 Where a change makes the path longer for a good reason, or a compiler is new, run
-``python tests/test_instruction_counts.py`` and commit the budget that it writes.
+``python tests/repository/test_instruction_counts.py`` and commit the budget that it writes.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BUDGET = Path(__file__).with_name("instruction_budget.json")
 TOLERANCE = 1.1
 STEPS = 2000

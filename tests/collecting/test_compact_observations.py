@@ -12,7 +12,7 @@ from torchrl.objectives import DQNLoss
 
 from torchrl_pool import PoolCollector
 
-PAGE = Path(__file__).parent.parent / "docs" / "compact_observations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "compact_observations.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

@@ -115,7 +115,7 @@ def test_a_cycle_of_folders_alone_is_found():
 
 # ---- the executor
 
-CORE = Path(__file__).parents[1] / "cpp" / "core"
+CORE = Path(__file__).parents[2] / "cpp" / "core"
 
 
 def include_graph(sources):

@@ -104,7 +104,7 @@ def use_test(python, folder):
     pytest = (python.parent / "pytest", "-q", "-n", 0, "-p", "no:cacheprovider")
     out = run(*pytest, "--collect-only", "tests", cwd=CHECKOUT)
     assert "error" not in out.splitlines()[-1]
-    out = run(*pytest, "tests/test_benchmarks.py", "tests/test_template.py", cwd=CHECKOUT)
+    out = run(*pytest, "tests/repository/test_benchmarks.py", "tests/plugins/test_template.py", cwd=CHECKOUT)
     assert "skipped" not in out.splitlines()[-1]
 
 
