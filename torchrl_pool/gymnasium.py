@@ -200,7 +200,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
-        self._check_idle()
+        if self.closed or self._said is not None:
+            self._check_idle()
         pool, root = self._pool, None
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
@@ -220,7 +221,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         if root is not None:
             infos.update(self._final(columns, steps))
             steps = {i: info for i, info in steps.items() if not columns[pool.done][i]}
-        self._with_own_infos(infos, {**steps, **resets})
+        if steps or resets:
+            self._with_own_infos(infos, {**steps, **resets})
         return (
             pool.observations(seen),
             columns[pool.exact_reward],
@@ -360,12 +362,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return mask.copy()
 
     def _keep(self, columns: Columns) -> None:
-        observed = [columns[i] for i in self._pool.observed]
+        observed = self._pool.observed
         if self._latest is None:
-            self._latest = [column.copy() for column in observed]
+            self._latest = [columns[i].copy() for i in observed]
             return
-        for latest, column in zip(self._latest, observed, strict=True):
-            np.copyto(latest, column)
+        for latest, i in zip(self._latest, observed, strict=True):
+            latest[...] = columns[i]
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
         """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
@@ -373,6 +375,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         What an env has not given is zero, too: columns do not say what was there.
         """
         infos: dict[str, Any] = {}
+        if not self._pool.infos:
+            return infos
         everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
         for name, column in self._pool.infos.items():
             *above, last = name.split("/")
