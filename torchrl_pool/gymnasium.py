@@ -107,6 +107,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             self._pool.close()
             raise
         self._ended: Mask = np.zeros(self.num_envs, np.bool_)
+        self._everyone: Mask = np.ones(self.num_envs, np.bool_)
         self._seeded = [-1] * self.num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
@@ -377,7 +378,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         infos: dict[str, Any] = {}
         if not self._pool.infos:
             return infos
-        everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        everyone = self._everyone if mask is None else mask
         for name, column in self._pool.infos.items():
             *above, last = name.split("/")
             level = infos
