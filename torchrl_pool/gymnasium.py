@@ -22,6 +22,7 @@ from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.sources import known_task
+from torchrl_pool._plugins.names import gymnasium_id
 from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -421,7 +422,7 @@ def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
     Raises:
         gymnasium.error.Error: always.
     """
-    name = f"torchrl_pool/{task.split('/')[-1]}"
+    name = gymnasium_id(task)
     raise gymnasium.error.Error(
         f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), or without torchrl_pool "
         f"gymnasium.make({task!r})"
@@ -441,7 +442,7 @@ def register_tasks() -> None:
         True
     """
     for task in list_tasks():
-        name = f"torchrl_pool/{task.split('/')[-1]}"
+        name = gymnasium_id(task)
         if name in gymnasium.registry:
             continue
         info = task_info(task)
