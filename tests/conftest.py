@@ -27,22 +27,6 @@ def pytest_collection_modifyitems(items):
     mark_slow(items)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def plain_boot():
-    """Worker processes begin with torch, which most envs of tests import, and which takes seconds.
-
-    Gives what they begin with by themselves.
-    """
-    from torchrl_pool._workers import launching
-
-    plain, seconds = launching._BOOT, launching.ANSWERING_SECONDS
-    preloaded = "import gc, torch, torchrl.envs; gc.freeze()"  # else the end of each worker takes seconds
-    launching._BOOT = plain.replace("from torchrl_pool", f"{preloaded}\nfrom torchrl_pool", 1)
-    launching.ANSWERING_SECONDS = 300.0  # the first one waits for it
-    yield plain
-    launching._BOOT, launching.ANSWERING_SECONDS = plain, seconds
-
-
 @pytest.fixture(autouse=True)
 def _torch_threads_as_before():
     """Training programs set their number."""

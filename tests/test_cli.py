@@ -12,6 +12,7 @@ from own_tasks import OWN_TASKS
 
 from torchrl_pool import MujocoPool, PoolEnv, __version__, list_tasks
 from torchrl_pool.__main__ import main
+from torchrl_pool._plugins.names import gymnasium_id
 
 
 def test_list_names_every_task(capsys):
@@ -19,6 +20,7 @@ def test_list_names_every_task(capsys):
     shown = capsys.readouterr().out
     assert all(task in shown for task in list_tasks())
     assert "475" in shown
+    assert f"\n{len(list_tasks())} tasks in " in shown
 
 
 def test_list_of_a_family_as_json(capsys):
@@ -31,7 +33,8 @@ def test_list_of_a_family_as_json(capsys):
 
 def test_list_begins_with_small_families(capsys):
     assert main(["list"]) == 0
-    families = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    table, _ = capsys.readouterr().out.split("\n\n")
+    families = [line.split()[1] for line in table.splitlines()[1:]]
     sizes = [families.count(family) for family in dict.fromkeys(families)]
     assert sizes == sorted(sizes)
     assert sum(sizes) == len(families)
@@ -57,6 +60,8 @@ def test_info_shows_specs_options_and_limit(task, capsys):
     assert main(["info", task, "--json"]) == 0
     info = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # not in JSON: Infinity, NaN
     assert task in shown
+    assert gymnasium_id(task) in gymnasium.registry
+    assert f"gymnasium.make_vec: {gymnasium_id(task)!r}" in shown
     limit = info["max_episode_steps"]
     own = {"minigrid": "the task's own (option max_steps)"}
     own["atari"] = "108000 frames (option max_num_frames_per_episode)"

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from torchrl_pool import _core
+from torchrl_pool._plugins.names import gymnasium_id
 from torchrl_pool._plugins.options import OptionInfo
 from torchrl_pool._plugins.registry import TaskInfo, list_tasks, open_config, task_info, versions
 from torchrl_pool._tables import print_table
@@ -37,6 +38,9 @@ def show_tasks(family: str | None, as_json: bool) -> None:
     tasks.sort(key=lambda task: (sizes[task.family], task.family))  # small families are seen at once
     rows = [(task.id, task.family, _limit(task, "-"), _or_dash(task.reward_threshold)) for task in tasks]
     print_table(("task", "family", "time limit", "solved at"), rows)
+    if family is None:
+        some = tasks[-1]
+        print(f"\n{len(tasks)} tasks in {len(sizes)} families: list --family {some.family}; info {some.id}")
 
 
 def show_task(name: str, as_json: bool) -> None:
@@ -76,6 +80,8 @@ class _Shown:
         print(f"time limit: {limit}; solved at a return of: {_or_dash(task.reward_threshold)}")
         print(f"render: {_yes(task.can_render)}; get_state and set_state: {_yes(task.can_save)}")
         print(f"same numbers as: {self.reference}")
+        if task.plugin_path:
+            print(f"gymnasium.make_vec: {gymnasium_id(task.id)!r}, after import torchrl_pool.gymnasium")
         print("\nEntries of one env in PoolEnv")
         rows = [
             (s.name, s.role, s.dtype, _shape(s), _values(s), "see below" if _elements(s) else s.help)

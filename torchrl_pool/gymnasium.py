@@ -22,6 +22,7 @@ from torchrl_pool._arrays.array_pool import Columns, Infos, Mask
 from torchrl_pool._arrays.spaces import Array, Space, row_of
 from torchrl_pool._env.python_source import is_python
 from torchrl_pool._env.sources import known_task
+from torchrl_pool._plugins.names import gymnasium_id
 from torchrl_pool._plugins.registry import list_tasks, task_info
 
 __all__ = ["PoolVectorEnv", "register_tasks"]
@@ -107,6 +108,7 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
             self._pool.close()
             raise
         self._ended: Mask = np.zeros(self.num_envs, np.bool_)
+        self._everyone: Mask = np.ones(self.num_envs, np.bool_)
         self._seeded = [-1] * self.num_envs
         # Copies, for rows that a later reset leaves out: what a call returns is the caller's to change.
         self._latest: Columns | None = None
@@ -200,7 +202,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: in ``DISABLED``, an episode has ended and its env has not been reset.
         """
-        self._check_idle()
+        if self.closed or self._said is not None:
+            self._check_idle()
         pool, root = self._pool, None
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             columns, root, failure = pool.step_and_reset(actions)
@@ -220,7 +223,8 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         if root is not None:
             infos.update(self._final(columns, steps))
             steps = {i: info for i, info in steps.items() if not columns[pool.done][i]}
-        self._with_own_infos(infos, {**steps, **resets})
+        if steps or resets:
+            self._with_own_infos(infos, {**steps, **resets})
         return (
             pool.observations(seen),
             columns[pool.exact_reward],
@@ -360,12 +364,12 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         return mask.copy()
 
     def _keep(self, columns: Columns) -> None:
-        observed = [columns[i] for i in self._pool.observed]
+        observed = self._pool.observed
         if self._latest is None:
-            self._latest = [column.copy() for column in observed]
+            self._latest = [columns[i].copy() for i in observed]
             return
-        for latest, column in zip(self._latest, observed, strict=True):
-            np.copyto(latest, column)
+        for latest, i in zip(self._latest, observed, strict=True):
+            latest[...] = columns[i]
 
     def _infos(self, columns: Columns, mask: Mask | None) -> dict[str, Any]:
         """Those of columns as VectorEnv has them: each with a mask of the envs of this call, zero for others.
@@ -373,7 +377,9 @@ class PoolVectorEnv(VectorEnv[Any, Any, Any]):
         What an env has not given is zero, too: columns do not say what was there.
         """
         infos: dict[str, Any] = {}
-        everyone = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        if not self._pool.infos:
+            return infos
+        everyone = self._everyone if mask is None else mask
         for name, column in self._pool.infos.items():
             *above, last = name.split("/")
             level = infos
@@ -416,7 +422,7 @@ def _only_many(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
     Raises:
         gymnasium.error.Error: always.
     """
-    name = f"torchrl_pool/{task.split('/')[-1]}"
+    name = gymnasium_id(task)
     raise gymnasium.error.Error(
         f"{name} steps many envs at once: gymnasium.make_vec({name!r}, num_envs=1), or without torchrl_pool "
         f"gymnasium.make({task!r})"
@@ -436,7 +442,7 @@ def register_tasks() -> None:
         True
     """
     for task in list_tasks():
-        name = f"torchrl_pool/{task.split('/')[-1]}"
+        name = gymnasium_id(task)
         if name in gymnasium.registry:
             continue
         info = task_info(task)

@@ -34,12 +34,12 @@ using core::Spec;
 
 constexpr auto kSignalPeriod = std::chrono::milliseconds(500);
 
-// A function of the object, to be called with the GIL. An error of Python's becomes what `translate` throws.
+// A method of the object, to be called with the GIL. An error of Python's becomes what `translate` throws.
 template <class Translate>
-auto Method(const std::shared_ptr<void>& object, const char* name, const Translate& translate) {
-  return [object, name, translate](auto... arguments) {
+auto Method(const py::object& object, const char* name, const Translate& translate) {
+  return [method = Share(object.attr(name)), translate](auto... arguments) {
     try {
-      return py::handle(static_cast<PyObject*>(object.get())).attr(name)(arguments...);
+      return py::handle(static_cast<PyObject*>(method.get()))(arguments...);
     } catch (py::error_already_set& error) {
       translate(error);
       throw;
@@ -270,16 +270,24 @@ class Port {
       if (!adapter) return false;
       adapters.push_back(py::reinterpret_borrow<py::object>(adapter));
     }
-    std::vector<py::object> blocks;  // copies: an env may keep what it is given
+    // The actions, and which of them is the first env's. An env may keep what it is given: of arrays a copy.
+    std::vector<std::pair<py::object, std::uint32_t>> blocks;
     for (const py::handle actions : parts.actions) {
-      blocks.push_back(py::getattr(actions[py::slice(at_hand_, end_, 1)], copy_)());
+      if (py::reinterpret_borrow<py::array>(actions).ndim() == 1) {  // it is given numbers
+        blocks.emplace_back(py::reinterpret_borrow<py::object>(actions), at_hand_);
+      } else {
+        blocks.emplace_back(py::getattr(actions[py::slice(at_hand_, end_, 1)], copy_)(), 0);
+      }
     }
     py::object ended = py::none();
     const std::uint32_t first = at_hand_;
     for (std::uint32_t i = 0; i < adapters.size() && ended.is_none(); ++i) {  // an interrupt ends all of it
       try {
         py::tuple actions(blocks.size());
-        for (std::size_t j = 0; j < blocks.size(); ++j) actions[j] = blocks[j][py::int_(i)];
+        for (std::size_t j = 0; j < blocks.size(); ++j) {
+          const auto& [of_envs, begin] = blocks[j];
+          actions[j] = of_envs[py::int_(begin + i)];
+        }
         if (WasStepped(first + i, py::getattr(adapters[i], step_)(std::move(actions)), may_reset)) {
           WasReset(first + i, py::getattr(adapters[i], reset_)(py::none(), py::none()));
         }
@@ -369,7 +377,6 @@ std::vector<Spec> OutputsOf(std::vector<Spec> specs) {
 }  // namespace
 
 core::WorkerOptions ToWorkerOptions(const py::object& workers) {
-  const std::shared_ptr<void> object = Share(workers);
   const auto interrupt = [](py::error_already_set& error) {
     error.restore();  // it stays set in this thread
     throw core::Interrupted();
@@ -393,7 +400,7 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
   options.arena = workers.attr("arena").cast<std::shared_ptr<Arena>>();
   options.processes = workers.attr("processes").cast<std::vector<int>>();
   if (workers.attr("has_local").cast<bool>()) {
-    options.serve = [serve = Method(object, "serve", interrupt)] {
+    options.serve = [serve = Method(workers, "serve", interrupt)] {
       const GilTaken gil;
       if (!gil) throw core::Interrupted();
       std::optional<py::error_scope> earlier;  // one is on its way, while the visit comes to its end
@@ -406,7 +413,7 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
       }
     };
   }
-  options.how_it_ended = [tell = Method(object, "how_it_ended", unknown)](int worker) -> std::string {
+  options.how_it_ended = [tell = Method(workers, "how_it_ended", unknown)](int worker) -> std::string {
     const GilTaken gil;
     if (!gil) return "has ended";
     try {
@@ -416,18 +423,18 @@ core::WorkerOptions ToWorkerOptions(const py::object& workers) {
     }
   };
   if (workers.attr("respawns").cast<bool>()) {
-    options.respawn = [respawn = Method(object, "respawn", unknown)](int worker) {
+    options.respawn = [respawn = Method(workers, "respawn", unknown)](int worker) {
       const GilTaken gil;
       if (!gil) throw core::StatusError(TRP_RUNTIME_ERROR, "Python has ended.");
       return respawn(worker).template cast<int>();
     };
   }
-  options.save = [save = Method(object, "save", state)](std::uint32_t env) {
+  options.save = [save = Method(workers, "save", state)](std::uint32_t env) {
     const GilTaken gil;
     if (!gil) throw core::Interrupted();
     return save(env).template cast<std::string>();
   };
-  options.load = [load = Method(object, "load", state)](std::uint32_t env, std::string_view bytes) {
+  options.load = [load = Method(workers, "load", state)](std::uint32_t env, std::string_view bytes) {
     const GilTaken gil;
     if (!gil) throw core::Interrupted();
     load(env, py::bytes(bytes.data(), bytes.size()));

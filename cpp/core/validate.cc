@@ -39,7 +39,10 @@ template <class T>
 struct Range {
   T least, most;
 
-  bool Admits(T value) const { return (value >= least) & (value <= most); }
+  bool Admits(T value) const {
+    const bool is_above = value >= least, is_below = value <= most;
+    return is_above & is_below;  // without a branch
+  }
   bool operator==(const Range&) const = default;
 };
 

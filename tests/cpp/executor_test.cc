@@ -5,7 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include "chain.h"
 #include "check.h"
 #include "concurrency.h"
 #include "counter.h"
@@ -37,11 +36,10 @@ class SmallExecutor {
     executor.Join();
   }
 
-  Job& Begin(Op op, Delivery delivery = Delivery::kAwaited, const Chain* chain = nullptr) {
+  Job& Begin(Op op, Delivery delivery = Delivery::kAwaited) {
     Job& job = jobs.Take(op);
     job.envs = table.all();
     job.delivery = delivery;
-    if (chain) chain->Extend(job);
     actions.BindTo(job.actions);
     out.BindTo(job.out);
     root.BindTo(job.root);
@@ -107,31 +105,6 @@ TEST(TheSecondPhaseCompletesTheRoot) {
     CHECK_EQ(small.root.Get<std::int64_t>("count", 0, 2), 0);
     for (std::uint32_t env = 1; env < 2'000; ++env)
       CHECK_EQ(small.root.Get<std::int64_t>("count", env, 2), 2);
-  }
-}
-
-TEST(ActionsAreRepeatedUpToTheEndOfTheEpisode) {
-  for (const int threads : {1, 3}) {
-    SmallExecutor small(3, threads, {{"episode_length", std::int64_t{5}}});
-    Chain chain({small.table.layout().outputs.size(), {}, 1, {}, {}});
-    chain.Repeat({3, small.out.Column("reward"), 1, false});
-    test::Counter expected;
-    for (const int times : {3, 2, 3}) {
-      float rewards = 0;
-      for (int i = 0; i < times; ++i) {
-        expected.Step(1);
-        rewards += expected.Reward();
-      }
-      const bool ends = times == 2;
-      CHECK_EQ(small.Finish(small.Begin(Op::kStepAndReset, Delivery::kAwaited, &chain)), ends ? 3u : 0u);
-      for (std::uint32_t env = 0; env < 3; ++env) {
-        CHECK_EQ(small.out.Get<std::int64_t>("count", env, 2), ends ? 5 : 3);
-        CHECK_EQ(small.out.Get<float>("reward", env), rewards);
-        CHECK_EQ(small.out.Get<std::uint8_t>("done", env), ends);
-        if (ends) CHECK_EQ(small.root.Get<std::int64_t>("count", env, 2), 0);
-      }
-      if (ends) expected.Reset();
-    }
   }
 }
 

@@ -87,59 +87,6 @@ TEST(OthersCanBeSteppedWhileOneHasFailed) {
   client.CheckedStep(Op::kStepAndReset, chosen, &others);
 }
 
-TEST(AllEnvsMayFail) {
-  Client client(100, {.options = {{"fail_on_action", kFailingAction}, {"cost_ns", 2'000}}, .num_threads = 4});
-  client.CheckedReset();
-  Indices all(100);
-  for (std::int64_t i = 0; i < 100; ++i) all[static_cast<std::size_t>(i)] = i;
-  CHECK_EQ(FailedEnvs("action 9", [&] { client.Step(std::vector<std::int64_t>(100, kFailingAction)); }), all);
-  client.CheckedReset();
-  client.CheckedStep(Op::kStep, std::vector<std::int64_t>(100, 3));
-}
-
-// One in the step, one in the reset that follows it.
-TEST(FailuresInStepAndReset) {
-  std::vector<std::shared_ptr<const Config>> configs(8, CounterConfig({{"episode_length", 1}}));
-  configs[2] = CounterConfig({{"episode_length", 1}, {"fail_at_reset", 2}});
-  configs[5] = CounterConfig({{"fail_at_step", 1}});
-  Client client(configs, {.num_threads = 2});
-  client.CheckedReset();
-  client.Clear();
-  CHECK_EQ(FailedEnvs("fails", [&] { client.StepAndReset(SomeActions(8, 0)); }), (Indices{2, 5}));
-  CHECK(client.out->IsZero(5) && client.root->IsZero(5));
-  CHECK(client.root->IsZero(2));
-  CHECK_EQ(int{client.out->Get<std::uint8_t>("terminated", 2)}, 1);  // its step went well
-  CHECK_THROWS(PoolError, "env 2 has failed", client.StepAndReset(SomeActions(8, 0)));
-  Mask mask(8);
-  mask[2] = mask[5] = 1;
-  client.CheckedReset(&mask);
-}
-
-TEST(AFailedResetCanBeRepeated) {
-  std::vector<std::shared_ptr<const Config>> configs(5, CounterConfig());
-  configs[3] = CounterConfig({{"fail_at_reset", 2}});
-  Client client(configs, {.num_threads = 2});
-  client.CheckedReset();
-  CHECK_EQ(FailedEnvs("the reset fails", [&] { client.Reset(nullptr, false); }), Indices{3});
-  for (auto& model : client.models) model.Reset();
-  CHECK_THROWS(PoolError, "env 3 has failed", client.Step(SomeActions(5, 0)));
-  client.CheckedReset(nullptr, false);
-  client.CheckedStep(Op::kStep, SomeActions(5, 0));
-}
-
-TEST(AFailedCreateNamesItsEnvAndLeavesNothing) {
-  for (const int threads : {1, 3}) {
-    for (const char* option : {"fail_create", "fail_seed"}) {
-      std::vector<std::shared_ptr<const Config>> configs(30, CounterConfig());
-      configs[7] = configs[21] = CounterConfig({{option, true}});
-      CHECK_EQ(FailedEnvs(option == std::string("fail_seed") ? "bad seed" : "no such counter",
-                          [&] { Client(configs, {.num_threads = threads}); }),
-               (Indices{7, 21}));
-      CHECK_EQ(test::TheProbe().envs.load(), 0);
-    }
-  }
-}
-
 // A handler that reports crashes is called in the thread that crashes.
 TEST(SignalsOfACrashReachTheirHandlers) {
   if (test::kThreadSanitizer || test::kAddressSanitizer) return;

@@ -131,53 +131,6 @@ TEST(MasksOfOneRow) {
   }
 }
 
-TEST(StepAndResetEqualsStepThenReset) {
-  constexpr std::uint32_t kEnvs = 40;
-  const std::vector<std::string> keys = {"step_count", "episode_reward", "is_init"};
-  for (const std::int64_t cost : {0, 20'000}) {
-    const ClientOptions options{.options = {{"cost_ns", cost}, {"fail_on_action", 9}},
-                                .num_threads = 3,
-                                .max_episode_steps = 6,
-                                .padding = 0,
-                                .info_keys = keys};
-    Client one(kEnvs, options), two(kEnvs, options);
-    one.Reset();
-    two.Reset();
-    for (int step = 0; step < Scaled(60); ++step) {
-      auto chosen = SomeActions(kEnvs, step);
-      for (auto& action : chosen) action %= 9;
-      if (step == 3) {  // some episodes end at other times
-        const Mask mask = SomeMask(kEnvs, step, 30);
-        one.Reset(&mask, false);
-        two.Reset(&mask, false);
-      }
-      one.Clear();
-      const std::uint32_t resets = one.StepAndReset(chosen);
-      two.Step(chosen);
-      Mask done(kEnvs);
-      std::uint32_t count = 0;
-      for (std::uint32_t env = 0; env < kEnvs; ++env) {
-        done[env] = two.out->Get<std::uint8_t>("done", env);
-        count += done[env];
-        for (std::size_t i = 0; i < one.pool().layout().outputs.size(); ++i) {
-          CHECK(std::memcmp(one.out->Row(i, env), two.out->Row(i, env),
-                            one.pool().layout().outputs[i].row_bytes) == 0);
-        }
-      }
-      CHECK_EQ(resets, count);
-      if (count == 0) continue;
-      two.Reset(&done, false);
-      for (std::uint32_t env = 0; env < kEnvs; ++env) {
-        for (std::size_t i = 0; i < one.pool().layout().outputs.size(); ++i) {
-          if (i == one.out->Column("reward") && done[env]) continue;  // a reset has none
-          CHECK(std::memcmp(one.root->Row(i, env), two.out->Row(i, env),
-                            one.pool().layout().outputs[i].row_bytes) == 0);
-        }
-      }
-    }
-  }
-}
-
 TEST(ColumnsThatNobodyWantsAreSkipped) {
   Client client(10, {.options = {{"episode_length", 2}},
                      .num_threads = 2,

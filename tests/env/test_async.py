@@ -139,19 +139,6 @@ def test_steps_from_many_threads(make_pool):
     assert min(counts) > 0
 
 
-def test_step_and_reset_by_themselves(make_pool):
-    pool = make_pool(num_envs=4, seed=0)
-    twin = make_pool(num_envs=4, seed=0)
-    pool.async_reset_send(env_index=[0, 1, 2, 3])
-    root, expected = pool.async_reset_recv(4), twin.reset()
-    assert torch.equal(root["observation"], expected["observation"])
-    action = twin.rand_action()["action"]
-    pool.async_step_send(root.set("action", action))
-    data = pool.async_step_recv(4)
-    expected = twin.step(expected.set("action", action))
-    assert (data.exclude("env_index") == expected).all()
-
-
 def test_extra_entries_travel_with_their_env(make_pool):
     """Of several sends of one kind, in one receive: tensors, nested ones, and what is no tensor."""
     pool = make_pool(num_envs=4, seed=0)
@@ -211,16 +198,6 @@ def test_a_timeout_fills_up_to_the_deadline_and_loses_nothing(make_pool):
         pool.async_step_recv(3, timeout=0.01)
     assert pool.async_step_recv(1, timeout=0.5)["env_index"].tolist() == [1, 2]
     assert pool.async_step_recv(1, timeout=30.0)["env_index"].tolist() == [0]  # nothing more to wait for
-
-
-def test_max_get(make_pool):
-    pool = make_pool(seed=0)
-    pool.async_reset_send()
-    sizes = [len(pool.async_reset_recv(1, max_get=4)) for _ in range(2)]
-    assert all(1 <= size <= 4 for size in sizes)
-    rest = 6 - sum(sizes)
-    if rest:
-        pool.async_reset_recv(rest)
 
 
 def test_received_tensors_belong_to_the_caller(make_pool):

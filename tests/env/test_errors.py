@@ -255,14 +255,6 @@ def test_step_after_a_partial_first_reset():
     env.rollout(2)
 
 
-def test_wrong_batch_size(cartpole):
-    root = cartpole.rand_action(cartpole.reset())
-    for step in (cartpole.step, cartpole.step_and_maybe_reset):
-        with pytest.raises(RuntimeError, match=r"shape==env\.batch_size"):
-            step(root[:2].clone())
-    cartpole.step(root)
-
-
 def test_bad_index(cartpole):
     cartpole.reset()
     for index in (3, -1):

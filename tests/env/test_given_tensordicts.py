@@ -5,7 +5,7 @@ import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, fall_right
 from tensordict import LazyStackedTensorDict
-from torchrl.envs import EnvBase, GymEnv, SerialEnv, StepCounter, TransformedEnv
+from torchrl.envs import EnvBase, StepCounter, TransformedEnv
 
 from torchrl_pool import PoolEnv, fuse
 
@@ -43,28 +43,6 @@ def test_policy_entries_are_carried_like_by_step_mdp():
     _, root = one_visit.step_and_maybe_reset(policy(a))
     root["nested", "later"] = torch.zeros(N)
     assert set(a["nested"].keys()) == before
-
-
-def test_entries_that_no_reset_writes_are_cleared_where_an_episode_begins():
-    """As in EnvBase and SerialEnv; a recurrent policy's state, say. Nested ones too."""
-
-    def run(env):
-        torch.manual_seed(0)
-        root, seen = env.reset(), []
-        for _ in range(60):
-            root["h"] = torch.ones(3, 2)
-            root["nested", "count"] = torch.ones(3, dtype=torch.int64)
-            _, root = env.step_and_maybe_reset(env.rand_action(root))
-            seen.append(root.select("h", "nested"))
-        return torch.stack(seen)
-
-    ours = run(PoolEnv("CartPole-v1", 3, seed=0, device="cpu"))
-    reference = SerialEnv(3, lambda: GymEnv("CartPole-v1"))
-    reference.set_seed(0)
-    theirs = run(reference)
-    assert ours["h"].equal(theirs["h"])
-    assert ours["nested", "count"].equal(theirs["nested", "count"])
-    assert 0 < ours["h"].mean() < 1
 
 
 def test_post_step_hooks_run():

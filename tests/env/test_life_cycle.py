@@ -9,9 +9,10 @@ import pytest
 import torch
 from comparing import assert_td_equal
 from small_envs import MAKERS, N, cartpole, pendulum, threaded_cartpole
+from tensordict.nn import TensorDictModule
 from torchrl.envs import StepCounter, TransformedEnv
 
-from torchrl_pool import MujocoPool, PoolEnv
+from torchrl_pool import MujocoPool, PoolCollector, PoolEnv
 
 
 @MAKERS
@@ -32,6 +33,40 @@ def test_close_and_reopen(make):
     env.rand_step()
     env.close()
     assert env.is_closed
+
+
+def test_a_closed_env_says_who_closed_it():
+    env = cartpole()
+    for _ in PoolCollector(TransformedEnv(env, StepCounter()), frames_per_batch=N, total_frames=2 * N):
+        pass
+    with pytest.raises(RuntimeError, match="was closed by its collector, which has all of its total_frames"):
+        env.rand_step()
+    env.reset()
+    env.close()
+    with pytest.raises(RuntimeError, match=r"was closed: reset\(\) starts it again"):
+        env.render()
+    env.reset()
+    PoolCollector(env, frames_per_batch=N, total_frames=2 * N).shutdown()
+    with pytest.raises(RuntimeError, match="was closed by its collector's shutdown"):
+        env.get_state()
+    with pytest.raises(RuntimeError, match="before the first step"):
+        cartpole().render()
+
+
+@pytest.mark.parametrize("collect", [True, False])
+def test_a_policy_in_float32_hears_of_observations_in_float64(collect):
+    env = PoolEnv("CartPole-v1", 2, obs_dtype=torch.float64)
+    policy = TensorDictModule(torch.nn.Linear(4, 2), ["observation"], ["action"])
+
+    def run():
+        return PoolCollector(env, policy, frames_per_batch=2) if collect else env.rollout(2, policy)
+
+    with pytest.raises(RuntimeError, match="dtype") as raised:
+        run()
+    assert any("PoolEnv(…, obs_dtype=torch.float32)" in note for note in raised.value.__notes__)
+    with pytest.raises(RuntimeError, match="shapes") as raised:
+        env.rollout(2, TensorDictModule(torch.nn.Linear(3, 2).double(), ["observation"], ["action"]))
+    assert not any("obs_dtype" in note for note in getattr(raised.value, "__notes__", ()))
 
 
 @MAKERS

@@ -32,6 +32,13 @@ def test_is_a_batched_env(make):
     assert "CartPole-v1" in repr(env) or "Pendulum-v1" in repr(env)
 
 
+def test_a_pool_shows_its_limit_and_entries():
+    text = "PoolEnv('Pendulum-v1', num_envs=3, device=None, max_episode_steps=200; "
+    assert repr(PoolEnv("Pendulum-v1", 3)) == text + "observation: float32 [3], action: float32 [1])"
+    mixed = PoolEnv(["CartPole-v0", "CartPole-v1"], obs_dtype="float64")
+    assert repr(mixed).endswith("device=None; observation: float64 [4], action: int64 [2])")
+
+
 def test_action_encodings():
     assert cartpole().action_spec == OneHot(2, shape=(N, 2), dtype=torch.int64)
     categorical = cartpole(categorical_action_encoding=True).action_spec

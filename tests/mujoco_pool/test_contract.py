@@ -171,20 +171,6 @@ def test_what_was_returned_is_the_callers():
         assert_td_equal(data, copy)
 
 
-def test_transforms_and_collectors():
-    def env():
-        return TransformedEnv(make(), Compose(StepCounter(), RewardSum()))
-
-    check_env_specs(env())
-    batches = []
-    for collector in (Collector, PoolCollector):
-        torch.manual_seed(0)
-        batches.append([b.clone() for b in collector(env(), None, frames_per_batch=80, total_frames=240)])
-    for one, other in zip(*batches, strict=True):
-        assert_td_equal(one.exclude("collector"), other.exclude("collector"))
-    assert batches[0][-1]["step_count"].max() > 5
-
-
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_a_parallel_env(start):
     makes = [partial(make, 2), partial(make, 2, seed=7)]

@@ -96,12 +96,17 @@ def test_the_reference_shows_main_methods_and_no_internals(site):
         )
         for page in ("envs", "mujoco", "collecting", "training", "vector_envs", "tasks", "testing")
     }
-    assert {"PoolEnv.reset", "PoolEnv.step_and_maybe_reset", "PoolEnv.async_step_recv"} <= {*shown["envs"]}
+    assert {
+        "PoolEnv.reset",
+        "PoolEnv.rollout",
+        "PoolEnv.step_and_maybe_reset",
+        "PoolEnv.async_step_recv",
+    } <= {*shown["envs"]}
     assert {"training.PPOUpdate.__call__", "training.TargetUpdate.__call__"} <= {*shown["training"]}
     names = [part for page in shown.values() for name in page for part in name.split(".")]
     assert [name for name in names if name.startswith("_") and name != "__call__"] == []
     envs = (site / "reference" / "envs" / "index.html").read_text()
-    assert "<code>rollout(max_steps" in envs
+    assert "<code>rand_action</code>" in envs
     assert "Bases:" not in envs
 
 

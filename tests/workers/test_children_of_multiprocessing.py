@@ -1,6 +1,7 @@
 """A worker is what a child of multiprocessing is: what such a child is given, it is given too."""
 
 import atexit
+import contextlib
 import multiprocessing as mp
 import os
 import tempfile
@@ -12,10 +13,11 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from test_launching import ANSWER, asked
+from test_launching import asked
 from torchrl.envs import EnvCreator, GymEnv, TransformedEnv, VecNorm, VecNormV2
+from worker_bodies import answering
 
-from torchrl_pool._workers.launching import Template
+from torchrl_pool._workers.launching import Launcher
 
 SPAWN = mp.get_context("spawn")
 
@@ -23,16 +25,16 @@ SPAWN = mp.get_context("spawn")
 @pytest.fixture
 def launch():
     """Starts workers that evaluate expressions of what they are given."""
-    templates = []
+    launchers = []
 
     def launch(given, count=1):
-        templates.append(Template(given))
-        workers = [templates[-1].launch(ANSWER) for _ in range(count)]
+        launchers.append(Launcher(given))
+        workers = [answering(launchers[-1]) for _ in range(count)]
         return workers if count > 1 else workers[0]
 
     yield launch
-    for template in templates:
-        template.close()
+    for launcher in launchers:
+        launcher.close()
 
 
 def test_it_is_a_process_of_this_one(launch):
@@ -97,7 +99,7 @@ def test_what_waits_and_carries_is_shared(launch):
 def test_what_is_for_forked_processes_alone_is_refused_by_name(kind):
     made = getattr(mp.get_context("fork"), kind)()
     with pytest.raises(TypeError, match=r"of multiprocessing's fork context.*get_context\('spawn'\)"):
-        Template(lambda: made)
+        Launcher(lambda: made)
 
 
 def test_managers_give_their_values(launch):
@@ -116,13 +118,13 @@ def test_shared_memory_lives_on_when_the_pool_is_closed(how):
     memory = shared_memory.SharedMemory(create=True, size=16)
     shared = shared_memory.ShareableList([1, "two"])
     try:
-        template = Template([memory, shared] if how == "given" else [])
-        worker = template.launch(ANSWER)
+        with contextlib.closing(Launcher([memory, shared] if how == "given" else [])) as launcher:
+            worker = answering(launcher)
         module = "__import__('multiprocessing.shared_memory').shared_memory"
         names = f"({module}.SharedMemory({memory.name!r}), {module}.ShareableList(name={shared.shm.name!r}))"
         where = "factories" if how == "given" else f"vars(os).setdefault('_held', {names})"
         asked(worker, f"{where}[0].buf.__setitem__(0, 9), {where}[1].__setitem__(0, 8)")
-        template.close()
+        worker.channel.close()
         assert worker.wait(20)
         again = shared_memory.SharedMemory(memory.name)
         assert (again.buf[0], shared[0], shared[1]) == (9, 8, "two")

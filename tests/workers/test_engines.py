@@ -64,7 +64,7 @@ def test_a_program_that_ends_takes_them_with_it(tmp_path, how):
     assert (tmp_path / "closed").exists()
 
 
-@pytest.mark.parametrize("how", ["close", "kill", "template", "fail"])
+@pytest.mark.parametrize("how", ["close", "kill", "fail"])
 def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
     """Those of other workers live on."""
     one, other = tmp_path / "one", tmp_path / "other"
@@ -77,8 +77,6 @@ def test_a_worker_that_ends_takes_them_with_it(tmp_path, how):
         assert all(map(parent_of, first + second))
         if how == "close":
             pool.close()
-        elif how == "template":
-            killed(parent_of(parent_of(first[0])))
         else:
             killed(first[0], signal.SIGKILL if how == "kill" else signal.SIGSEGV)
             with pytest.raises(EnvFailure):
@@ -159,7 +157,7 @@ def test_files_that_envs_share_are_left(make_pool):
                 os.unlink(path)
 
 
-def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_path, monkeypatch):
+def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_its_worker(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "with_server.py").write_text(
         "server = None\ndef make():\n    return server.poll(), server.pid\n"
@@ -171,14 +169,14 @@ def test_what_a_module_starts_as_it_is_imported_lives_as_long_as_the_pool(tmp_pa
     )
     from test_launching import ANSWER, asked
 
-    from torchrl_pool._workers.launching import Template
+    from torchrl_pool._workers.launching import Launcher
 
-    template = Template(with_server.make)
-    first, second = template.launch(ANSWER), template.launch(ANSWER)
-    server = asked(second, "factories()")
+    launcher = Launcher(with_server.make)
+    first, second = launcher.launch(ANSWER), launcher.launch(ANSWER)
+    launcher.close()
+    servers = [asked(worker, "factories()") for worker in (first, second)]
     first.kill()
-    assert first.wait(20)
-    assert asked(template.launch(ANSWER), "factories()") == server
-    assert parent_of(server)
-    template.close()
-    eventually(lambda: not parent_of(server))
+    eventually(lambda: not parent_of(servers[0]))
+    assert parent_of(servers[1])
+    second.channel.close()
+    eventually(lambda: not parent_of(servers[1]))

@@ -143,3 +143,34 @@ def test_a_reset_without_an_info_dict_is_refused(returned, got, num_workers):
             envs.reset()
     with pytest.raises(EnvFailure, match=message):
         PoolEnv(make, 2, num_workers=num_workers, info_keys=["steps"])
+
+
+PARTS = spaces.Dict(
+    agent=spaces.Box(-1, 1, (2,)),
+    target=spaces.Dict(x=spaces.Discrete(2)),
+    pair=spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 1, (2,)))),
+)
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        ({"agent": ZEROS, "battery": 1}, "'target': missing; the observation has 'agent', 'battery'"),
+        (
+            {"agent": ZEROS, "pair": (0, ZEROS), "target": {}},
+            "'target/x': missing; entry 'target' has nothing",
+        ),
+        ({"agent": ZEROS, "pair": (0,), "target": {"x": 1}}, "'pair/1': missing; entry 'pair' has 0"),
+        ({"agent": ZEROS, "pair": 3, "target": {"x": 1}}, r"'pair': expected one of Tuple\(.*, got int"),
+        (ZEROS, r"the observation: expected one of Dict\(.*, got ndarray"),
+    ],
+)
+def test_parts_that_an_observation_lacks_are_named(observation, message):
+    class Lacking(Careless):
+        observation_space = PARTS
+
+    with (
+        contextlib.closing(PoolEnv(lambda: Lacking((observation, {})), 1, num_workers=0)) as env,
+        pytest.raises(EnvFailure, match=message),
+    ):
+        env.reset()

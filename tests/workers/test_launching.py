@@ -1,50 +1,60 @@
 """Processes of workers: what they are given, how they end, and that nothing stays behind."""
 
 import contextlib
+import importlib
+import io
 import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
+import gymnasium
 import pytest
 from launched import eventually, open_files
 
 from torchrl_pool import PoolEnv
-from torchrl_pool._workers import launching
-from torchrl_pool._workers.launching import Template
+from torchrl_pool._workers import launching, preloading
+from torchrl_pool._workers.launching import Launcher
+from torchrl_pool._workers.zygote import ONE_THREAD
 
 ANSWER = "worker_bodies:answer"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _workers_that_begin_with_nothing(plain_boot):
-    """As they are outside of tests."""
-    launching._end_zygote()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launching, "_BOOT", plain_boot)
-        yield
+def _workers_that_begin_with_nothing():
+    """Though other tests have needed torch there."""
     launching._end_zygote()
 
 
 @pytest.fixture
-def template():
-    template = Template([lambda: "an env"])
-    yield template
-    template.close()
+def launcher():
+    launcher = Launcher([lambda: "an env"])
+    yield launcher
+    launcher.close()
 
 
 def asked(worker, *questions):
     """What the worker evaluates these expressions to."""
+    worker.wait_until_loaded()
     answers = []
     for question in questions:
         worker.channel.send(question)
         assert worker.channel.poll(60)
         answers.append(worker.channel.recv())
     return answers[0] if len(answers) == 1 else answers
+
+
+def asked_of_new(factories, *questions, count=1):
+    """So many workers with these factories, and what each of them answers."""
+    with contextlib.closing(Launcher(factories)) as launcher:
+        workers = [launcher.launch(ANSWER) for _ in range(count)]
+    return *workers, [asked(worker, *questions) for worker in workers]
 
 
 def descendants():
@@ -59,9 +69,9 @@ def descendants():
     return found - {os.getpid()}
 
 
-def test_a_worker_has_the_factories_its_arguments_and_descriptors(template):
+def test_a_worker_has_the_factories_its_arguments_and_descriptors(launcher):
     reading, writing = os.pipe()
-    worker = template.launch(ANSWER, "one", {"two": 2}, fds=[writing])
+    worker = launcher.launch(ANSWER, "one", {"two": 2}, fds=[writing])
     assert asked(worker, "factories[0]()", "arguments") == ["an env", ("one", {"two": 2})]
     asked(worker, "os.write(fds[0], b'hello')")
     assert os.read(reading, 5) == b"hello"
@@ -71,18 +81,18 @@ def test_a_worker_has_the_factories_its_arguments_and_descriptors(template):
     os.close(writing)
 
 
-def test_workers_come_later_and_after_others_have_ended(template):
-    first = template.launch(ANSWER)
+def test_workers_come_later_and_after_others_have_ended(launcher):
+    first = launcher.launch(ANSWER)
     first.kill()
     assert first.wait(20)
-    second = template.launch(ANSWER)
+    second = launcher.launch(ANSWER)
     assert asked(second, "factories[0]()") == "an env"
     assert not second.wait(0)
     assert second.how_it_ended() == "is running"
 
 
-def test_a_worker_ends_when_its_channel_closes(template):
-    worker, other = template.launch(ANSWER), template.launch(ANSWER)
+def test_a_worker_ends_when_its_channel_closes(launcher):
+    worker, other = launcher.launch(ANSWER), launcher.launch(ANSWER)
     worker.channel.close()
     assert worker.wait(20)
     assert worker.how_it_ended() == "ended with exit code 0"
@@ -99,8 +109,9 @@ def test_a_worker_ends_when_its_channel_closes(template):
         ("kill", "was killed by signal 9 (SIGKILL)"),
     ],
 )
-def test_it_is_told_how_a_worker_ended(template, how, words):
-    worker = template.launch("worker_bodies:end", how)
+def test_it_is_told_how_a_worker_ended(launcher, how, words):
+    worker = launcher.launch("worker_bodies:end", how)
+    worker.wait_until_loaded()
     if how == "kill":
         worker.kill()
         worker.kill()
@@ -123,8 +134,8 @@ def test_a_worker_lives_in_the_pool_process_surroundings(monkeypatch, tmp_path):
     (tmp_path / "only_here.py").write_text("def make():\n    return 'made'\n")
     import only_here
 
-    template = Template(only_here.make)
-    worker = template.launch(ANSWER)
+    launcher = Launcher(only_here.make)
+    worker = launcher.launch(ANSWER)
     names = ["OF_THE_POOL", "MKL_NUM_THREADS", "OMP_NUM_THREADS"]
     assert asked(worker, f"[os.environ[name] for name in {names}]") == ["here", "3", "1"]
     assert asked(worker, "os.getcwd()", "factories()", "sys.argv") == [str(tmp_path), "made", sys.argv]
@@ -132,24 +143,24 @@ def test_a_worker_lives_in_the_pool_process_surroundings(monkeypatch, tmp_path):
     assert asked(worker, "os.system('kill -INT $$')") == signal.SIGINT
     assert asked(worker, "signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL")
     assert asked(worker, "os.read(0, 1)") == b""
-    template.close()
+    launcher.close()
 
 
-def test_workers_may_use_the_processors_of_the_pool_process(template):
+def test_workers_may_use_the_processors_of_the_pool_process(launcher):
     all_of_them = os.sched_getaffinity(0)
     os.sched_setaffinity(0, [min(all_of_them)])
     try:
-        pinned = Template([])
+        pinned = Launcher([])
     finally:
         os.sched_setaffinity(0, all_of_them)
     assert asked(pinned.launch(ANSWER), "os.sched_getaffinity(0)") == {min(all_of_them)}
-    assert asked(template.launch(ANSWER), "os.sched_getaffinity(0)") == all_of_them
+    assert asked(launcher.launch(ANSWER), "os.sched_getaffinity(0)") == all_of_them
     pinned.close()
 
 
-def test_workers_begin_with_what_each_needs_and_without_torch(template):
+def test_workers_begin_with_what_each_needs_and_without_torch(launcher):
     """They are forked from a process that has loaded it once."""
-    worker = template.launch(ANSWER)
+    worker = launcher.launch(ANSWER)
     names = ["torch", "numpy", "gymnasium", "torchrl_pool._workers.worker_process"]
     assert asked(worker, f"[name in sys.modules for name in {names}]") == [False, True, True, True]
     assert asked(worker, "threading.active_count(), len(os.listdir('/proc/self/task'))") == (1, 1)
@@ -166,17 +177,217 @@ def test_what_a_worker_imports():
     pool.close()
 
 
-def test_workers_draw_different_numbers(template):
-    drawn = [asked(template.launch(ANSWER), "(random.random(), np.random.random())") for _ in range(3)]
+def test_workers_draw_different_numbers(launcher):
+    drawn = [asked(launcher.launch(ANSWER), "(random.random(), np.random.random())") for _ in range(3)]
     assert len({number for pair in drawn for number in pair}) == 6
 
 
 def test_output_goes_where_the_pool_process_writes_now(capfd):
-    template = Template([])
-    worker = template.launch("worker_bodies:write")
-    assert worker.wait(20)
-    template.close()
+    with contextlib.closing(Launcher([])) as launcher:
+        assert launcher.launch("worker_bodies:write").wait(20)
     assert capfd.readouterr().out == "from the worker\n"
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Writes a package that stands in for one which takes long to import."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+
+    def write(body, name="takes_long", is_known=True):
+        monkeypatch.setitem(preloading._SLOW, name, (name,)) if is_known else None
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (folder / f"{name}.py").write_text("import os\ndef make():\n    return here\n")
+        module = importlib.import_module(name)
+        (folder / f"{name}.py").write_text(
+            f"import os\nhere = os.getpid()\n{body}\ndef make():\n    return here\n"
+        )
+        return module
+
+    return write
+
+
+def test_a_known_package_is_imported_once_for_all_pools(package, tmp_path, monkeypatch, capfd):
+    """Whoever names it: what makes the envs, a module that this is of, or an import in a function."""
+    known = package("print('imported', end='')")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine.py").write_text("import takes_long\ndef make():\n    return takes_long.here\n")
+    import mine
+
+    def imports():
+        import takes_long
+
+        return takes_long.here
+
+    makers = [known.make, mine.make, lambda: known.here, imports, partial(known.make)]
+    found = [asked_of_new(make, "factories()", count=2)[-1] for make in makers]
+    assert found == [[launching._zygote.process.pid] * 2] * len(makers)
+    assert capfd.readouterr().out == "imported"
+    assert asked_of_new(lambda: 1, "'takes_long' in sys.modules")[-1] == [True]
+    launching._end_zygote()
+    assert asked_of_new(lambda: 1, "'takes_long' in sys.modules")[-1] == [False]
+
+
+@pytest.mark.parametrize("where", ["installed", "own"])
+def test_all_else_is_imported_by_each_worker(package, tmp_path, monkeypatch, where):
+    other = package("", "not_known", is_known=False)
+    if where == "own":
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setitem(
+            preloading._SLOW, "not_known", ("not_known",)
+        )  # it has the name of a known package
+        (tmp_path / "site-packages/not_known.py").rename(tmp_path / "not_known.py")
+        monkeypatch.delitem(sys.modules, "not_known")
+        import not_known as other
+    (one, another, answers) = asked_of_new(other.make, "factories()", count=2)
+    assert answers == [one.pid, another.pid]
+
+
+def test_imports_see_the_environment_of_their_pool(package, monkeypatch):
+    known = package("here = os.environ.get('READ_AT_IMPORT')")
+    plain, _ = asked_of_new(lambda: 1, "1")
+    first, answers = asked_of_new(known.make, "factories()")
+    before = launching._zygote.process
+    monkeypatch.setenv("READ_AT_IMPORT", "now")
+    second, more = asked_of_new(known.make, "factories()")
+    assert answers + more == [None, "now"]
+    assert asked(first, "factories()") is None
+    assert before.poll() is None
+    for worker in (first, plain):
+        worker.close()
+    del first, plain, worker
+    before.wait(20)
+    assert asked(second, "factories()") == "now"
+
+
+def test_plain_pools_share_one_zygote_whatever_the_environment(monkeypatch):
+    launching._end_zygote()
+    asked_of_new(lambda: 1, "1")
+    zygote = launching._zygote
+    monkeypatch.setenv("ANYTHING", "else")
+    assert asked_of_new(lambda: 1, "os.environ['ANYTHING']")[-1] == ["else"]
+    assert launching._zygote is zygote
+
+
+def test_known_packages_may_wait_for_programs_as_they_are_imported(package):
+    known = package("here = os.waitstatus_to_exitcode(os.system('exit 3'))")
+    assert asked_of_new(known.make, "factories()")[-1] == [3]
+
+
+@pytest.mark.parametrize(
+    "body", ["os._exit(1)", "import time; time.sleep(1000)", "raise SystemExit", "1 / 0"]
+)
+def test_a_known_package_that_cannot_be_imported_harms_no_others(package, monkeypatch, body):
+    other, _ = asked_of_new(lambda: 1, "1")
+    known = package(body)
+    monkeypatch.setattr(launching, "STARTING_SECONDS", 1.0)
+    with pytest.raises(RuntimeError, match=r"has ended|did not answer|SystemExit|ZeroDivisionError"):
+        asked_of_new(known.make, "1")
+    monkeypatch.undo()
+    assert asked_of_new(lambda: 2, "factories()")[-1] == [2]
+    if body != "os._exit(1)":
+        assert asked(other, "factories()") == 1
+
+
+def test_known_packages_begin_no_threads_and_no_streams():
+    """So that they may be imported before processes are forked."""
+    program = """if True:
+        import gc, importlib, itertools, os, random
+        import numpy as np
+        from torchrl_pool._workers.preloading import _OF_ALL, _SLOW
+        for module in {*_OF_ALL, *itertools.chain(*_SLOW.values())}:
+            importlib.import_module(module)
+        print(len(os.listdir("/proc/self/task")))
+        streams = np.random.Generator, np.random.RandomState, random.Random
+        import sympy.core.random  # which TorchRL brings along, with streams for itself
+        known = [np.random.mtrand._rand, random._inst, *vars(sympy.core.random).values(), sympy.Dummy._prng]
+        known = [id(one) for one in known]
+        print([one for one in gc.get_objects() if isinstance(one, streams)
+               and id(one) not in known and not isinstance(one, random.SystemRandom)])
+    """
+    lines = [sys.executable, "-c", program]
+    ended = subprocess.run(lines, capture_output=True, text=True, check=True, env=os.environ | ONE_THREAD)
+    assert ended.stdout == "1\n[]\n", ended.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_is_told_what_is_waited_for(package, monkeypatch, tmp_path, is_terminal):
+    known = package("import time; time.sleep(0.3)")
+    launching._end_zygote()
+    monkeypatch.setattr(launching, "TELLING_SECONDS", 0.05)
+    shown = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+
+    def slow():
+        time.sleep(0.3)
+        return gymnasium.make("CartPole-v1")
+
+    asked_of_new(known.make, "1")
+    PoolEnv(slow, 1, num_workers=1).close()
+    lines = shown.getvalue().splitlines()
+    assert (
+        "torchrl_pool: waiting for the import of gymnasium, takes_long …" in lines
+        if is_terminal
+        else not lines
+    )
+    assert not is_terminal or lines[-1] == "torchrl_pool: waiting for the first environment to be made …"
+
+
+STREAMS = {
+    "np.random": "np.random.random()",
+    "random": "random.random()",
+    "torch": "torch.rand(1).item()",
+    "default_rng of the module": "GENERATOR.random()",
+    "RandomState of the module": "LEGACY.random_sample()",
+    "random.Random of the module": "PYTHON.random()",
+    "torch.Generator of the module": "torch.rand(1, generator=NOISE).item()",
+    "default argument": "noisy()",
+    "of a class": "Level.own.random()",
+    "of Gymnasium": "Level.shared.random()",
+}
+
+
+def test_random_streams_that_are_begun_at_import_differ_between_workers(tmp_path, monkeypatch):
+    """As in processes that are started; what was seeded on purpose stays alike."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "random_levels.py").write_text(
+        "import random, torch, numpy as np\n"
+        "from gymnasium.utils import seeding\n"
+        "GENERATOR, LEGACY, PYTHON = np.random.default_rng(), np.random.RandomState(), random.Random()\n"
+        "SEEDED = np.random.default_rng(3), np.random.RandomState(3), random.Random(3), torch.Generator()\n"
+        "NOISE = torch.Generator()\nNOISE.seed()\n"
+        "def noisy(rng=np.random.default_rng()):\n    return rng.random()\n"
+        "class Level:\n    own, (shared, _) = np.random.default_rng(), seeding.np_random()\n"
+        f"def make():\n    return {', '.join(STREAMS.values())}\n"
+        "def seeded():\n    return *(one.random() for one in SEEDED[:3:2]), SEEDED[1].random_sample()\n"
+    )
+    import random_levels
+
+    *_, answers = asked_of_new(
+        [random_levels.make, random_levels.seeded], "factories[0]()", "factories[1]()", count=3
+    )
+    for kind, draws in zip(STREAMS, zip(*(drawn for drawn, _ in answers), strict=True), strict=True):
+        assert len(set(draws)) == 3, kind
+    assert len({seeded for _, seeded in answers}) == 1
+
+
+@pytest.mark.parametrize("library", ["np.random.seed", "random.seed", "torch.manual_seed"])
+def test_global_streams_that_a_module_seeds_stay_so(tmp_path, monkeypatch, library):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"seeds_{library.replace('.', '_')}"
+    (tmp_path / f"{name}.py").write_text(
+        f"import random, torch, numpy as np\n{library}(3)\n"
+        "def make():\n    return np.random.random(), random.random(), torch.rand(1).item()\n"
+    )
+    module = importlib.import_module(name)
+    *_, answers = asked_of_new(module.make, "factories()", count=2)
+    assert sum(len(set(draws)) == 1 for draws in zip(*answers, strict=True)) == 1
 
 
 def test_factories_that_start_threads_are_loaded_by_each_worker(tmp_path, monkeypatch):
@@ -189,10 +400,10 @@ def test_factories_that_start_threads_are_loaded_by_each_worker(tmp_path, monkey
     )
     import with_threads
 
-    template = Template(with_threads.make)
-    for worker in [template.launch(ANSWER), template.launch(ANSWER)]:
+    launcher = Launcher(with_threads.make)
+    for worker in [launcher.launch(ANSWER), launcher.launch(ANSWER)]:
         assert asked(worker, "factories()") == (worker.pid, 2)
-    template.close()
+    launcher.close()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +411,8 @@ def test_factories_that_start_threads_are_loaded_by_each_worker(tmp_path, monkey
     [
         ("raise ValueError('not today')", RuntimeError, "ValueError: not today"),
         ("import a_module_that_is_not_there", ImportError, "a_module_that_is_not_there"),
-        ("import os; os._exit(1)", RuntimeError, "has ended while it unpickled the factories"),
+        ("import os; os._exit(3)", RuntimeError, "which ended with exit code 3 meanwhile"),
+        ("raise KeyboardInterrupt", RuntimeError, "KeyboardInterrupt"),
         ("import sys; sys.exit(1)", RuntimeError, "SystemExit"),
     ],
 )
@@ -210,73 +422,95 @@ def test_factories_that_cannot_be_loaded_say_why(tmp_path, monkeypatch, body, er
     (tmp_path / f"{name}.py").write_text("def make(): pass\n")
     module = __import__(name)
     (tmp_path / f"{name}.py").write_text(body + "\n")
-    files, processes = open_files(), descendants()
-    with pytest.raises(error, match=message):
-        Template(module.make)
+    other = asked_of_new(lambda: 1, "factories()")[0]
+    files, processes, zygote = open_files(), descendants(), launching._zygote
+    with contextlib.closing(Launcher(module.make)) as launcher:
+        worker = launcher.launch(ANSWER)
+        with pytest.raises(error, match=message):
+            worker.wait_until_loaded()
+        worker.close()
     assert open_files() == files
     eventually(lambda: descendants() <= processes)
+    assert launching._zygote is zygote  # which goes on, and so do others' workers
+    assert asked(other, "factories()") == 1
 
 
 def test_what_cannot_be_pickled_is_refused():
     lock = threading.Lock()
     with pytest.raises(TypeError, match="cannot be pickled"):
-        Template(lambda: lock)
+        Launcher(lambda: lock)
 
 
-def test_a_template_that_was_killed_is_told_and_its_workers_are_gone(template):
-    worker = template.launch("worker_bodies:sleep")
-    os.kill(template._process.pid, signal.SIGKILL)
-    assert worker.wait(20)
-    with pytest.raises(RuntimeError, match="has ended"):
-        template.launch(ANSWER)
-    assert worker.how_it_ended() == "ended, with what had started it"
-
-
-def test_a_closed_template_ends_its_workers_and_starts_no_more(template):
-    workers = [template.launch("worker_bodies:sleep") for _ in range(3)]
-    template.close()
-    assert all(worker.wait(20) for worker in workers)
+def test_a_closed_launcher_starts_no_more(launcher):
+    worker = launcher.launch(ANSWER)
+    launcher.close()
+    assert asked(worker, "factories[0]()") == "an env"
     with pytest.raises(RuntimeError, match="closed"):
-        template.launch(ANSWER)
-    template.close()
+        launcher.launch(ANSWER)
+    launcher.close()
 
 
-def test_a_zygote_that_was_killed_is_replaced(template):
-    worker = template.launch("worker_bodies:sleep")
+def test_a_zygote_that_was_killed_is_replaced(launcher):
+    worker = launcher.launch("worker_bodies:sleep")
     old = launching._zygote.process
     old.kill()
     assert worker.wait(20)
-    new = Template([])
-    assert asked(new.launch(ANSWER), "factories") == []
+    assert worker.how_it_ended() == "ended, with what had started it"
+    assert asked(launcher.launch(ANSWER), "factories[0]()") == "an env"
     assert launching._zygote.process is not old
-    new.close()
 
 
-@pytest.mark.parametrize("stopped", ["template", "zygote"])
-def test_a_process_that_does_not_answer_is_not_waited_for_forever(template, monkeypatch, stopped):
-    worker = template.launch(ANSWER)
-    monkeypatch.setattr(launching, "ANSWERING_SECONDS", 0.3)
-    monkeypatch.setattr(launching, "ENDING_SECONDS", 0.3)
-    process = template._process.pid if stopped == "template" else launching._zygote.process.pid
-    os.kill(process, signal.SIGSTOP)
-    with pytest.raises(RuntimeError, match="did not answer"):
-        template.launch(ANSWER) if stopped == "template" else Template([])
-    template.close()
-    with contextlib.suppress(ProcessLookupError):  # killed by then
-        os.kill(process, signal.SIGCONT)
-    assert worker.wait(20)
+def interrupt_soon():
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.parametrize("how", ["late", "interrupted"])
+def test_a_zygote_that_does_not_answer_is_given_up(launcher, monkeypatch, how):
+    """What it has started goes on, and ends it in the end."""
+    worker, old = launcher.launch(ANSWER), launching._zygote.process
+    old.send_signal(signal.SIGSTOP)
+    if how == "late":
+        monkeypatch.setattr(launching, "STARTING_SECONDS", 0.3)
+        with pytest.raises(RuntimeError, match="did not answer"):
+            launcher.launch(ANSWER)
+        monkeypatch.undo()
+    else:
+        interrupt_soon()
+        with pytest.raises(KeyboardInterrupt):
+            launcher.launch(ANSWER)
+    assert asked(launcher.launch(ANSWER), "factories[0]()") == "an env"
+    assert asked(worker, "factories[0]()") == "an env"
+    assert old.poll() is None
+    worker.close()
+    del worker
+    assert old.wait(20) == -signal.SIGKILL
+
+
+def test_an_import_that_hangs_is_interrupted(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hangs.py").write_text("def make(): pass\n")
+    import hangs
+
+    (tmp_path / "hangs.py").write_text("import time\ntime.sleep(1000)\n")
+    files, processes = open_files(), descendants()
+    interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        PoolEnv(hangs.make, 2, num_workers=2)
+    assert open_files() <= files + 1  # the zygote's
+    eventually(lambda: len(descendants() - processes) <= 1)
 
 
 def test_nothing_stays_behind():
-    Template([]).close()
+    asked_of_new([], "1")[0].close()
     files, processes = open_files(), descendants()
     for _ in range(20):
-        template = Template([])
-        workers = [template.launch(ANSWER) for _ in range(2)]
+        launcher = Launcher([])
+        workers = [launcher.launch(ANSWER) for _ in range(2)]
         workers[0].kill()
         assert workers[0].wait(20)
         workers[0].how_it_ended()
-        template.close()
+        launcher.close()
+        workers[1].channel.close()
         for worker in workers:
             assert worker.wait(20)
             worker.close()
@@ -295,21 +529,21 @@ def test_defaults_for_sockets_are_for_other_sockets(tmp_path, monkeypatch):
     launching._end_zygote()
     socket.setdefaulttimeout(0.01)
     try:
-        template = Template(make)
-        worker = template.launch(ANSWER)
+        launcher = Launcher(make)
+        worker = launcher.launch(ANSWER)
     finally:
         socket.setdefaulttimeout(None)
     time.sleep(0.1)
     assert asked(worker, "factories()") == 1
-    template.close()
+    launcher.close()
 
 
-def test_threads_launch_at_the_same_time(template):
+def test_threads_launch_at_the_same_time(launcher):
     workers = []
 
     def launch():
         for _ in range(4):
-            workers.append(template.launch(ANSWER, threading.get_ident()))
+            workers.append(launcher.launch(ANSWER, threading.get_ident()))
 
     threads = [threading.Thread(target=launch) for _ in range(4)]
     [thread.start() for thread in threads]
@@ -317,26 +551,27 @@ def test_threads_launch_at_the_same_time(template):
     assert len({asked(worker, "os.getpid()") for worker in workers}) == 16
 
 
-def test_what_is_started_twice_starts_in_parallel(template):
+def test_what_is_started_twice_starts_in_parallel(launcher):
     began = time.perf_counter()
-    workers = [template.launch(ANSWER) for _ in range(8)]
+    workers = [launcher.launch(ANSWER) for _ in range(8)]
     [asked(worker, "1") for worker in workers]
     print(f"8 workers: {1000 * (time.perf_counter() - began):.0f} ms")
 
 
-def test_a_worker_for_which_there_is_no_descriptor_leaves_none(template):
+def test_a_worker_for_which_there_is_no_descriptor_leaves_none(launcher):
     before, limits = open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)
-    template.launch(ANSWER).close()
-    for free in range(4):  # it takes four while it starts
+    launcher.launch(ANSWER).close()
+    for free in range(5):  # it takes five while it starts
         held = [os.open(os.devnull, os.O_RDONLY) for _ in range(100)]  # so that no lower number is free
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, limits[1]))
         try:
             for fd in held[:free]:
                 os.close(fd)
             with pytest.raises(OSError, match="Too many open files"):
-                template.launch(ANSWER)
+                launcher.launch(ANSWER)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             for fd in held[free:]:
                 os.close(fd)
+    launcher.launch(ANSWER).close()
     assert open_files() == before

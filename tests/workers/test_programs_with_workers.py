@@ -14,12 +14,12 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
     ended = run(
         f"""
         import os, signal, time
-        from torchrl_pool._workers.launching import Template
-        template = Template(lambda: 1)
-        workers = [template.launch("worker_bodies:sleep") for _ in range(2)]
+        from torchrl_pool._workers.launching import Launcher
+        launcher = Launcher(lambda: 1)
+        workers = [launcher.launch("worker_bodies:sleep") for _ in range(2)]
         from torchrl_pool._workers import launching
         from torchrl_pool._workers.guard import _parent_of
-        below = [template._process.pid, *(worker.pid for worker in workers)]
+        below = [worker.pid for worker in workers]
         print(launching._zygote.process.pid, *below, *map(_parent_of, below), flush=True)
         how = {how!r}
         if how == "forked" and not os.fork():  # a child that lives on must not keep them
@@ -31,20 +31,21 @@ def test_a_pool_process_that_ends_takes_all_with_it(how):
         """
     )
     pids = [int(pid) for pid in ended.stdout.split()]
-    assert len(set(pids)) == 7, ended.stderr  # three of them are guards
+    assert len(set(pids)) == 5, ended.stderr  # two of them are guards
     assert ended.stderr == ""
     eventually(lambda: not any(map(parent_of, pids)))
 
 
-@pytest.mark.parametrize("ended", ["worker", "template"])
+@pytest.mark.parametrize("ended", ["worker", "zygote"])
 def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
     outcome = run(
         f"""
         import os, signal
         from torchrl_pool._workers import launching
+        from worker_bodies import answering
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        template = launching.Template(lambda: 1)
-        worker = template.launch("worker_bodies:answer")
+        launcher = launching.Launcher(lambda: 1)
+        worker = answering(launcher)
         if {ended == "worker"}:
             worker.kill()
             assert worker.wait(20)
@@ -54,12 +55,13 @@ def test_where_sigpipe_ends_programs_an_error_tells_of_an_end(ended):
             except BrokenPipeError:
                 print("told")
         else:
-            template._process.kill()
-            assert template.has_ended()
+            zygote = launching._zygote
+            zygote.process.kill()
+            zygote.process.wait()
             try:
-                template.launch("worker_bodies:answer")
-            except RuntimeError as error:
-                print("told" if "has ended" in str(error) else error)
+                zygote.ask([], [])
+            except BrokenPipeError:
+                print("told")
         """
     )
     assert (outcome.stdout, outcome.returncode) == ("told\n", 0), outcome.stderr
@@ -72,22 +74,23 @@ def test_a_request_to_end_that_all_processes_get_is_for_the_pools():
         import os, signal, time
         os.setpgid(0, 0)
         from torchrl_pool._workers import launching
+        from worker_bodies import answering
         def forks():
             child = os.fork()
             if child == 0:
                 time.sleep(60)
             os.kill(child, signal.SIGTERM)
             return os.WTERMSIG(os.waitpid(child, 0)[1])
-        template = launching.Template(forks)
-        worker = template.launch("worker_bodies:answer")
+        launcher = launching.Launcher(forks)
+        worker = answering(launcher)
         signal.signal(signal.SIGTERM, lambda *_: None)
         os.killpg(0, signal.SIGTERM)
         time.sleep(0.2)
-        other = template.launch("worker_bodies:answer")
+        other = answering(launcher)
         for one in (worker, other):
             one.channel.send("factories()")
             print(one.channel.recv())
-        template.close()
+        launcher.close()
         """
     )
     assert outcome.stdout.split() == ["15", "15"], outcome.stderr
@@ -101,17 +104,18 @@ def test_what_the_main_module_of_a_started_process_defines_is_taken_along(tmp_pa
         textwrap.dedent(
             f"""
             import multiprocessing
-            from torchrl_pool._workers.launching import Template
+            from torchrl_pool._workers.launching import Launcher
+            from worker_bodies import answering
 
             def made():
                 return "made"
 
             def use():
-                template = Template([made, lambda: made() + " here"])
-                worker = template.launch("worker_bodies:answer")
+                launcher = Launcher([made, lambda: made() + " here"])
+                worker = answering(launcher)
                 worker.channel.send("[one() for one in factories]")
                 print(worker.channel.recv(), flush=True)
-                template.close()
+                launcher.close()
 
             if __name__ == "__main__":
                 process = multiprocessing.get_context({method!r}).Process(target=use)
@@ -133,8 +137,10 @@ def test_files_of_the_current_folder_have_names_of_standard_modules(tmp_path):
     program = tmp_path / "elsewhere" / "program.py"
     program.parent.mkdir()
     program.write_text(
-        "from torchrl_pool._workers.launching import Template\n"
-        "Template(lambda: 1).close()\n"
+        f"import sys; sys.path.append({str(FOLDER)!r})\n"
+        "from torchrl_pool._workers.launching import Launcher\n"
+        "from worker_bodies import answering\n"
+        "answering(Launcher(lambda: 1)).close()\n"
         "print('started')\n"
     )
     outcome = subprocess.run(
@@ -148,17 +154,18 @@ def test_a_forked_child_has_a_zygote_of_its_own():
         """
         import os
         from torchrl_pool._workers import launching
-        from torchrl_pool._workers.launching import Template
-        template = Template(lambda: 1)
-        worker = template.launch("worker_bodies:answer")
+        from torchrl_pool._workers.launching import Launcher
+        from worker_bodies import answering
+        launcher = Launcher(lambda: 1)
+        worker = answering(launcher)
         if not os.fork():
             try:
-                template.launch("worker_bodies:answer")
+                answering(launcher)
             except RuntimeError as error:
                 print(error, flush=True)  # os._exit does not
-            template.close()
-            own = Template(lambda: 2)
-            channel = own.launch("worker_bodies:answer").channel
+            launcher.close()
+            own = Launcher(lambda: 2)
+            channel = answering(own).channel
             channel.send("factories()")
             print(channel.recv(), flush=True)
             own.close()
@@ -197,11 +204,12 @@ def test_a_program_without_standard_streams(tmp_path, closed):
 def test_what_main_defines_is_taken_along():
     ended = run(
         """
-        from torchrl_pool._workers.launching import Template
+        from torchrl_pool._workers.launching import Launcher
+        from worker_bodies import answering
         class Env:
             name = "of main"
-        template = Template(lambda: Env())
-        channel = template.launch("worker_bodies:answer").channel
+        launcher = Launcher(lambda: Env())
+        channel = answering(launcher).channel
         channel.send("factories().name")
         print(channel.recv())
         """

@@ -138,7 +138,8 @@ cases = {
 PROGRAM = (
     CASES
     + """
-from torchrl_pool._workers.launching import Template
+from torchrl_pool._workers.launching import Launcher
+from worker_bodies import answering
 
 def outcome(make, *arguments):
     try:
@@ -147,13 +148,13 @@ def outcome(make, *arguments):
         return repr(error)
 
 arguments = {"a cached function": (7,), "a local class": (1,)}
-template = Template([*cases.values(), outcome])
-channel = template.launch("worker_bodies:answer").channel
+launcher = Launcher([*cases.values(), outcome])
+channel = answering(launcher).channel
 for i, (name, case) in enumerate(cases.items()):
     channel.send(f"factories[-1](factories[{i}], *{arguments.get(name, ())})")
     there, here = channel.recv(), case(*arguments.get(name, ()))
     print(repr((name, there == here, repr(there)[:300])))
-template.close()
+launcher.close()
 """
 )
 NAMES = [line.strip().split('"')[1] for line in CASES.partition("cases = {")[2].splitlines() if ":" in line]
@@ -178,23 +179,24 @@ def test_what_is_not_found_by_its_name_says_where_it_belongs():
     ended = run(
         """
         import pickle, threading
-        from torchrl_pool._workers.launching import Template
+        from torchrl_pool._workers.launching import Launcher
+        from worker_bodies import answering
 
         class Elsewhere:
             pass
 
         lock = threading.Lock()
         data = pickle.dumps(Elsewhere())
-        template = Template(lambda: pickle.loads(data))
-        channel = template.launch("worker_bodies:answer").channel
+        launcher = Launcher(lambda: pickle.loads(data))
+        channel = answering(launcher).channel
         channel.send("factories()")
         try:
             channel.recv()
         except EOFError:
             pass
-        template.close()
+        launcher.close()
         try:
-            Template(lambda: lock.acquire())
+            Launcher(lambda: lock.acquire())
         except TypeError as error:
             print(error)
         """

@@ -175,15 +175,13 @@ def kill_starter(workers, kind):
     match kind:
         case "guards":
             pids = [parent_of(worker.pid) for worker in workers._workers]
-        case "template":
-            pids = [workers._template._process.pid]
         case "zygote":
             pids = [launching._zygote.process.pid]
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("ended", ["guards", "template", "zygote"])
+@pytest.mark.parametrize("ended", ["guards", "zygote"])
 @pytest.mark.parametrize("after", ["reset", "close", "respawn"])
 def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
     """All workers are gone with it; a reset starts others, and closing just closes."""
@@ -202,29 +200,6 @@ def test_what_starts_workers_killed_at_rest(make_pool, ended, after):
         step(pool, root)
     pool.close()
     step(pool, pool.reset())
-
-
-@pytest.mark.parametrize("ended", ["template", "zygote"])
-def test_what_starts_workers_killed_as_it_replaces_one(make_pool, ended, monkeypatch, capfd):
-    pool = make_pool({}, respawn=True)
-    _, root = step(pool, pool.reset())
-    workers = pool._source.workers
-    attach = workers._attach
-
-    def attach_too_late(index):
-        monkeypatch.setattr(workers, "_attach", attach)
-        kill_starter(workers, ended)
-        assert workers._workers[index].wait(20)
-        attach(index)
-
-    monkeypatch.setattr(workers, "_attach", attach_too_late)
-    killed(workers._workers[0].pid)
-    data, root = step(pool, root)
-    assert data["next", "respawned"].flatten().tolist()[:2] == [True, True]
-    for _ in range(3):  # the others are replaced at the latest when they are asked again
-        data, root = step(pool, root)
-    assert not data["next", "respawned"].any()
-    assert capfd.readouterr().err == ""
 
 
 def test_a_worker_that_cannot_be_replaced_fails_with_a_sentence(make_pool, monkeypatch, capfd):

@@ -31,6 +31,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = list[Array]  # one per output of the pool: [num_envs, *shape]
 Infos: TypeAlias = dict[int, dict[Any, Any]]  # by env
 _EXACT_REWARD = "exact_reward"
+_STEP, _STEP_AND_RESET = _core.Op.step, _core.Op.step_and_reset
 _NOT_FOR_ARRAYS = (
     "device", "pin_memory", "categorical_action_encoding", "run_type_checks", "allow_done_after_reset"
 )  # fmt: skip
@@ -172,7 +173,9 @@ class ArrayPool:
             for spec in outputs
         ]
         self.observed = [i for i, spec in enumerate(outputs) if spec.role == "observation"]
-        self._actions = actions_of(first)
+        self._actions = [
+            (spec.name, (self.num_envs, *spec.shape), np.dtype(spec.dtype)) for spec in actions_of(first)
+        ]
         # Arrays hold no states of TorchRL's envs, which go on from their own.
         read = [spec for spec in first.specs if spec.role == "action"]
         self._states = [
@@ -220,7 +223,7 @@ class ArrayPool:
                 # Entries do not tell a Tuple of Discrete spaces from it, but Gymnasium's env does.
                 with contextlib.closing(gymnasium.make(task, disable_env_checker=True)) as env:
                     observation = env.observation_space
-            return observation, space_of(self._actions)
+            return observation, space_of(actions_of(self.env._configs[0]))
         names = ("observation_space", "action_space")
         try:
             with _attribute_errors():
@@ -289,7 +292,7 @@ class ArrayPool:
         # The step first: what it refuses, such as an action, is refused before an env has moved.
         if goes_on is None or goes_on.any():
             rows = None if goes_on is None else (goes_on, goes_on.ctypes.data)
-            calls.append(partial(self._calls.run, pool, _core.Op.step, sent, (columns, None), mask=rows))
+            calls.append(partial(self._calls.run, pool, _STEP, sent, (columns, None), mask=rows))
         if ended is not None:
             columns[self.reward].fill(0)
             given, mask = ResetArguments(), torch.from_numpy(ended)
@@ -315,8 +318,8 @@ class ArrayPool:
         self._begin()
         root, self._spare = self._spare or self._empty(), None
         try:
-            pool, out = self.env._running(), (columns, None)
-            results = self._calls.run(pool, _core.Op.step_and_reset, sent, out, self._root(root))
+            pool, to = self.env._running(), self._root(root)
+            results = self._calls.run(pool, _STEP_AND_RESET, sent, (columns, None), to)
         except _core.EnvFailure as error:
             goes_on = ~columns[self.done]
             for first, column in zip(root, columns, strict=True):
@@ -484,24 +487,27 @@ class ArrayPool:
 
     def _checked(self, actions: Any) -> Columns:
         """The actions as the executor reads them, which checks their values."""
-        taken = [self._as_column(a, s) for a, s in zip(self._scatter(actions), self._actions, strict=True)]
+        taken = [
+            self._as_column(action, *row)
+            for action, row in zip(self._scatter(actions), self._actions, strict=True)
+        ]
         return taken + self._states
 
-    def _as_column(self, action: Any, spec: _core.Spec) -> Array:
-        array, shape = np.asarray(action), (self.num_envs, *spec.shape)
+    def _as_column(self, action: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        array = np.asarray(action)
         if array.shape != shape:
-            raise ValueError(f"{spec.name!r}: expected actions of shape {shape}, got {array.shape}")
-        if array.dtype != spec.dtype:
+            raise ValueError(f"{name!r}: expected actions of shape {shape}, got {array.shape}")
+        if array.dtype != dtype:
             # Python envs may take whole numbers as floats: they get their space's dtype.
             takes_floats = array.dtype.kind in "biuf" and is_python(self.env.task)
-            if not takes_floats and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
-                raise TypeError(f"{spec.name!r}: expected actions of dtype {spec.dtype}, got {array.dtype}")
+            if not takes_floats and not np.can_cast(array.dtype, dtype, "same_kind"):
+                raise TypeError(f"{name!r}: expected actions of dtype {dtype}, got {array.dtype}")
             with np.errstate(invalid="ignore"):  # NaN is no integer, which is an error below
-                given, array = array, array.astype(spec.dtype)
+                given, array = array, array.astype(dtype)
             # Floats are rounded to floats; what is no such integer would become another action.
             if array.dtype.kind != "f" and not np.array_equal(array, given):
                 raise ValueError(
-                    f"{spec.name!r}: expected numbers that fit {spec.dtype}, got {given[given != array][0]}"
+                    f"{name!r}: expected numbers that fit {dtype}, got {given[given != array][0]}"
                 )
         return np.ascontiguousarray(array)
 

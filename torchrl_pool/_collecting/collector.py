@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
-from torchrl.envs import EnvBase
+from torchrl.envs import EnvBase, TransformedEnv
 from torchrl.envs.llm.transforms import PolicyVersion
 
 from torchrl_pool._collecting.collector_options import (
@@ -40,7 +40,7 @@ from torchrl_pool._collecting.rollout_storage import (
 )
 from torchrl_pool._collecting.schedule import Schedule
 from torchrl_pool._env.arguments import check_int
-from torchrl_pool._env.errors import EnvFailure
+from torchrl_pool._env.errors import EnvFailure, naming_doubles
 from torchrl_pool._env.pool_env import PoolEnv
 from torchrl_pool._env.specs import Key, check_dtypes
 from torchrl_pool._env.transfers import Uploads
@@ -291,7 +291,8 @@ class PoolCollector(StoringCollector):
             return
         # All that is needed of it is what a batch holds: one step tells.
         num_steps, self.frames_per_batch = self.frames_per_batch, 1
-        super()._maybe_make_final_rollout(make_rollout)
+        with naming_doubles(self.env):
+            super()._maybe_make_final_rollout(make_rollout)
         self.frames_per_batch = num_steps
         if not self.writes_once:  # as the policy has shown
             self._final_rollout = self._final_rollout.expand(self.n_env, num_steps).clone()
@@ -373,8 +374,25 @@ class PoolCollector(StoringCollector):
                 self._last_state = ValueError("the collector has ended, with extend_buffer=False")
             elif isinstance(self._last_state, dict):
                 self._last_state["frames"] += numel
-        completed: bool = super()._increment_frames(numel)
+        with self._closing_env("its collector, which has all of its total_frames"):
+            completed: bool = super()._increment_frames(numel)
         return completed
+
+    def shutdown(self, *args: Any, **kwargs: Any) -> None:
+        """Ends the collector and closes its env: as :meth:`torchrl.collectors.Collector.shutdown`."""
+        with self._closing_env("its collector's shutdown"):
+            super().shutdown(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _closing_env(self, who: str) -> Iterator[None]:
+        """Notes who closes the pool, if somebody does, for whoever asks it afterwards."""
+        pool: Any = getattr(self, "env", None)
+        while isinstance(pool, TransformedEnv):
+            pool = pool.base_env
+        was_open = isinstance(pool, PoolEnv) and not pool.is_closed
+        yield
+        if was_open and pool.is_closed:
+            pool._simulators.closed_by = who
 
     def _next_batch(self) -> TensorDictBase:
         self._iter += 1
@@ -404,7 +422,11 @@ class PoolCollector(StoringCollector):
         self._last_state = None
         self._follow_transforms()
         if not self.writes_once:
-            with exploring(self.exploration_type), self._policy_taken_apart():
+            with (
+                naming_doubles(self.env),
+                exploring(self.exploration_type),
+                self._policy_taken_apart(),
+            ):
                 return super().rollout()
         if self.env.run_type_checks:
             assert self._stepper is not None
@@ -419,7 +441,7 @@ class PoolCollector(StoringCollector):
             self._make_carrier()
         self._was_cut_short = True
         start = time.perf_counter()
-        with exploring(self.exploration_type):
+        with naming_doubles(self.env), exploring(self.exploration_type):
             lean = self._policy_now()
             with self._schedule.computing(self._wrapped_policy_uncompiled, self.n_env):
                 rollout = Rollout(self, lean, self._schedule.num_groups)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
+import torch
 from tensordict import TensorDictBase
+from torchrl.envs import EnvBase
 
 from torchrl_pool import _core
 
@@ -94,3 +97,20 @@ def joined(failures: Sequence[EnvFailure]) -> EnvFailure:
         [step for failure in failures for step in failure.steps],
         [index for failure in failures for index in failure.hung],
     )
+
+
+@contextlib.contextmanager
+def naming_doubles(env: EnvBase) -> Iterator[None]:
+    """Where a policy fails because its numbers are float32, the error says which observations are not."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error).lower()
+        specs = env.observation_spec.items(True, True)
+        doubles = [key for key, spec in specs if spec.dtype is torch.float64]
+        if doubles and "double" in text and "float" in text:
+            error.add_note(
+                f"{', '.join(map(repr, doubles))}: float64, as in the reference; "
+                "PoolEnv(…, obs_dtype=torch.float32) gives what a float32 network takes"
+            )
+        raise

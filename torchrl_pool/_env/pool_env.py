@@ -28,6 +28,7 @@ from torchrl_pool._env.arguments import (
     env_indices,
     number_of,
 )
+from torchrl_pool._env.errors import naming_doubles
 from torchrl_pool._env.in_flight import RESET, STEP, STEP_AND_RESET, receive, send
 from torchrl_pool._env.python_source import PythonSource, is_python
 from torchrl_pool._env.random_actions import hidden_from_class, rand_action, rand_step
@@ -446,6 +447,22 @@ class PoolEnv(EnvBase):
         next_root.pop("_step", None)
         return tensordict, next_root
 
+    def rollout(self, max_steps: int, policy: Any = None, *args: Any, **kwargs: Any) -> TensorDictBase:
+        """As :meth:`torchrl.envs.EnvBase.rollout`, also in its further arguments.
+
+        Args:
+            max_steps: how many steps are made at most.
+            policy: what adds actions to a root; ``None``: random ones.
+            *args: as in ``EnvBase``.
+            **kwargs: as in ``EnvBase``, ``break_when_any_done`` among them.
+
+        Returns:
+            The steps, ``[N, T]``.
+        """
+        with naming_doubles(self):
+            steps: TensorDictBase = super().rollout(max_steps, policy, *args, **kwargs)
+        return steps
+
     # ---- asynchronous calls ----------------------------------------------------------------------------
 
     _env_idx_key: str = "env_index"
@@ -751,8 +768,11 @@ class PoolEnv(EnvBase):
 
     def _running(self) -> _core.Pool:
         pool = self._simulators.pool
+        if pool is None and self._simulators.was_closed:
+            by = f" by {self._simulators.closed_by}" * bool(self._simulators.closed_by)
+            raise RuntimeError(f"{self._name} was closed{by}: reset() starts it again")
         if pool is None:
-            raise RuntimeError(f"{self!r} has no running simulators: call reset() before the first step")
+            raise RuntimeError(f"{self._name} has no running simulators: call reset() before the first step")
         return pool
 
     def __enter__(self) -> Self:
@@ -780,7 +800,7 @@ class PoolEnv(EnvBase):
             torch.Size([2, 3])
         """
         if raise_if_closed and self._simulators.was_closed:
-            raise RuntimeError(f"close(raise_if_closed=True): {self!r} is closed already")
+            raise RuntimeError(f"close(raise_if_closed=True): {self._name} is closed already")
         with ExitStack() as closing:  # the simulators too, whatever is raised
             closing.callback(self._simulators.close)
             for holder in (self._stepper, *self._holders):
@@ -817,8 +837,9 @@ class PoolEnv(EnvBase):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._simulators.pool is not None:
             raise TypeError(
-                f"{self!r} cannot be pickled or copied while it runs: its simulators live in this process. "
-                "Do so before the first reset or after close(), or take their states with get_state()"
+                f"{self._name} cannot be pickled or copied while it runs: its simulators live in this "
+                "process. Do so before the first reset or after close(), or take their states with "
+                "get_state()"
             )
         paths = self._source.plugin_paths()
         arguments = {k: v for k, v in self._arguments.items() if v is not TASK_DEFAULT}
@@ -826,6 +847,19 @@ class PoolEnv(EnvBase):
         return _rebuild, (type(self), paths, arguments, self._simulators.entropy, self._is_spec_locked)
 
     def __repr__(self) -> str:
+        """In one line: what it was made of, its time limit, and the entries of one env."""
+        (limit, *others) = dict.fromkeys(self._source.limits)
+        limits = [] if others or not limit else [f"max_episode_steps={limit}"]
+        entries = [(s.name, s.dtype, list(s.shape)) for s in self._outputs if s.role == "observation"]
+        for key, dtype, shape in self._actions.layout:
+            name = key if isinstance(key, str) else "/".join(key)
+            entries.append((name, str(dtype).removeprefix("torch."), list(shape[1:])))
+        shown = ", ".join(f"{name}: {dtype} {shape}" for name, dtype, shape in entries)
+        return f"{', '.join([self._name[:-1], *limits])}; {shown})"
+
+    @property
+    def _name(self) -> str:
+        """What errors call it."""
         task: Any = self.task
         if not isinstance(task, str) and isinstance(task, Sequence):
             # Callables need not have hashes.

@@ -94,9 +94,10 @@ class PythonSource:
                 f"here {placement.why}, so that envs run in this process"
             )
         self._numbers = itertools.count(1)
-        self._limit = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
+        own = 0 if max_episode_steps in (TASK_DEFAULT, None) else int(max_episode_steps or 0)
+        self.limits = [own] * num_envs
         # A limit that Gymnasium has registered gives way; -1: there is none.
-        limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": self._limit or -1}
+        limit = {} if max_episode_steps == TASK_DEFAULT else {"max_episode_steps": own or -1}
         self.num_threads = 1  # the calling one, which collects what workers have written
         with _options_known(task_options), failures():
             self.workers = WorkerSet(
@@ -107,7 +108,7 @@ class PythonSource:
                     tuple(key for key in info_keys if key not in NATIVE_KEYS),
                     passed_infos,
                     own_names,
-                    self._limit,
+                    own,
                 ),
                 respawn,
                 step_timeout,
@@ -150,7 +151,7 @@ class PythonSource:
                 self.workers.open()
             return _core.Pool(
                 configs=self.configs,
-                max_episode_steps=[self._limit] * len(self.configs),
+                max_episode_steps=self.limits,
                 num_threads=self.num_threads,
                 thread_affinity=[],
                 layout=layout,

@@ -36,6 +36,7 @@ class Simulators:
         self.num_envs = len(source.configs)
         self.pool: _core.Pool | None = None
         self.was_closed = False
+        self.closed_by = ""  # if not by its user
         self.entropy: list[list[int] | None] = [None] * self.num_envs
         """The words of the seed that each env begins with, where it has been given one."""
         self._opening = fork_aware_lock()
@@ -67,6 +68,7 @@ class Simulators:
     def close(self) -> None:
         """Ends the threads and destroys the simulators."""
         pool, self.pool = self.pool, None
+        self.closed_by = ""
         self._env.is_closed = self.was_closed = True
         with ExitStack() as closing:  # each of them, whatever the one before raises
             closing.callback(self.source.close)

@@ -40,6 +40,7 @@ class Source(Protocol):
         num_workers: worker processes that step envs.
         placement: where Python envs run; ``None``: there are none.
         info_keys: which infos are written besides those that were asked for.
+        limits: of each env, the steps after which the pool truncates an episode; 0: it does not.
         states: what steps read besides actions, of one env.
         state_spec: TorchRL's spec of these.
         sets_state: whether a reset can begin from them.
@@ -54,6 +55,7 @@ class Source(Protocol):
     num_workers: int
     placement: Placement | None
     info_keys: list[str]
+    limits: list[int]
     states: Sequence[Entry]
     state_spec: Composite | None
     sets_state: bool
@@ -123,12 +125,12 @@ class PluginSource:
             else max_episode_steps
             for t in dict.fromkeys(self._tasks)
         }
-        self._limits = [limits[t] or 0 for t in self._tasks]
+        self.limits = [limits[t] or 0 for t in self._tasks]
 
     def open(self, layout: _core.LayoutOptions, step_timeout: float | None) -> _core.Pool:
         return _core.Pool(
             configs=self.configs,
-            max_episode_steps=self._limits,
+            max_episode_steps=self.limits,
             num_threads=self.num_threads,
             thread_affinity=self._thread_affinity,
             layout=layout,

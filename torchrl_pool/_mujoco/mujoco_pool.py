@@ -567,5 +567,6 @@ class MujocoPool(PoolEnv):
             self._mj_model = python_model(self._model)
         return self._mj_model
 
-    def __repr__(self) -> str:
+    @property
+    def _name(self) -> str:
         return f"{type(self).__name__}(num_envs={self.num_envs}, device={self.device})"

@@ -55,6 +55,16 @@ def suite_names(task: str) -> tuple[str, str]:
     return domain, name
 
 
+def gymnasium_id(task: str) -> str:
+    """The id that ``torchrl_pool.gymnasium`` registers for a task.
+
+    Examples:
+        >>> gymnasium_id("ALE/Pong-v5")
+        'torchrl_pool/Pong-v5'
+    """
+    return f"torchrl_pool/{task.split('/')[-1]}"
+
+
 def envpool_id(task: str) -> str:
     """What EnvPool calls a task.
 

@@ -39,7 +39,7 @@ def fork_guarded(run: Callable[[], None], status: int) -> None:
         if os.fork():
             return
     except OSError as error:
-        os.write(status, f"{type(error).__name__}: {error}".encode())
+        _tell(status, f"{type(error).__name__}: {error}")
         return
     try:
         if _die_with(parent):
@@ -54,7 +54,7 @@ def _guard(run: Callable[[], None], status: int) -> None:
     try:
         child = _fork(run, status)
     except OSError as error:
-        os.write(status, f"{type(error).__name__}: {error}".encode())
+        _tell(status, f"{type(error).__name__}: {error}")
         return
     signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
     _close_all_but(status)
@@ -63,7 +63,12 @@ def _guard(run: Callable[[], None], status: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)  # from here on the child's id may be another's
     _, code = os.waitpid(child, 0)
     end_children()
-    os.write(status, str(os.waitstatus_to_exitcode(code)).encode())
+    _tell(status, str(os.waitstatus_to_exitcode(code)))
+
+
+def _tell(status: int, text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+        os.write(status, text.encode())
 
 
 def end_children(seconds: float = 0.0) -> None:

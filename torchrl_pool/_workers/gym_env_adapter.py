@@ -14,6 +14,7 @@ from torchrl.data import Bounded, Categorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase, GymEnv, GymWrapper
 
 from torchrl_pool._workers.probe import begun
+from torchrl_pool._workers.spaces import check_parts
 from torchrl_pool._workers.torchrl_adapter import TorchRLAdapter
 
 # From a value to what GymEnv makes of it, as an array; None: that takes GymEnv itself.
@@ -101,8 +102,12 @@ class GymEnvAdapter(TorchRLAdapter):
                 value = value.get(key) if isinstance(value, Mapping) else None
             value = read(value)
             if value is None:
-                entries = TensorDict(self.env.read_obs(observation), [])
-                return [entries.get(key).detach().numpy() for key in self._observations]
+                try:
+                    entries = TensorDict(self.env.read_obs(observation), [])
+                    return [entries.get(key).detach().numpy() for key in self._observations]
+                except (KeyError, AttributeError):
+                    check_parts(self.env._env.observation_space, observation)
+                    raise
             values.append(value)
         return values
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from torchrl_pool._workers.entries import Entry, apart, joined
 from torchrl_pool._workers.probe import Info, begun
-from torchrl_pool._workers.spaces import Leaf, leaves_of, writer_of
+from torchrl_pool._workers.spaces import Leaf, check_parts, leaves_of, writer_of
 from torchrl_pool._workers.wrappers import look_up, wrappers
 
 Outputs: TypeAlias = "tuple[Sequence[Any], Any, Any, Any]"
@@ -96,7 +96,7 @@ class GymnasiumAdapter:
         observation, info = begun(self.env.reset(**given))
         if info and self.tell_info is not None:
             self.tell_info(info, True)
-        outputs = (observation,) if self._read is None else self._read(observation, info)
+        outputs = (observation,) if self._read is None else self._outputs(observation, info)
         return outputs, False, False
 
     def step(self, actions: Sequence[Any]) -> Outputs:
@@ -104,8 +104,16 @@ class GymnasiumAdapter:
         observation, reward, terminated, truncated, info = self.env.step(action)
         if info and self.tell_info is not None:
             self.tell_info(info, False)
-        outputs = (observation,) if self._read is None else self._read(observation, info)
+        outputs = (observation,) if self._read is None else self._outputs(observation, info)
         return outputs, reward, terminated, truncated
+
+    def _outputs(self, observation: Any, info: Info) -> Sequence[Any]:
+        assert self._read is not None
+        try:
+            return self._read(observation, info)
+        except (LookupError, TypeError):
+            check_parts(self.env.observation_space, observation)
+            raise
 
 
 def _has_own(env: Any, name: str, *arguments: Any) -> bool:

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import pickle
 import select
 import signal
 import subprocess
@@ -13,19 +14,20 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing import get_start_method, process, resource_tracker, util
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from torchrl_pool._fork_aware_lock import fork_aware_lock
-from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready
-from torchrl_pool._workers.pickling import Pickled, dump
-from torchrl_pool._workers.zygote import ONE_THREAD, Launch, Setup
+from torchrl_pool._workers.lines import MOST_DESCRIPTORS, Line, is_ready, memory_with, tells_of_an_end
+from torchrl_pool._workers.pickling import dump
+from torchrl_pool._workers.preloading import folders, needed_by, needed_by_all
+from torchrl_pool._workers.zygote import ONE_THREAD, Answer, Launch, Setup
 
 Factories: TypeAlias = "Sequence[Callable[[], Any]] | Callable[[], Any]"
 
-#: Seconds within which factories must have been unpickled, with all that they import.
-UNPICKLING_SECONDS = 600.0
-#: Seconds within which a process that has nothing else to do must answer.
-ANSWERING_SECONDS = 60.0
+#: Seconds within which a process must have started, with all imports; or must have unpickled the factories.
+STARTING_SECONDS = 600.0
+#: Seconds of waiting after which a line on the terminal says what for.
+TELLING_SECONDS = 2.0
 #: Seconds that a process has to end by itself, before it is killed.
 ENDING_SECONDS = 5.0
 #: Seconds between the end of a process's line and its own, at most.
@@ -33,27 +35,69 @@ NOTICING_SECONDS = 1.0
 
 _BOOT = """
 import signal; signal.signal(signal.SIGINT, lambda *_: None)
-import json, sys; sys.path[:] = json.loads(sys.argv[2])
-from torchrl_pool._workers.zygote import serve; serve(int(sys.argv[1]))
+import json, sys; fd, sys.path[:], modules = json.loads(sys.argv[1])
+from torchrl_pool._workers.zygote import serve; serve(fd, modules)
 """
 
 
 class ChildProcess:
-    """A process that was forked for this one by another.
+    """A process that was forked for this one by a zygote, which it keeps.
 
     Attributes:
         pid: its process id.
         pidfd: a descriptor that is readable once it has ended.
         channel: what it is talked to over.
+        is_loaded: whether it has unpickled the factories, and with them has imported all that they need.
     """
 
-    def __init__(self, pid: int, pidfd: int, channel: Line, status: int) -> None:
-        self.pid = pid
-        self.pidfd = pidfd
+    def __init__(self, channel: Line, status: int, zygote: _Zygote) -> None:
+        self.pid = self.pidfd = -1
         self.channel = channel
+        self.is_loaded = False
         self._status = status  # where its guard writes its exit code
+        self._zygote: _Zygote | None = zygote
         self._end = ""
         _held.add(self)
+
+    def wait_until_started(self) -> None:
+        """Before all else.
+
+        Raises:
+            RuntimeError: it could not be started.
+        """
+        try:
+            self.pid, (self.pidfd,) = self.channel.receive(STARTING_SECONDS)
+        except TimeoutError:
+            raise RuntimeError("The process that starts workers did not answer in time.") from None
+        except EOFError:
+            reason = os.read(self._status, 1000).decode(errors="replace")
+            if not reason or reason.lstrip("-").isdigit():  # its exit code
+                raise RuntimeError("The process that starts workers has ended.") from None
+            raise RuntimeError(f"No process could be started: {reason}") from None
+
+    def wait_until_loaded(self) -> None:
+        """Before it is asked for anything.
+
+        Raises:
+            ImportError: the factories import what is not there; the message holds the traceback.
+            RuntimeError: they cannot be unpickled for another reason.
+        """
+        if self.is_loaded:
+            return
+        what = "The callable that makes the envs cannot be loaded in a worker process"
+        try:
+            tell_of_waiting(self.channel, "a worker process to import what makes the environments")
+            answer: Answer = self.channel.recv(STARTING_SECONDS)
+        except TimeoutError:
+            raise RuntimeError(f"{what}: it took more than {STARTING_SECONDS:.0f} seconds.") from None
+        except (EOFError, OSError) as error:
+            if not tells_of_an_end(error):
+                raise
+            raise RuntimeError(f"{what}, which {self.why_it_is_silent()} meanwhile.") from None
+        if answer.kind:
+            kind = ImportError if answer.kind == "ImportError" else RuntimeError
+            raise kind(f"{what}.\n\n{answer.traceback}")
+        self.is_loaded = True
 
     def kill(self) -> None:
         """Ends it at once, where it has not ended yet."""
@@ -86,15 +130,14 @@ class ChildProcess:
         self.channel.close()
         fds = self.pidfd, self._status
         self.pidfd = self._status = -1
+        self._zygote = None
         for fd in fds:
             if fd >= 0:
                 os.close(fd)
 
 
-class Template:
-    """The process that a pool's workers are forked from; what their envs are made by is loaded there, once.
-
-    Any thread may launch workers.
+class Launcher:
+    """Starts the workers of a pool, from any thread.
 
     Args:
         factories: what makes the envs; lambdas too, and what ``__main__`` defines.
@@ -104,64 +147,151 @@ class Template:
 
     Raises:
         TypeError: the factories cannot be pickled.
-        ImportError: they import what is not there; the message holds the traceback.
-        RuntimeError: they cannot be unpickled for another reason, or no process can be started.
     """
 
     def __init__(self, factories: Factories) -> None:
+        _occupy_standard_streams()
         pickled = dump(factories)
         self.names = pickled.names
-        self._process, kind = _start_template(pickled, unpickle=True)
-        if kind == "threads":  # then each worker imports for itself
-            self._process.close()
-            self._process, _ = _start_template(pickled, unpickle=False)
+        self._modules = needed_by(pickled.modules)
+        self._surroundings = _Surroundings.of_now()
+        setup = Setup(
+            path=list(map(str, sys.path)),
+            arguments=sys.argv,
+            folder=_folder(),
+            processors=os.sched_getaffinity(os.getpid()),  # the main thread's; others may be pinned
+            environment=dict(os.environ),
+            child=_of_a_child(),
+            identity=process.current_process()._identity,
+            pid=os.getpid(),
+            factories=pickled.data,
+            num_descriptors=len(pickled.fds),
+        )
+        self._process = os.getpid()
+        self._zygote: _Zygote | None = None
+        self._fds = [memory_with(pickle.dumps(setup))]
+        try:
+            for fd in pickled.fds:
+                self._fds.append(os.dup(fd))
+        except BaseException:
+            self.close()
+            raise
 
     def launch(self, target: str, *arguments: Any, fds: Sequence[int] = ()) -> ChildProcess:
-        """Starts a worker.
+        """Starts one worker: see :meth:`launch_many`."""
+        (worker,) = self.launch_many(target, *arguments, fds=[fds])
+        return worker
+
+    def launch_many(self, target: str, *arguments: Any, fds: Sequence[Sequence[int]]) -> list[ChildProcess]:
+        """Starts workers at the same time, which go on to load the factories.
 
         Args:
-            target: ``"module:function"``, imported in the worker, where it is called as
+            target: ``"module:function"``, imported in the workers, where it is called as
                 ``function(factories, channel, fds, *arguments)``.
             arguments: what can be pickled.
-            fds: descriptors of which the worker gets its own.
+            fds: for each worker descriptors, of which it gets its own.
 
         Raises:
-            RuntimeError: the template has ended, or no process can be started.
+            RuntimeError: this is closed, or no process can be started.
         """
-        if self._process.channel.closed:
-            raise RuntimeError("The process that starts workers is closed, or belongs to another process.")
-        launch = Launch(target, arguments, next(process._process_counter))  # type: ignore[attr-defined]
+        if not self._fds or self._process != os.getpid():
+            raise RuntimeError("What starts workers is closed, or belongs to another process.")
+        workers: list[ChildProcess] = []
+        try:
+            for _ in fds:
+                workers.append(self._begun())
+            tell_of_waiting(workers[0].channel, f"the import of {', '.join(['gymnasium', *self._modules])}")
+            for worker, own in zip(workers, fds, strict=True):
+                worker.wait_until_started()
+                number = next(process._process_counter)  # type: ignore[attr-defined]
+                self._set_up(worker, Launch(target, arguments, number), own)
+        except BaseException:  # an interrupt, too: the zygote may hang in an import
+            self._give_up_zygote()
+            for worker in workers:
+                worker.kill()
+                worker.close()
+            raise
+        return workers
 
-        def ask(own: list[int]) -> None:
+    def _begun(self) -> ChildProcess:
+        """A worker that has yet to start, and to be set up."""
+        channel, theirs = Line.pair()
+        with contextlib.ExitStack() as undo:
+            undo.callback(channel.close)
+            status, writing = os.pipe()
+            undo.callback(os.close, status)
             try:
-                self._process.channel.send(launch, [*own, *fds])
-            except ConnectionError as error:
-                raise _gone() from error
+                zygote = self._ask_zygote([theirs.fileno(), writing, 1, 2])
+            finally:
+                theirs.close()
+                os.close(writing)
+            undo.pop_all()
+            return ChildProcess(channel, status, zygote)
 
-        return _started(ask)
+    def _set_up(self, worker: ChildProcess, launch: Launch, fds: Sequence[int]) -> None:
+        memory, *others = self._fds
+        tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
+        assert tracker is not None
+        me = os.pidfd_open(os.getpid())
+        try:
+            worker.channel.send(launch, [memory, tracker, me, *fds])
+            for first in range(0, len(others), MOST_DESCRIPTORS):
+                worker.channel.send(None, others[first : first + MOST_DESCRIPTORS])
+        except ConnectionError:  # it has ended, as it will be told
+            pass
+        finally:
+            os.close(me)
 
-    def has_ended(self) -> bool:
-        """Whether somebody else has ended it."""
-        return self._process.pidfd >= 0 and self._process.wait(NOTICING_SECONDS)
+    def _ask_zygote(self, fds: Sequence[int]) -> _Zygote:
+        """Has one fork a process that gets these descriptors: this pool's, the program's, or a new one."""
+        global _zygote
+        known = self._zygote, _zygote  # of which one may end when the lock is free again
+        with _lock:
+            for zygote in known:
+                if zygote is not None and zygote.suits(self._surroundings, self._modules):
+                    with contextlib.suppress(ConnectionError):
+                        zygote.ask(self._modules, fds)
+                        self._zygote = zygote
+                        return zygote
+            _zygote = self._zygote = _Zygote(self._surroundings)
+            _zygote.ask(self._modules, fds)
+            return _zygote
+
+    def _give_up_zygote(self) -> None:
+        """Others are started by another one; those that this one has started go on."""
+        global _zygote
+        _zygote = None if _zygote is self._zygote else _zygote
+        self._zygote = None
 
     def close(self) -> None:
-        """Ends the template, which its workers do not outlive."""
-        self._process.channel.close()
-        try:
-            if not self._process.wait(ENDING_SECONDS):
-                self._process.kill()
-        except BaseException:  # an interrupt does not leave it there
-            self._process.kill()
-            raise
-        finally:
-            self._process.close()
+        """Starts no more workers; those that there are go on."""
+        fds, self._fds = self._fds, []
+        self._zygote = None
+        for fd in fds:
+            os.close(fd)
+
+
+class _Surroundings(NamedTuple):
+    """What imports may depend on."""
+
+    path: list[str]
+    environment: dict[str, str]
+
+    @classmethod
+    def of_now(cls) -> _Surroundings:
+        # Pytest sets one for each test, which no import reads.
+        lasting = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        return cls(folders(), lasting)
 
 
 class _Zygote:
-    """The process that templates are forked from."""
+    """The process that workers are forked from. It ends when nobody keeps it."""
 
-    def __init__(self) -> None:
+    def __init__(self, surroundings: _Surroundings) -> None:
+        self._surroundings = surroundings
+        self._modules: set[str] = set()  # that it was asked to import
         self.line, theirs = Line.pair()
+        _zygotes.add(self)
         with contextlib.closing(theirs):
             self.process = subprocess.Popen(
                 [
@@ -170,13 +300,22 @@ class _Zygote:
                     *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
                     "-c",
                     _BOOT,
-                    str(theirs.fileno()),
-                    json.dumps([str(folder) for folder in sys.path]),
+                    json.dumps([theirs.fileno(), surroundings.path, needed_by_all()]),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=os.environ | ONE_THREAD,
+                env=surroundings.environment | ONE_THREAD,
             )
+
+    def suits(self, surroundings: _Surroundings, modules: Sequence[str]) -> bool:
+        """Whether a worker that is forked from it has nothing that it would import otherwise."""
+        is_same = surroundings == self._surroundings or not (modules or self._modules)
+        return is_same and not self.line.is_left()
+
+    def ask(self, modules: Sequence[str], fds: Sequence[int]) -> None:
+        """Has it import these and fork a process, which gets the descriptors."""
+        self._modules.update(modules)
+        self.line.send(modules, fds)
 
     def close(self) -> None:
         self.line.close()
@@ -186,92 +325,23 @@ class _Zygote:
             self.process.kill()
             self.process.wait()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.line.close()
+            self.process.kill()  # it may hang, and has no workers any more
+            self.process.wait()
+
 
 _lock = fork_aware_lock()
 _zygote: _Zygote | None = None
+_zygotes: weakref.WeakSet[_Zygote] = weakref.WeakSet()
 _held: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
-def _ask_zygote(fds: Sequence[int]) -> None:
-    """Has a template forked, which gets these descriptors."""
-    global _zygote
-    with _lock:
-        if _zygote is not None:
-            with contextlib.suppress(OSError):
-                if _zygote.process.poll() is None:
-                    return _zygote.line.send(None, fds)
-            _zygote.close()
-        _zygote = _Zygote()
-        _zygote.line.send(None, fds)
-
-
-def _start_template(factories: Pickled, unpickle: bool) -> tuple[ChildProcess, str]:
-    """The process, and what became of the factories."""
-    _occupy_standard_streams()
-    setup = Setup(
-        path=list(map(str, sys.path)),
-        arguments=sys.argv,
-        folder=_folder(),
-        processors=os.sched_getaffinity(os.getpid()),  # the main thread's; others may be pinned
-        environment=dict(os.environ),
-        child=_of_a_child(),
-        identity=process.current_process()._identity,
-        pid=os.getpid(),
-        factories=factories.data,
-        num_descriptors=len(factories.fds),
-        unpickle=unpickle,
-    )
-    tracker = resource_tracker.getfd()  # what keeps account of shared memory is one for all
-    assert tracker is not None
-    with contextlib.ExitStack() as undo:
-        me = os.pidfd_open(os.getpid())
-        undo.callback(os.close, me)
-        template = _started(lambda own: _ask_zygote([*own, 1, 2]))
-        undo.callback(template.close)
-        undo.callback(template.kill)
-        try:
-            template.channel.send(setup, [tracker, me])
-            for first in range(0, len(factories.fds), MOST_DESCRIPTORS):
-                template.channel.send(None, factories.fds[first : first + MOST_DESCRIPTORS])
-        except ConnectionError as error:
-            raise _gone() from error
-        answer, _ = _answer(template.channel, UNPICKLING_SECONDS, "while it unpickled the factories")
-        if answer.traceback:
-            kind = ImportError if answer.kind == "ImportError" else RuntimeError
-            what = "The callable that makes the envs cannot be loaded in a worker process."
-            raise kind(f"{what}\n\n{answer.traceback}")
-        undo.pop_all()
-        os.close(me)
-        return template, answer.kind
-
-
-def _started(ask: Callable[[list[int]], None]) -> ChildProcess:
-    """The process that another one forks when it is asked to.
-
-    Args:
-        ask: has another process do so; given the descriptors that are to be sent along.
-    """
-    channel, theirs = Line.pair()
-    status, writing = os.pipe()
-    with contextlib.ExitStack() as undo:
-        undo.callback(channel.close)
-        undo.callback(os.close, status)
-        try:
-            ask([theirs.fileno(), writing])
-        finally:
-            theirs.close()
-            os.close(writing)
-        try:
-            pid, (pidfd,) = channel.receive(ANSWERING_SECONDS)
-        except TimeoutError:
-            raise _late() from None
-        except EOFError:
-            reason = os.read(status, 1000).decode(errors="replace")
-            if not reason or reason.lstrip("-").isdigit():  # its exit code
-                raise _gone() from None
-            raise RuntimeError(f"No process could be started: {reason}") from None
-        undo.pop_all()
-        return ChildProcess(pid, pidfd, channel, status)
+def tell_of_waiting(line: Line, what: str) -> None:
+    """Says on the terminal what is waited for, where that takes long."""
+    if not line.poll(TELLING_SECONDS) and sys.stderr is not None and sys.stderr.isatty():
+        print(f"torchrl_pool: waiting for {what} …", file=sys.stderr, flush=True)
 
 
 def _of_a_child() -> dict[str, Any]:
@@ -286,23 +356,6 @@ def _of_a_child() -> dict[str, Any]:
         **({"start_method": start_method} if start_method else {}),
         **({"log_level": util._logger.getEffectiveLevel()} if util._logger else {}),  # type: ignore[attr-defined]
     }
-
-
-def _answer(line: Line, seconds: float, doing: str) -> tuple[Any, list[int]]:
-    try:
-        return line.receive(seconds)
-    except EOFError:
-        raise _gone(doing) from None
-    except TimeoutError:
-        raise _late() from None
-
-
-def _late() -> RuntimeError:
-    return RuntimeError("A process that starts workers did not answer in time.")
-
-
-def _gone(doing: str = "") -> RuntimeError:
-    return RuntimeError(f"A process that starts workers has ended{doing and f' {doing}'}.")
 
 
 def _occupy_standard_streams() -> None:
@@ -333,18 +386,18 @@ def _end_zygote() -> None:
     for held in list(_held):
         held.channel.close()
     with _lock:
-        if _zygote is not None:
-            _zygote.close()
+        for zygote in list(_zygotes):
+            zygote.close()
         _zygote = None
 
 
 def _forget() -> None:
     """In a forked child: what was started is the parent's, whose end the other side must be able to see."""
     global _zygote
-    if _zygote is not None:
-        _zygote.line.close()
-        _zygote.process.returncode = 0  # not this process's to wait for
-        _zygote = None
+    for zygote in list(_zygotes):
+        zygote.line.close()
+        zygote.process.returncode = 0  # not this process's to wait for
+    _zygote = None
     for held in list(_held):
         held.close()
     _held.clear()

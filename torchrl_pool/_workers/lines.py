@@ -48,7 +48,7 @@ class Line:
             ConnectionError: the other end is closed.
             TimeoutError: there was no place for it within so many seconds: the other side does not read.
         """
-        memory = _memory_with(data) if len(data) > _MOST_BYTES else -1
+        memory = memory_with(data) if len(data) > _MOST_BYTES else -1
         if memory >= 0:
             data, fds = _IN_MEMORY, [memory, *fds]
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -127,7 +127,7 @@ def tells_of_an_end(error: BaseException) -> bool:
     return isinstance(error, EOFError | ConnectionError) or type(error) is OSError
 
 
-def _memory_with(data: bytes) -> int:
+def memory_with(data: bytes) -> int:
     """A descriptor of memory that holds this."""
     fd = os.memfd_create("torchrl_pool", os.MFD_CLOEXEC)
     try:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from torchrl_pool._workers.gymnasium_make import know, registrations
+from torchrl_pool._workers.preloading import modules_named_by
 from torchrl_pool._workers.whole_state import attributes_of, become
 
 _WAY_OUT = "Make it in what makes the env or in its constructor, or keep it in a module that they import."
@@ -39,11 +40,13 @@ class Pickled(NamedTuple):
         data: for :func:`load`.
         fds: descriptors of this process that go along.
         names: what of ``__main__`` is in it.
+        modules: names of those that it is made of.
     """
 
     data: bytes
     fds: list[int]
     names: Mapping[str, Any]
+    modules: set[str]
 
 
 def dump(factories: Any) -> Pickled:
@@ -67,7 +70,7 @@ def dump(factories: Any) -> Pickled:
             pickler.dump(registrations(functools.partial(dumps, known=names)))
     finally:
         context.set_spawning_popen(None)
-    return Pickled(file.getvalue(), child.fds, names)
+    return Pickled(file.getvalue(), child.fds, names, pickler.modules)
 
 
 def dumps(value: Any, known: Mapping[str, Any]) -> bytes:
@@ -151,6 +154,7 @@ class _Pickler(cloudpickle.Pickler):
 
     Attributes:
         names: what of this program's it has come across.
+        modules: names of those that it has come across.
     """
 
     def __init__(
@@ -161,12 +165,14 @@ class _Pickler(cloudpickle.Pickler):
         )
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.names: dict[str, Any] = {}
+        self.modules: set[str] = set()
         self._main = main
         self._name_of = {id(one): name for name, one in (known or {}).items()}
         if known is None:
             self.globals_ref = {id(vars(main)): _Namespace(__name__=main.__name__)}
 
     def reducer_override(self, obj: Any) -> Any:
+        self.modules.update(modules_named_by(obj))
         if id(obj) in self._name_of:
             return _of_main, (self._name_of[id(obj)],)
         reduced = _by_value(obj, self._main)

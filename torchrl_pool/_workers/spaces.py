@@ -9,7 +9,7 @@ characters: uint8, in UTF-8, with zeros behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -68,6 +68,29 @@ def leaves_of(space: spaces.Space[Any], role: str, path: tuple[str, ...] = ()) -
         length = _bytes_of_text(space)
         return [Leaf(Entry(name, role, "uint8", (length,)), TextEncoder(name, length))]
     raise TypeError(f"{role} {name!r}: tensors cannot hold values of {space}")
+
+
+def check_parts(space: spaces.Space[Any], value: Any, path: tuple[Any, ...] = ()) -> None:
+    """Whether an observation has all parts of its space.
+
+    Raises:
+        ValueError: it lacks one.
+        TypeError: it has none.
+    """
+    if not isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return
+    parts: Any = space.spaces
+    whole = f"entry {'/'.join(map(str, path))!r}" if path else "the observation"
+    if not isinstance(value, Mapping if isinstance(space, spaces.Dict) else Sequence):
+        raise TypeError(f"{whole}: expected one of {space}, got {type(value).__name__}")
+    there, needed = (
+        list(one if isinstance(space, spaces.Dict) else range(len(one))) for one in (value, parts)
+    )
+    for key in needed:
+        if key not in there:
+            name, has = "/".join(map(str, (*path, key))), ", ".join(map(repr, there)) or "nothing"
+            raise ValueError(f"entry {name!r}: missing; {whole} has {has}")
+        check_parts(parts[key], value[key], (*path, key))
 
 
 def holds_texts(space: spaces.Space[Any]) -> bool:

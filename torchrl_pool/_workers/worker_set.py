@@ -9,13 +9,13 @@ import pickle
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from torchrl_pool import _core
 from torchrl_pool._fork_aware_lock import fork_aware_lock
 from torchrl_pool._workers.entries import Entry
 from torchrl_pool._workers.info_channel import InfoChannel, LocalChannel, SharedChannel, Told
-from torchrl_pool._workers.launching import ChildProcess, Factories, Template
+from torchrl_pool._workers.launching import ChildProcess, Factories, Launcher, tell_of_waiting
 from torchrl_pool._workers.lines import tells_of_an_end
 from torchrl_pool._workers.pickling import dumps
 from torchrl_pool._workers.placement import Placement, fastest_placement
@@ -82,8 +82,7 @@ class WorkerSet:
         self._workers: list[ChildProcess] = []
         self._counter = itertools.count(1)
         self._replacing = fork_aware_lock()
-        self._template: Template | None = None
-        self._launching = fork_aware_lock()
+        self._launcher: Launcher | None = None
         self._local: Worker | None = None
         self._memory = -1
         self._info_memory: list[int] = []  # of each process
@@ -94,11 +93,8 @@ class WorkerSet:
                 first, seconds = self._tried()
                 placement = fastest_placement(num_envs, _core.available_cpus(), seconds)
             self._place(num_envs, placement)
-            if placement.num_workers == 0 and self._template is not None:
-                self._template, unused = None, self._template
-                unused.close()
             self._begin()
-            self.descriptions = self._describe(first or self.ask(0, "describe", 0), num_envs, step_timeout)
+            self.descriptions = self._describe(first or self._first_description(), num_envs, step_timeout)
         except BaseException:
             self.close()
             raise
@@ -108,19 +104,15 @@ class WorkerSet:
         """What one more env says of itself, and how long its steps take; ``None``: it did not say."""
         self._place(1, Placement(1, False, "it is to be tried"))
         self._begin()
-        first: Description = self.ask(0, "describe", 0)
+        first = self._first_description()
         seconds: float | None = None
         with contextlib.suppress(RequestFailure):  # its steps fail, and may not in the pool
             self._send(0, "seconds_per_step", (0,))
             seconds = self._result(0, -1, time.monotonic() + TRYING_SECONDS)
         if seconds is None:
             self._workers[0].kill()  # it may be in that step still
-        template, self._template = self._template, None  # which has loaded what makes the others
-        try:
-            with contextlib.suppress(RequestFailure):
-                self.close()
-        finally:
-            self._template = template
+        with contextlib.suppress(RequestFailure):
+            self.close()
         return first, seconds
 
     def _place(self, num_envs: int, placement: Placement) -> None:
@@ -141,11 +133,19 @@ class WorkerSet:
             local = LocalChannel() if self._info_options.passed != () else None
             self._channels += [local] if local is not None else []
             self._local = Worker(self._factories, self._info_options, local, is_local=True)
-        if self._num_processes > 0 and self._template is None:
-            self._template = Template(self._factories)
+        if self._num_processes > 0:
+            self._launcher = Launcher(self._factories)
         self._memory = _memory_without_name()
         if self._num_processes > 0:
             self._workers = [self._launch(0)]
+
+    def _first_description(self) -> Description:
+        """What env 0 says of itself, which may take long to be made."""
+        if not self._is_local(0):
+            self._send(0, "describe", (0,))
+            tell_of_waiting(self._workers[0].channel, "the first environment to be made")
+            return cast(Description, self._result(0, -1))
+        return cast(Description, self.ask(0, "describe", 0))
 
     def _describe(self, first: Description, num_envs: int, step_timeout: float | None) -> list[Description]:
         if callable(self._factories):
@@ -192,26 +192,18 @@ class WorkerSet:
         return [*description.entries, *([LOST] if self.respawns else [])]
 
     def _launch(self, index: int) -> ChildProcess:
-        fds = [self._memory, *self._info_memory[index : index + 1]]
-        template = self._template
-        assert template is not None
-        try:
-            return template.launch(_TARGET, self._info_options, fds=fds)
-        except RuntimeError:
-            if not template.has_ended():
-                raise
-        with self._launching:  # somebody has killed it, and with it all workers
-            if self._template is template:
-                self._template = Template(self._factories)
-                template.close()
-            template = self._template
-            assert template is not None
-        return template.launch(_TARGET, self._info_options, fds=fds)
+        assert self._launcher is not None
+        return self._launcher.launch(_TARGET, self._info_options, fds=self._memory_of(index))
+
+    def _memory_of(self, index: int) -> list[int]:
+        return [self._memory, *self._info_memory[index : index + 1]]
 
     def _launch_missing(self, count: int) -> None:
         """So that there are as many workers, at least."""
-        while len(self._workers) < min(count, self._num_processes):
-            self._workers.append(self._launch(len(self._workers)))
+        fds = [self._memory_of(i) for i in range(len(self._workers), min(count, self._num_processes))]
+        if fds:
+            assert self._launcher is not None
+            self._workers += self._launcher.launch_many(_TARGET, self._info_options, fds=fds)
 
     @property
     def num_workers(self) -> int:
@@ -275,15 +267,7 @@ class WorkerSet:
             worker = self._launch(index)
             try:
                 self._workers[index] = worker
-                try:
-                    self._attach(index)
-                except RequestFailure:
-                    assert self._template is not None
-                    if not self._template.has_ended():
-                        raise
-                    worker.close()  # it has ended with the template
-                    self._workers[index] = worker = self._launch(index)
-                    self._attach(index)
+                self._attach(index)
                 # The executor goes on with the descriptor that it has. Whatever interrupts this, it is never
                 # left with one that is closed, or that has become another file's.
                 os.dup2(worker.pidfd, self.processes[index], inheritable=False)
@@ -380,8 +364,9 @@ class WorkerSet:
         return index == self._num_processes
 
     def _send(self, index: int, name: str, arguments: Sequence[Any], seconds: float | None = None) -> None:
+        self._workers[index].wait_until_loaded()
         number = self._numbers[index] = next(self._counter)
-        known = {} if self._template is None else self._template.names
+        known = {} if self._launcher is None else self._launcher.names
         question = dumps((number, name, arguments), known)
         try:
             self._workers[index].channel.send_bytes(question, seconds=seconds)
@@ -429,7 +414,8 @@ class WorkerSet:
             deadlines = [start + self._closing_seconds(index) for index in range(len(self._workers))]
             asked = []
             for index, deadline in enumerate(deadlines):
-                if not self._workers[index].channel.closed:  # by a fork: then it is another process's
+                worker = self._workers[index]
+                if worker.is_loaded and not worker.channel.closed:  # by a fork: then it is another process's
                     with contextlib.suppress(TimeoutError):  # it does not read
                         self._send(index, "close", (), max(deadline - time.monotonic(), 0.001))
                         asked.append(index)
@@ -451,17 +437,17 @@ class WorkerSet:
         return RETURNING_SECONDS if at_work else CLOSING_SECONDS
 
     def _end(self) -> None:
-        workers, template = self._workers, self._template
+        workers, launcher = self._workers, self._launcher
         descriptors = [fd for fd in (self._memory, *self._info_memory, *self.processes) if fd >= 0]
         # What follows comes to its end when it is interrupted, too.
         with contextlib.ExitStack() as ending:
             self._workers, self.processes, self._arena, self._local = [], [], None, None
-            self._template, self._memory = None, -1
+            self._launcher, self._memory = None, -1
             self._info_memory, self._channels = [], []
             for descriptor in descriptors:
                 ending.callback(os.close, descriptor)
-            if template is not None:
-                ending.callback(template.close)
+            if launcher is not None:
+                ending.callback(launcher.close)
             for worker in workers:
                 ending.callback(worker.close)
             for worker in workers:

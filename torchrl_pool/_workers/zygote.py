@@ -1,20 +1,22 @@
-"""The processes that workers are forked from; each of them has one thread.
+"""The process that workers are forked from, which has one thread.
 
 ::
 
-    the pool's process ──> zygote: one for all pools, with NumPy and Gymnasium loaded
-                             └──> template: one per pool, with its factories and what they import
-                                    └──> workers
+    the pool's process ──> zygote: one for all pools, with NumPy, Gymnasium, and TorchRL once a pool needs it
+                             └──> workers
 
-Templates and workers have a guard between them and their parent. Each process ends when its line closes, and
-asks what it has forked to end: workers, which may close their envs first. Where one is killed, the kernel
-kills what it has forked, and its guard what descends from it besides.
+What makes the envs, and all else that it imports, is loaded by each worker: so random streams that are begun
+as a module is imported differ, and whatever an import does, the zygote goes on.
+
+Workers have a guard between them and the zygote. Each process ends when its line closes, and the zygote asks
+workers to end, which may close their envs first. Where the zygote is killed, the kernel kills its workers;
+where a worker is, its guard kills what descends from it.
 
 The ``forkserver`` of multiprocessing takes as long (16 workers: 0.29 s of processor time, here 0.26 s), and
-falls short: its children run the program again, which needs ``if __name__ == "__main__"``; what it loads is
-the same for all pools of a program, and fixed before the first (without, two workers of an env of TorchRL
-take 6 s); environment variables, folder and outputs are those of that moment; and when the program is killed,
-workers in a long step live on, as does what envs have started.
+falls short: its children run the program again, which needs ``if __name__ == "__main__"``; what it has loaded
+is fixed before the first pool (without TorchRL, two workers of its envs take 6 s); environment variables,
+folder and outputs are those of that moment; and when the program is killed, workers in a long step live on,
+as does what envs have started.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ import contextlib
 import gc
 import importlib
 import os
+import pickle
 import random
 import signal
 import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import process, resource_tracker, spawn, util
@@ -40,15 +43,9 @@ from torchrl_pool._workers.guard import end_children, fork_guarded
 from torchrl_pool._workers.lines import Line
 from torchrl_pool._workers.pickling import load
 
-_PRELOADED = (
-    "numpy",
-    "gymnasium",
-    "torchrl_pool._workers.worker_process",
-    "torchrl_pool._workers.gymnasium_adapter",
-)
 _THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-#: Seconds that envs have to close after the end of their pool's process; and templates, to see to that.
-_CLOSING_SECONDS, _ENDING_SECONDS = 0.5, 3.0
+#: Seconds that envs have to close after the end of their pool's process.
+_CLOSING_SECONDS = 0.5
 #: What a terminal and others send to a whole group of processes: it is for the pool's own.
 _FOR_ALL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 
@@ -58,7 +55,7 @@ ONE_THREAD = dict.fromkeys(_THREAD_COUNTS, "1")
 
 @dataclass(frozen=True)
 class Setup:
-    """What a template takes over from the pool's process."""
+    """What a pool's workers take over from its process."""
 
     path: list[str]
     arguments: list[str]
@@ -66,24 +63,23 @@ class Setup:
     processors: set[int]
     environment: dict[str, str]
     child: dict[str, Any]  # what multiprocessing prepares a child with
-    identity: tuple[int, ...]  # of this process, among those of multiprocessing
+    identity: tuple[int, ...]  # of the pool's process, among those of multiprocessing
     pid: int
     factories: bytes
     num_descriptors: int  # that come with the factories
-    unpickle: bool  # here and now, or else in each worker
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of the factories: ``"ready"``, ``"threads"`` where they made some, or an error's type."""
+    """What became of the factories: an error's type and its traceback, both empty where they are loaded."""
 
-    kind: str
+    kind: str = ""
     traceback: str = ""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A worker to fork, which calls ``module:function`` with these arguments.
+    """What a worker does: it calls ``module:function`` with these arguments.
 
     ``number`` is counted as that of a child of multiprocessing.
     """
@@ -93,48 +89,52 @@ class Launch:
     number: int
 
 
-def serve(fd: int) -> NoReturn:
-    """The zygote: forks a template for each line that it is sent."""
+def serve(fd: int, preloaded: Sequence[str]) -> NoReturn:
+    """The zygote: forks a worker for each list of modules that it is sent, which it imports before."""
     # They end with the pool's process. Programs that envs start would inherit that a signal is ignored.
     for number in _FOR_ALL:
         if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:  # by nohup, say
             signal.signal(number, lambda *_: None)
             signal.siginterrupt(number, False)
-    for module in _PRELOADED:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
-    _fork_on_request(Line(fd), lambda _, fds: _run_template(*fds), _ENDING_SECONDS)
+    line = Line(fd)
+    _import(preloaded)
+    with contextlib.suppress(EOFError):
+        while True:
+            modules, (own, status, *outputs) = line.receive()
+            _import(modules)
+            fork_guarded(partial(_begin, line, own, outputs), status)
+            for descriptor in (own, status, *outputs):
+                os.close(descriptor)
+    end_children(_CLOSING_SECONDS)
     os._exit(0)
 
 
-def _fork_on_request(line: Line, run: Callable[[Any, list[int]], None], seconds: float) -> None:
-    """Forks a guarded process for each message, until the line closes.
+_tried: set[str] = set()
 
-    Args:
-        line: where messages come from. The first two descriptors of each are the process's own line, and
-            where its exit code is written to.
-        run: what a process does with the message, its line's descriptor, and further ones.
-        seconds: that the processes have to end then.
-    """
+
+def _import(modules: Sequence[str]) -> None:
+    """Imports what has not been tried yet. Where that fails, workers tell of it, which try again."""
+    new = [name for name in modules if name not in _tried]
+    if not new:
+        return
+    _tried.update(new)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # imports may wait for programs that they run
+    gc.disable()  # imports leave hardly any garbage, and looking for it takes a quarter of their time
+    for name in new:
+        with contextlib.suppress(BaseException):
+            importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # guards tell how workers end: nobody waits for those
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     util._flush_std_streams()  # type: ignore[attr-defined]
+    gc.enable()
     gc.collect()
-    gc.freeze()  # what is shared with the processes stays so
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # their guards tell how they end: nobody waits for those
-    with contextlib.suppress(EOFError):
-        while True:
-            message, (own, status, *others) = line.receive()
-            fork_guarded(partial(_begin, line, run, message, [own, *others]), status)
-            for fd in (own, status, *others):
-                os.close(fd)
-    end_children(seconds)
+    gc.freeze()  # what is shared with the workers stays so
 
 
-def _begin(line: Line, run: Callable[[Any, list[int]], None], message: Any, fds: list[int]) -> None:
+def _begin(line: Line, own: int, outputs: Sequence[int]) -> None:
     line.close()
-    run(message, fds)
-
-
-def _run_template(own: int, *outputs: int) -> None:
     for number, fd in enumerate(outputs, start=1):
         os.dup2(fd, number)
         os.close(fd)
@@ -142,12 +142,19 @@ def _run_template(own: int, *outputs: int) -> None:
         _serve_pool(Line(own))
 
 
-def _serve_pool(line: Line) -> None:
-    _greet(line)
-    setup, (tracker, pool) = line.receive()
+def _serve_pool(channel: Line) -> None:
+    _let_children_be_ended()
+    _forget_what_ends_the_zygote()
+    me = os.pidfd_open(os.getpid())
+    channel.send(os.getpid(), [me])
+    os.close(me)
+    launch, (memory, tracker, pool, *given) = channel.receive()
+    with open(f"/proc/self/fd/{memory}", "rb") as file:  # whose position is not that of other workers
+        setup = pickle.load(file)
+    os.close(memory)
     fds: list[int] = []
     while len(fds) < setup.num_descriptors:
-        fds += line.receive()[1]
+        fds += channel.receive()[1]
     sys.path[:] = setup.path
     sys.argv[:] = setup.arguments
     os.environ.clear()
@@ -159,57 +166,28 @@ def _serve_pool(line: Line) -> None:
     spawn.prepare(setup.child)
     process.current_process()._identity = setup.identity
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
-    if setup.unpickle:
-        answer, factories = _unpickle(setup.factories, fds)
-    else:
-        answer, factories = Answer("ready"), None
-    line.send(answer)
-    if answer.kind == "ready":
-        make = (lambda: factories) if setup.unpickle else (lambda: load(setup.factories, fds))
-
-        def run(launch: Launch, fds_of_worker: list[int]) -> None:
-            own, *given = fds_of_worker
-            _run_worker(make, _Process(setup.pid, launch.number), pool, launch, Line(own), given)
-
-        _fork_on_request(line, run, _CLOSING_SECONDS)
+    worker = _Process(setup.pid, launch.number)
+    worker.run = partial(_run, setup, fds, launch, channel, given)  # type: ignore[method-assign]
+    sys.exit(worker._bootstrap(parent_sentinel=pool))  # type: ignore[attr-defined]
 
 
-def _greet(line: Line) -> None:
-    """Who this is, and a descriptor of it."""
-    me = os.pidfd_open(os.getpid())
-    line.send(os.getpid(), [me])
-    os.close(me)
-
-
-def _unpickle(factories: bytes, fds: Sequence[int]) -> tuple[Answer, Any]:
+def _run(
+    setup: Setup, descriptors: Sequence[int], launch: Launch, channel: Line, given: Sequence[int]
+) -> None:
+    _draw_anew()
+    answer, factories = Answer(), None
     try:
-        unpickled = load(factories, fds)
+        factories = load(setup.factories, descriptors)
     except BaseException as error:
         kind = "ImportError" if isinstance(error, ImportError) else "RuntimeError"
-        return Answer(kind, traceback.format_exc()), None
-    if len(os.listdir("/proc/self/task")) > 1:  # threads do not live on in what is forked
-        return Answer("threads"), None
-    return Answer("ready"), unpickled
-
-
-def _run_worker(
-    make: Callable[[], Any], me: _Process, pool: int, launch: Launch, channel: Line, fds: list[int]
-) -> None:
-    _let_children_be_ended()
-    _forget_what_ends_the_template()
+        answer = Answer(kind, traceback.format_exc())
     try:
-        _greet(channel)
-    except ConnectionError:
-        return  # nobody is there any more
-    module, _, name = launch.target.partition(":")
-
-    def run() -> None:
-        factories = make()
-        _draw_anew()
-        getattr(importlib.import_module(module), name)(factories, channel, fds, *launch.arguments)
-
-    me.run = run  # type: ignore[method-assign]
-    sys.exit(me._bootstrap(parent_sentinel=pool))  # type: ignore[attr-defined]
+        channel.send(answer)
+    except ConnectionError:  # nobody is there any more
+        return
+    if not answer.kind:
+        module, _, name = launch.target.partition(":")
+        getattr(importlib.import_module(module), name)(factories, channel, given, *launch.arguments)
 
 
 class _Process(process.BaseProcess):
@@ -224,7 +202,7 @@ class _Process(process.BaseProcess):
         self._parent_pid = parent
 
 
-def _forget_what_ends_the_template() -> None:
+def _forget_what_ends_the_zygote() -> None:
     """What runs as a worker ends is what was registered there."""
     atexit._clear()
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]

@@ -7,14 +7,16 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensordict import TensorDictBase
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import ExplorationType, set_exploration_type
-from torchrl.record.loggers import Logger, get_logger
+from torchrl.record.loggers import CSVLogger, Logger, get_logger
 from torchrl.record.loggers.mlflow import MLFlowLogger
 
 from torchrl_pool import EnvFailure
@@ -128,28 +130,25 @@ class Curve:
 # ---- stopping and saving
 
 
-class StopRequest:
-    """Turns Ctrl-C or SIGTERM into a request to stop after the iteration; a second one stops at once."""
+@contextmanager
+def stop_request() -> Iterator[SimpleNamespace]:
+    """Turns Ctrl-C or SIGTERM into a request to stop, ``made`` from then on; a second one stops at once."""
+    stop = SimpleNamespace(made=False)
 
-    def __init__(self) -> None:
-        self.made = False
-
-    def __enter__(self) -> StopRequest:
-        self._before: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():  # Python refuses it elsewhere
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: object) -> None:
-        if self.made:
+    def note(number: int, frame: object) -> None:
+        if stop.made:
             raise KeyboardInterrupt
-        self.made = True
+        stop.made = True
         tqdm.write("Stopping after this iteration; Ctrl-C again stops at once.")
+
+    is_main = threading.current_thread() is threading.main_thread()  # Python refuses it elsewhere
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = [(number, signal.signal(number, note)) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -254,7 +253,7 @@ def interquartile_mean(values: ArrayLike, axis: int = 0) -> NDArray[np.float64]:
     return mean
 
 
-def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(values: ArrayLike) -> Any:
     """Where the interquartile mean of other seeds would be, with a confidence of 95 %: lower and upper end.
 
     Seeds, the first axis of the values, are drawn with replacement, always the same draws: equal values have
@@ -263,7 +262,7 @@ def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64
     how: dict[str, Any] = {"n_resamples": 2000, "batch": 100, "method": "percentile"}
     draws = np.random.default_rng(0)
     found = stats.bootstrap((values,), interquartile_mean, confidence_level=CONFIDENCE, rng=draws, **how)
-    return found.confidence_interval.low, found.confidence_interval.high
+    return found.confidence_interval
 
 
 def described(values: Sequence[float]) -> str:
@@ -277,12 +276,11 @@ def described(values: Sequence[float]) -> str:
 def summary(returns: Mapping[int, Sequence[float]]) -> dict[str, Any]:
     """The evaluations of several seeds, each the returns of its episodes: the file beside their folders."""
     means = [fmean(one) for one in returns.values()]
-    low, high = interval(means)
     return {
         "returns": {str(seed): list(one) for seed, one in returns.items()},
         "means": means,
         "interquartile_mean": float(interquartile_mean(means)),
-        "interval": [float(low), float(high)],
+        "interval": [float(end) for end in interval(means)],
         "confidence": CONFIDENCE,
     }
 
@@ -388,9 +386,12 @@ def open_logger(name: str, folder: Path) -> Logger:
         raise ValueError(f"--logger {name}: {first_line(error)}") from error
 
 
-def log_video(logger: Logger, pictures: NDArray[np.uint8], step: int) -> None:
-    """Hands a video over, which TorchRL encodes by what each library needs for it."""
+def log_video(logger: Logger, pictures: NDArray[np.uint8], path: Path, step: int) -> None:
+    """Hands a video over: TorchRL encodes it by what each library needs; into a folder its file is copied."""
     try:
+        if isinstance(logger, CSVLogger):
+            shutil.copyfile(path, Path(logger.experiment.log_dir, "videos", f"video_{step}{path.suffix}"))
+            return
         logger.log_video("video", torch.from_numpy(pictures).movedim(-1, -3).unsqueeze(0), step=step)
     except Exception as error:  # each library has its own
         warn(f"{type(logger).__name__} gets no video: {first_line(error)}")

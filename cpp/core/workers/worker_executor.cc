@@ -27,6 +27,8 @@ WorkerExecutor::WorkerExecutor(EnvTable& envs, JobStore& jobs, WorkerOptions opt
     remotes_.push_back({env, &arena_, options_.save, options_.load, {}});
   }
   for (const std::size_t bytes : arena_.shape().output_bytes) row_bytes_ += bytes;
+  const auto& processes = options_.processes;
+  may_spin_ = std::ranges::count_if(processes, [](int process) { return process >= 0; }) < AvailableCpus();
   for (std::size_t i = 0; i < options_.processes.size(); ++i) {
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->process = options_.processes[i];
@@ -215,8 +217,8 @@ bool WorkerExecutor::WaitUntil(EventCount&, const Condition& is_over, Clock::tim
   return Work({}, is_over, until, interrupted);
 }
 
-// Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep:
-// a thread that stays awake takes a processor from the workers.
+// Awake for a while after each thing that happened, if such a wait was short the last time, and then asleep;
+// asleep at once where each processor may have a worker: a thread that stays awake takes one of them away.
 template <class IsOver>
 bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::time_point until,
                           InterruptCheck interrupted) {
@@ -238,7 +240,8 @@ bool WorkerExecutor::Work(const Wanted& wanted, const IsOver& is_over, Clock::ti
       VisitFinished(wanted, waiter);
       return is_over();
     }
-    if (!any && (last_wait.load(std::memory_order_relaxed) > kSpinForPython || !spin.Pause())) {
+    const bool was_long = last_wait.load(std::memory_order_relaxed) > kSpinForPython;
+    if (!any && (!may_spin_ || was_long || !spin.Pause())) {
       Sleep(waiter, is_over, until);
       any = VisitFinished(wanted, waiter);
       Await(wanted, waiter);

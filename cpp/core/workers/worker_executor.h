@@ -151,6 +151,7 @@ class WorkerExecutor final : public Executor {
   const WorkerOptions options_;
   Arena& arena_;
   std::size_t row_bytes_ = 0;  // of an env's outputs
+  bool may_spin_ = false;      // there are more processors than worker processes
   std::vector<RemoteEnv> remotes_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
