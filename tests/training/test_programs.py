@@ -14,7 +14,7 @@ from torchrl_pool import examples
 from torchrl_pool.examples import load_policy
 from torchrl_pool.examples.envs import normalizer_of
 from torchrl_pool.examples.program import Run
-from torchrl_pool.examples.results import StopRequest, evaluate, load_checkpoint
+from torchrl_pool.examples.results import evaluate, load_checkpoint, stop_request
 
 each_program = pytest.mark.parametrize("name", PROGRAMS)
 
@@ -181,7 +181,7 @@ def test_ctrl_c_saves_what_a_resume_goes_on_from(tmp_path, capsys, monkeypatch):
 
 
 def test_a_second_ctrl_c_stops_at_once():
-    with StopRequest() as stop:
+    with stop_request() as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.made
         with pytest.raises(KeyboardInterrupt):

@@ -5,13 +5,13 @@ import torch
 from programs import finish, small, through_a_file
 from tensordict import TensorDict
 
-from torchrl_pool.examples.replay import Priorities, Replay
+from torchrl_pool.examples.replay import Priorities, Replay, ReplayOptions
 
 
 def test_transitions_of_several_steps():
     """Rewards are added up as far as the episode goes, across batches; values stand for what follows."""
     steps, ends, n_steps = 24, {6, 15}, 3
-    replay = Replay(100, torch.Generator(), n_steps=n_steps, gamma=0.5, alpha=0.0)
+    replay = Replay(ReplayOptions(buffer_size=100, n_steps=n_steps, gamma=0.5), torch.Generator())
     observed = torch.arange(steps).float()
     ended = torch.tensor([step in ends for step in range(steps)])
     terminated = torch.tensor([step == 6 for step in range(steps)])
@@ -48,7 +48,7 @@ def test_a_buffer_goes_on_from_steps_that_are_no_transition_yet():
     """Three steps are summed up, and it was saved after the first."""
 
     def replay():
-        return Replay(8, torch.Generator(), n_steps=3, gamma=0.9, alpha=0.0)
+        return Replay(ReplayOptions(buffer_size=8, n_steps=3), torch.Generator())
 
     def batch(number):
         done = torch.zeros(2, 1, 1, dtype=torch.bool)

@@ -24,7 +24,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
 
 from torchrl_pool.examples import dqn, sac
-from torchrl_pool.examples.replay import stored_keys
+from torchrl_pool.examples.replay import STORED
 from torchrl_pool.training import TargetUpdate
 
 ROWS, FEATURES, ACTIONS, ATOMS = 96, 5, 3, 21
@@ -123,7 +123,7 @@ SGD = partial(torch.optim.SGD, lr=0.0)
 
 
 def update_of(loss, rows, make=SGD, **options):
-    keys = stored_keys(3 if "steps_to_next_obs" in rows.keys() else 1)  # noqa: SIM118
+    keys = [key for key in (*STORED, "steps_to_next_obs") if key in rows.keys(True)]
     followed = "critics" if isinstance(loss, sac.SACLoss) else "network"
     return TargetUpdate(loss, make, keys=keys, followed=followed, **options)
 

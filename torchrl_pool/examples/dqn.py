@@ -25,49 +25,24 @@ from torchrl_pool import PoolCollector
 from torchrl_pool.examples.actors import Actor, Actors, Synchronous, Threaded
 from torchrl_pool.examples.envs import make_env, pool_of
 from torchrl_pool.examples.networks import is_picture, nature_cnn, vectors_of
-from torchrl_pool.examples.options import (
-    Count,
-    EnvOptions,
-    Kept,
-    Limits,
-    Needs,
-    NotNegative,
-    Share,
-    Whole,
-    expect,
-    layer_sizes,
-)
+from torchrl_pool.examples.options import Count, Kept, Limits, Needs, NotNegative, Share, expect, layer_sizes
 from torchrl_pool.examples.program import Program, Run
-from torchrl_pool.examples.replay import Replay, Rows, one_step_return, stored_keys, weighted_mean
+from torchrl_pool.examples.replay import (
+    Replay,
+    ReplayOptions,
+    Rows,
+    one_step_return,
+    weighted_mean,
+)
 from torchrl_pool.examples.results import Row
 from torchrl_pool.training import TargetUpdate
 
 
 @dataclass(frozen=True)
-class Config(EnvOptions):
+class Config(ReplayOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
     task: Kept[str] = "CartPole-v1"  # a task's id with discrete actions
-    num_envs: Kept[Count] = 1  # simulators in the pool
-    total_frames: Count = 1_000_000  # env steps, in whole --frames-per-row
-    frames_per_batch: Kept[Count] = 1  # env steps of all envs in a batch
-    updates_per_batch: Count = 1  # updates after each batch, however fast envs and updates are
-    parallel: Kept[bool] = False  # collect a batch, with the weights from before, while learning
-    learning_starts: Whole = 100  # env steps before the first update
-    batch_size: Count = 256  # transitions that an update learns from
-    buffer_size: Count = 1_000_000  # transitions that are kept
-    save_replay: bool = True  # keep them in checkpoints; else a resume fills a new buffer
-    learning_rate: NotNegative = 3e-4  # Adam's
-    gamma: Share = 0.99  # discount
-    n_steps: Kept[Count] = 1  # rewards added up before a value
-    # how far targets go towards their networks at a time
-    tau: Annotated[float, Limits(above=0, most=1)] = 1.0
-    target_every: Count = 1  # updates between two steps of the targets
-    priority_alpha: Kept[NotNegative] = 0.0  # power of errors in priorities; 0: none
-    # how far weights make up for priorities, at the start; 1 at the end
-    priority_beta: Annotated[Share, Needs("priority_alpha")] = 0.4
-    hidden: Kept[str] = "256,256"  # units of hidden layers
-    frames_per_row: Kept[Count] = 1000  # env steps of a row of the curve
     double: bool = False  # the network chooses the next action, its target says its value
     loss: Literal["l2", "smooth_l1"] = "l2"  # of errors
     distributional: Kept[bool] = False  # learn how returns are distributed (C51)
@@ -80,29 +55,8 @@ class Config(EnvOptions):
     epsilon_frames: Kept[Count] = 250_000  # env steps from the one to the other
     adam_eps: Kept[NotNegative] = 1e-8  # Adam's epsilon
 
-    @property
-    def frames_per_round(self) -> int:
-        """Env steps of a batch: as many of each env."""
-        return math.ceil(self.frames_per_batch / self.num_envs) * self.num_envs
-
-    @property
-    def rounds(self) -> int:
-        """Batches that a row of the learning curve tells of."""
-        return math.ceil(self.frames_per_row / self.frames_per_round)
-
-    @property
-    def num_updates(self) -> int:
-        left = max(0, self.total_frames - self.learning_starts)
-        return math.ceil(left / self.frames_per_round) * self.updates_per_batch
-
     def check(self) -> None:
         super().check()
-        layer_sizes(self.hidden)
-        starts, batch = self.learning_starts, self.frames_per_round
-        before_end = f"less than the {self.total_frames} of --total-frames"
-        expect(starts < self.total_frames, "learning_starts", before_end, starts)
-        room = f"at least the {batch} steps of a batch"
-        expect(self.buffer_size >= batch, "buffer_size", room, self.buffer_size)
         falling = f"at most the {self.epsilon_start} of --epsilon-start"
         expect(self.epsilon_end <= self.epsilon_start, "epsilon_end", falling, self.epsilon_end)
         expect(self.value_min < self.value_max, "value_min", f"less than {self.value_max}", self.value_min)
@@ -117,10 +71,11 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     generator = torch.Generator().manual_seed(config.seed)
     env = make_env(config, config.num_envs, config.seed)
     actor, loss = make_networks(config, env)
+    replay = Replay(config, generator)
     update = TargetUpdate(
         loss,
         partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
-        keys=stored_keys(config.n_steps),
+        keys=replay.stored,
         followed="network",
         tau=config.tau,
         target_every=config.target_every,
@@ -133,14 +88,6 @@ def train(config: Config, run: Run) -> Iterator[Row]:
         annealing_num_steps=config.epsilon_frames,
     )
     policy = TensorDictSequential(actor, explore)
-    replay = Replay(
-        config.buffer_size,
-        generator,
-        n_steps=config.n_steps,
-        gamma=config.gamma,
-        alpha=config.priority_alpha,
-        saves_rows=config.save_replay,
-    )
     acting = copy.deepcopy(policy) if config.parallel else policy
     collector = PoolCollector(
         env,
@@ -161,8 +108,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     columns: list[torch.Tensor] = []
     losses = torch.tensor([math.nan])
     for iteration in run.iterations():
-        done = iteration / run.num_iterations
-        beta = config.priority_beta + (1 - config.priority_beta) * done
+        beta = config.beta(iteration / run.num_iterations)
         for _ in range(config.rounds):
             batch = actors.next(update.count)  # [num_envs, steps]
             run.note(batch)

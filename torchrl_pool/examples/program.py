@@ -42,7 +42,6 @@ from torchrl_pool.examples.results import (
     Curve,
     Policy,
     Row,
-    StopRequest,
     check_video,
     close_logger,
     could,
@@ -59,6 +58,7 @@ from torchrl_pool.examples.results import (
     save_checkpoint,
     save_json,
     save_video,
+    stop_request,
     summary,
     warn,
 )
@@ -261,7 +261,7 @@ class Run:
         total, saved = self.num_iterations * self.frames_per_batch, time.monotonic()
         bar_of: dict[str, Any] = {"unit": " frames", "unit_scale": True, "disable": options.quiet}
         try:
-            with StopRequest() as stop, tqdm(**bar_of, total=total, initial=self.frames) as bar:
+            with stop_request() as stop, tqdm(**bar_of, total=total, initial=self.frames) as bar:
                 bar.set_postfix_str("compiling the update" if self.compile else "first batch")
                 while not (self.is_over or stop.made or self.curve.has_reached(options.until_return)):
                     try:

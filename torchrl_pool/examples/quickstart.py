@@ -5,7 +5,6 @@ All but the env is TorchRL's: a pool takes the place of ``ParallelEnv``, and the
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -25,13 +24,16 @@ from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolEnv
 from torchrl_pool.examples import say_what_is_missing
+from torchrl_pool.examples.options import Count, NotNegative, Whole, check_limits, expect
 
 try:
+    import tyro
     from matplotlib.figure import Figure
     from tqdm import tqdm
 except ImportError as error:
     say_what_is_missing(error)
 
+NAME = "torchrl_pool.examples.quickstart"
 TASK = "CartPole-v1"
 GOAL = 475.0  # mean return over 100 episodes at which it counts as solved
 WINDOW = 100  # episodes that a point of the learning curve averages
@@ -39,15 +41,16 @@ WINDOW = 100  # episodes that a point of the learning curve averages
 
 @dataclass(frozen=True)
 class Config:
-    """All that a training depends on: equal configurations give equal learning curves."""
+    """Equal configurations give equal learning curves."""
 
-    seed: int = 0
-    num_envs: int = 32
-    total_frames: int = 160_000  # rounded up to whole batches
-    batch_frames: int = 2048  # rounded up to whole steps of all envs
-    minibatch_frames: int = 512
-    epochs: int = 5
-    learning_rate: float = 3e-3  # at the start; falls to zero
+    seed: Whole = 0  # of networks and simulators
+    num_envs: Count = 32  # simulators in the pool
+    frames: Count = 160_000  # env steps to train for, rounded up to whole batches
+    batch_frames: Count = 2048  # env steps of a batch, rounded up to whole steps of all envs
+    minibatch_frames: Count = 512  # env steps that an update learns from
+    epochs: Count = 5  # times that each step is learned from
+    learning_rate: NotNegative = 3e-3  # at the start; falls to zero
+    output: Path = Path("learning_curve.png")  # the picture
 
 
 @dataclass
@@ -91,7 +94,7 @@ def train(config: Config, progress: bool = True) -> Result:
     advantage = GAE(gamma=0.98, lmbda=0.95, value_network=critic)
     loss = ClipPPOLoss(policy, critic, clip_epsilon=0.2, entropy_bonus=False, normalize_advantage=True)
     frames_per_batch = math.ceil(config.batch_frames / config.num_envs) * config.num_envs
-    num_batches = math.ceil(config.total_frames / frames_per_batch)
+    num_batches = math.ceil(config.frames / frames_per_batch)
     total_frames = num_batches * frames_per_batch
     optimizer = torch.optim.Adam(loss.parameters(), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=num_batches)
@@ -147,34 +150,23 @@ def plot(result: Result, config: Config, path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m torchrl_pool.examples.quickstart",
-        description=f"Trains PPO on {TASK} in a PoolEnv and draws the learning curve. "
-        f"Exits with 1 if the mean return over 100 episodes stays below {GOAL:.0f}.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--seed", type=int, default=Config.seed, help="of networks and simulators")
-    parser.add_argument("--num-envs", type=int, default=Config.num_envs, help="simulators in the pool")
-    parser.add_argument("--frames", type=int, default=Config.total_frames, help="env steps to train for")
-    parser.add_argument(
-        "--output", type=Path, default=Path("learning_curve.png"), metavar="PATH.png", help="the picture"
-    )
-    options = parser.parse_args(arguments)
-    for name, least in (("seed", 0), ("num_envs", 1), ("frames", 1)):
-        if (value := getattr(options, name)) < least:
-            parser.error(f"--{name.replace('_', '-')}: expected at least {least}, got {value}")
-    if not options.output.parent.is_dir():
-        parser.error(f"--output: there is no folder {options.output.parent}")
-
-    config = Config(seed=options.seed, num_envs=options.num_envs, total_frames=options.frames)
+    text = f"Trains PPO on {TASK} in a PoolEnv; exits with 1 if 100 episodes have a mean below {GOAL:.0f}."
+    config = tyro.cli(Config, prog=f"python -m {NAME}", description=text, args=arguments)
+    try:
+        check_limits(config)
+        folder = config.output.parent
+        expect(folder.is_dir(), "output", "a folder that is there", folder)
+    except ValueError as error:
+        print(f"python -m {NAME}: {error}", file=sys.stderr)
+        return 2
     result = train(config)
-    plot(result, config, options.output)
+    plot(result, config, config.output)
     solved = result.evaluation_mean >= GOAL
     print(
         f"Mean return over {len(result.evaluation)} evaluation episodes: {result.evaluation_mean:.1f} "
         f"({'reaches' if solved else 'misses'} the goal of {GOAL:.0f})\n"
         f"{result.frames[-1]} frames in {result.seconds:.1f} s "
-        f"({result.frames[-1] / result.seconds:.0f} frames/s); learning curve in {options.output}"
+        f"({result.frames[-1] / result.seconds:.0f} frames/s); learning curve in {config.output}"
     )
     return 0 if solved else 1
 

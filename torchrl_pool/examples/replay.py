@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torchrl.envs.transforms import MultiStepTransform
+
+from torchrl_pool.examples.options import (
+    Count,
+    EnvOptions,
+    Kept,
+    Limits,
+    Needs,
+    NotNegative,
+    Share,
+    Whole,
+    expect,
+    layer_sizes,
+)
 
 Key = str | tuple[str, ...]
 STORED: list[Key] = [
@@ -20,9 +35,57 @@ Rows = dict[Key, torch.Tensor]
 """A minibatch of transitions, as a loss gets it."""
 
 
-def stored_keys(n_steps: int) -> list[Key]:
-    """What is kept of each step."""
-    return [*STORED, *(["steps_to_next_obs"] if n_steps > 1 else [])]
+@dataclass(frozen=True)
+class ReplayOptions(EnvOptions):
+    """How batches are collected, kept, and learned from."""
+
+    num_envs: Kept[Count] = 1  # simulators in the pool
+    total_frames: Count = 1_000_000  # env steps, in whole --frames-per-row
+    frames_per_batch: Kept[Count] = 1  # env steps of all envs in a batch
+    updates_per_batch: Count = 1  # updates after each batch, however fast envs and updates are
+    parallel: Kept[bool] = False  # collect a batch, with the weights from before, while learning
+    learning_starts: Whole = 100  # env steps before the first update
+    batch_size: Count = 256  # transitions that an update learns from
+    buffer_size: Count = 1_000_000  # transitions that are kept
+    save_replay: bool = True  # keep them in checkpoints; else a resume fills a new buffer
+    learning_rate: NotNegative = 3e-4  # Adam's
+    gamma: Share = 0.99  # discount
+    n_steps: Kept[Count] = 1  # rewards added up before a value
+    tau: Annotated[float, Limits(above=0, most=1)] = 1.0  # how far targets go to their networks at a time
+    target_every: Count = 1  # updates between two steps of the targets
+    priority_alpha: Kept[NotNegative] = 0.0  # power of errors in priorities; 0: none
+    # how far weights make up for priorities, at the start; 1 at the end
+    priority_beta: Annotated[Share, Needs("priority_alpha")] = 0.4
+    hidden: Kept[str] = "256,256"  # units of hidden layers
+    frames_per_row: Kept[Count] = 1000  # env steps of a row of the curve
+
+    @property
+    def frames_per_round(self) -> int:
+        """Env steps of a batch: as many of each env."""
+        return math.ceil(self.frames_per_batch / self.num_envs) * self.num_envs
+
+    @property
+    def rounds(self) -> int:
+        """Batches that a row of the learning curve tells of."""
+        return math.ceil(self.frames_per_row / self.frames_per_round)
+
+    @property
+    def num_updates(self) -> int:
+        left = max(0, self.total_frames - self.learning_starts)
+        return math.ceil(left / self.frames_per_round) * self.updates_per_batch
+
+    def beta(self, done: float) -> float:
+        """How far weights make up for priorities, after that share of the training."""
+        return self.priority_beta + (1 - self.priority_beta) * done
+
+    def check(self) -> None:
+        super().check()
+        layer_sizes(self.hidden)
+        starts, batch = self.learning_starts, self.frames_per_round
+        before_end = f"less than the {self.total_frames} of --total-frames"
+        expect(starts < self.total_frames, "learning_starts", before_end, starts)
+        room = f"at least the {batch} steps of a batch"
+        expect(self.buffer_size >= batch, "buffer_size", room, self.buffer_size)
 
 
 class Replay:
@@ -32,29 +95,19 @@ class Replay:
     long as a small network's update. Where each update follows a handful of steps, that is what counts.
 
     Args:
-        capacity: how many.
+        config: the settings.
         generator: of the indices.
-        n_steps: rewards that are added up in a transition, across batches.
-        gamma: the discount of these.
-        alpha: priorities are errors to this power; 0: all transitions are equal.
-        saves_rows: whether they are part of its state; else a resumed training fills a new buffer.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        generator: torch.Generator,
-        *,
-        n_steps: int,
-        gamma: float,
-        alpha: float,
-        saves_rows: bool = True,
-    ) -> None:
-        self.capacity, self.generator, self.seen, self._saves_rows = capacity, generator, 0, saves_rows
+    def __init__(self, config: ReplayOptions, generator: torch.Generator) -> None:
+        self.capacity, self.generator, self.seen = config.buffer_size, generator, 0
+        self._saves_rows, n_steps, alpha = config.save_replay, config.n_steps, config.priority_alpha
         # What is no done key comes from the last step of a transition: its flag of termination must, too.
-        self.multi_step = MultiStepTransform(n_steps, gamma, done_keys=["done"]) if n_steps > 1 else None
-        self.priorities = Priorities(capacity, alpha) if alpha else None
-        self.stored = stored_keys(n_steps)
+        self.multi_step = (
+            MultiStepTransform(n_steps, config.gamma, done_keys=["done"]) if n_steps > 1 else None
+        )
+        self.priorities = Priorities(self.capacity, alpha) if alpha else None
+        self.stored = [*STORED, *(["steps_to_next_obs"] if n_steps > 1 else [])]
         self.columns: dict[Key, torch.Tensor] = {}
         self._written = 0  # rows, of which the last ones are there
 

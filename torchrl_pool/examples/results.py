@@ -11,10 +11,11 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -128,28 +129,25 @@ class Curve:
 # ---- stopping and saving
 
 
-class StopRequest:
-    """Turns Ctrl-C or SIGTERM into a request to stop after the iteration; a second one stops at once."""
+@contextmanager
+def stop_request() -> Iterator[SimpleNamespace]:
+    """Turns Ctrl-C or SIGTERM into a request to stop, ``made`` from then on; a second one stops at once."""
+    stop = SimpleNamespace(made=False)
 
-    def __init__(self) -> None:
-        self.made = False
-
-    def __enter__(self) -> StopRequest:
-        self._before: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():  # Python refuses it elsewhere
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: object) -> None:
-        if self.made:
+    def note(number: int, frame: object) -> None:
+        if stop.made:
             raise KeyboardInterrupt
-        self.made = True
+        stop.made = True
         tqdm.write("Stopping after this iteration; Ctrl-C again stops at once.")
+
+    is_main = threading.current_thread() is threading.main_thread()  # Python refuses it elsewhere
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = [(number, signal.signal(number, note)) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -254,7 +252,7 @@ def interquartile_mean(values: ArrayLike, axis: int = 0) -> NDArray[np.float64]:
     return mean
 
 
-def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def interval(values: ArrayLike) -> Any:
     """Where the interquartile mean of other seeds would be, with a confidence of 95 %: lower and upper end.
 
     Seeds, the first axis of the values, are drawn with replacement, always the same draws: equal values have
@@ -263,7 +261,7 @@ def interval(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64
     how: dict[str, Any] = {"n_resamples": 2000, "batch": 100, "method": "percentile"}
     draws = np.random.default_rng(0)
     found = stats.bootstrap((values,), interquartile_mean, confidence_level=CONFIDENCE, rng=draws, **how)
-    return found.confidence_interval.low, found.confidence_interval.high
+    return found.confidence_interval
 
 
 def described(values: Sequence[float]) -> str:
@@ -277,12 +275,11 @@ def described(values: Sequence[float]) -> str:
 def summary(returns: Mapping[int, Sequence[float]]) -> dict[str, Any]:
     """The evaluations of several seeds, each the returns of its episodes: the file beside their folders."""
     means = [fmean(one) for one in returns.values()]
-    low, high = interval(means)
     return {
         "returns": {str(seed): list(one) for seed, one in returns.items()},
         "means": means,
         "interquartile_mean": float(interquartile_mean(means)),
-        "interval": [float(low), float(high)],
+        "interval": [float(end) for end in interval(means)],
         "confidence": CONFIDENCE,
     }
 

@@ -10,82 +10,39 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.modules import ProbabilisticActor
-from torchrl.objectives import ClipPPOLoss
-from torchrl.objectives.value import GAE
 
 from torchrl_pool import PoolCollector, build_plugin
 from torchrl_pool.examples.actors import Synchronous
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.networks import mlp
-from torchrl_pool.examples.options import (
-    Count,
-    EnvOptions,
-    Kept,
-    Limits,
-    NotNegative,
-    Share,
-    expect,
-    layer_sizes,
-)
+from torchrl_pool.examples.options import Count, Kept, expect, layer_sizes
+from torchrl_pool.examples.ppo import Learner, UpdateOptions
 from torchrl_pool.examples.program import Program, Run
 from torchrl_pool.examples.results import Row, evaluate
-from torchrl_pool.training import PPOUpdate, estimate_advantages, flatten_parameters, minibatches
+from torchrl_pool.training import flatten_parameters
 
 
 @dataclass(frozen=True)
-class Config(EnvOptions):
+class Config(UpdateOptions):
     """All that a training depends on: equal configurations give equal weights."""
 
     task: Kept[str] = "CoinRace-v0"  # a game of two players
     opponents: Count = 20  # past versions that are kept to play against
     snapshot_every: Count = 4  # updates after which the learner becomes one of them
     test_every: Count = 10  # updates after which it plays against the fixed opponent
-    frames_per_batch: Kept[Count] = 2048  # env steps of all envs in a batch
-    minibatch_size: Count = 64  # env steps that an update learns from
-    gradient_accumulation: Count = 1  # parts of a minibatch, looked at one after the other
-    epochs: Count = 10  # times that each step is learned from
-    learning_rate: NotNegative = 3e-4  # Adam's, at the start
-    anneal_learning_rate: bool = False  # down to zero at the end
-    adam_eps: Kept[NotNegative] = 1e-5  # Adam's epsilon
-    gamma: Share = 0.99  # discount
-    gae_lambda: Share = 0.95  # of generalized advantage estimation
-    advantages_each_epoch: bool = False  # estimate advantages before each epoch, not once a batch
-    normalize_advantage: bool = True  # within each minibatch
-    # how far probabilities may move from 1
-    clip_epsilon: Annotated[float, Limits(above=0, below=1)] = 0.2
-    anneal_clip_epsilon: bool = False  # down to zero at the end
-    clip_value: bool = False  # values may move by clip-epsilon, too
-    value_coef: NotNegative = 0.5  # of the squared error of values (CleanRL's vf_coef: twice that)
-    entropy_coef: NotNegative = 0.0  # of the policy's entropy
-    max_grad_norm: NotNegative = 0.5  # gradients are clipped to it; 0: they are not
-    hidden: Kept[str] = "64,64"  # units of hidden layers of both
-
-    @property
-    def steps(self) -> int:
-        """Steps of each env in a batch."""
-        return math.ceil(self.frames_per_batch / self.num_envs)
-
-    @property
-    def num_updates(self) -> int:
-        return math.ceil(self.total_frames / self.minibatch_size) * self.epochs
 
     def check(self) -> None:
         super().check()
-        layer_sizes(self.hidden)
-        batch, parts = self.steps * self.num_envs, self.gradient_accumulation
         statistics = "none, which would not be the same for both players"
         expect(not self.normalize_observations, "normalize_observations", statistics, True)
-        size = f"{parts} steps, the parts of a minibatch, to {batch}, the steps of a batch"
-        expect(parts <= self.minibatch_size <= batch, "minibatch_size", size, self.minibatch_size)
 
 
 class Runner(nn.Module):
@@ -162,25 +119,7 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     layers = [inputs, *layer_sizes(config.hidden)]
     own = player(mlp([*layers, choices], nn.Tanh, 0.01), "", "own_action")
     critic = TensorDictModule(mlp([*layers, 1], nn.Tanh, 1.0), ["observation"], ["state_value"])
-    gae = GAE(gamma=config.gamma, lmbda=config.gae_lambda, value_network=critic)
-    loss = ClipPPOLoss(
-        own,
-        critic,
-        clip_epsilon=config.clip_epsilon,
-        clip_value=config.clip_value,
-        critic_coeff=config.value_coef,
-        loss_critic_type="l2",
-        entropy_bonus=config.entropy_coef > 0,
-        entropy_coeff=config.entropy_coef,
-        normalize_advantage=config.normalize_advantage,
-    )
-    update = PPOUpdate(
-        loss,
-        partial(torch.optim.Adam, lr=config.learning_rate, eps=config.adam_eps, fused=True),
-        max_grad_norm=config.max_grad_norm or None,
-        compile=run.compile,
-        gradient_accumulation=config.gradient_accumulation,
-    )
+    learner = Learner(config, own, critic, compile=run.compile)
     other = player(mlp([*layers, choices], nn.Tanh, 0.01), "opponent_", "opponent_action")
     other_weights = flatten_parameters(other.parameters())
     frames = config.steps * config.num_envs
@@ -189,36 +128,19 @@ def train(config: Config, run: Run) -> Iterator[Row]:
     opponents = Opponents(actors.weights(), config.opponents)
     fixed = TensorDictModule(Runner(), ["opponent_observation"], ["opponent_action"])
     evaluated = match(own, fixed)
-    yield run.begin(env, evaluated, frames, actors=actors, update=update, opponents=opponents)
+    yield run.begin(env, evaluated, frames, actors=actors, update=learner.update, opponents=opponents)
 
     for iteration in run.iterations():
-        optimizer = update.optimizer.param_groups[0]
         with torch.no_grad():
             other_weights.copy_(opponents.draw())
         batch = actors.next(iteration)  # [num_envs, steps]
         run.note(batch)
-        left = 1 - iteration / run.num_iterations
-        if config.anneal_learning_rate:
-            optimizer["lr"] = config.learning_rate * left
-        if config.anneal_clip_epsilon:
-            for clip in (loss.clip_epsilon, *([loss.clip_value] if config.clip_value else [])):
-                clip.fill_(config.clip_epsilon * left)
-        for epoch in range(config.epochs):
-            if epoch == 0 or config.advantages_each_epoch:
-                columns = update.columns(estimate_advantages(gae, batch))
-            for indices in minibatches(batch.numel(), config.minibatch_size):
-                losses = update(columns, indices)
-        figures = {**update.diagnostics(columns), "learning_rate": optimizer["lr"]}
+        figures = learner.learn(config, batch, 1 - iteration / run.num_iterations)
         if (iteration + 1) % config.snapshot_every == 0:
             opponents.add(actors.weights())
         if iteration % config.test_every == 0:
             opponents.against_fixed = mean_return(run, evaluated)
-        yield {
-            **figures,
-            **{name: one.item() for name, one in losses.items()},
-            "opponents": len(opponents),
-            "against_fixed": opponents.against_fixed,
-        }
+        yield {**figures, "opponents": len(opponents), "against_fixed": opponents.against_fixed}
 
 
 def mean_return(run: Run, policy: TensorDictSequential, episodes: int = 64) -> float:
