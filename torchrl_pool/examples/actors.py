@@ -18,7 +18,6 @@ from torchrl.modules import ProbabilisticActor
 from torchrl_pool import PoolCollector
 from torchrl_pool.examples.envs import make_env
 from torchrl_pool.examples.options import expect
-from torchrl_pool.examples.results import Row
 from torchrl_pool.training import collector_state, flatten_parameters, load_collector_state
 
 Weights = tuple[int, torch.Tensor]
@@ -105,7 +104,7 @@ class Actors:
         self._parameters = list(policy.parameters())
         self.seconds = 0.0
         """How long the learner has waited for batches."""
-        self.lag_row: Row = {"lag": 0.0, "largest_lag": 0}
+        self.lag_row: dict[str, float] = {"lag": 0.0, "largest_lag": 0}
         """How many updates before its batch was learned from a step was chosen: mean and largest, for the
         curve."""
 

@@ -21,7 +21,6 @@ from torchrl_pool.examples.actors import Threaded, make_actor, make_actor_env
 from torchrl_pool.examples.options import Count, Kept, Needs, Share, Whole, expect
 from torchrl_pool.examples.ppo import Learner, PPOOptions, make_networks
 from torchrl_pool.examples.program import Program, Run
-from torchrl_pool.examples.results import Row
 from torchrl_pool.training import ReturnScaling, estimate_vtrace
 
 
@@ -47,7 +46,7 @@ class Config(PPOOptions):
         expect(self.steps % self.refreshes == 0, "refreshes", divisor, self.refreshes)
 
 
-def train_one(config: Config, run: Run) -> Iterator[Row]:
+def train_one(config: Config, run: Run) -> Iterator[dict[str, float]]:
     """One policy."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)
@@ -74,7 +73,7 @@ def train_one(config: Config, run: Run) -> Iterator[Row]:
         yield {**learner.learn(run.config, batch, left, estimate), **actors.lag_row}
 
 
-def train(config: Config, run: Run) -> Iterator[Row]:
+def train(config: Config, run: Run) -> Iterator[dict[str, float]]:
     """One policy, or a population of them."""
     if config.population > 1:
         return population.train(train_one, config, run)

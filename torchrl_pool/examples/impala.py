@@ -33,7 +33,6 @@ from torchrl_pool.examples.options import (
     layer_sizes,
 )
 from torchrl_pool.examples.program import Program, Run
-from torchrl_pool.examples.results import Row
 from torchrl_pool.training import flatten_parameters, vtrace_targets
 
 
@@ -91,7 +90,9 @@ def make_networks(
     return actor_and_critic(env, config.hidden, "normal", pictures=impala_resnet, generator=generator)
 
 
-def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors) -> Iterator[Row]:
+def train(
+    config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors
+) -> Iterator[dict[str, float]]:
     """Actors collect, the learner corrects for their older weights by V-trace (Espeholt et al. 2018)."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)

@@ -99,7 +99,7 @@ class Population:
         self.random.setstate((version, tuple(internal), gauss))
 
 
-def train(train_one: Train, config: Any, run: Run) -> Iterator[Row]:
+def train(train_one: Train, config: Any, run: Run) -> Iterator[dict[str, float]]:
     """Trainings that take turns, batch by batch, and exchange weights after every so many env steps.
 
     While one learns, the threads of the others collect. Seeds differ; the first one's hyperparameters are

@@ -36,7 +36,6 @@ from torchrl_pool.examples.options import (
     layer_sizes,
 )
 from torchrl_pool.examples.program import Program, Run
-from torchrl_pool.examples.results import Row
 from torchrl_pool.training import PPOUpdate, ReturnScaling, estimate_advantages, minibatches
 
 LOWEST_RATE, HIGHEST_RATE = 1e-6, 1e-2  # that a KL divergence moves the learning rate to; rl_games'
@@ -194,7 +193,7 @@ class Learner:
         batch: TensorDictBase,
         left: float,
         estimate: Callable[..., TensorDictBase] | None = None,
-    ) -> Row:
+    ) -> dict[str, float]:
         """Estimates advantages of a batch ``[N, T]``, and learns from minibatches of it.
 
         Args:
@@ -229,7 +228,9 @@ class Learner:
         return {**figures, **{name: one.item() for name, one in losses.items()}}
 
 
-def train(config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors) -> Iterator[Row]:
+def train(
+    config: Config, run: Run, begin_actors: Callable[..., Actors] = begin_actors
+) -> Iterator[dict[str, float]]:
     """Collects a batch, estimates advantages, learns from minibatches of it, and again."""
     torch.manual_seed(config.seed)
     env = make_actor_env(config)

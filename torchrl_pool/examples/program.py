@@ -25,7 +25,7 @@ from torchrl.envs import EnvBase, InitTracker
 from torchrl.modules import get_primers_from_module
 
 from torchrl_pool import EnvFailure
-from torchrl_pool.examples import say_what_is_missing
+from torchrl_pool.examples import results, say_what_is_missing
 from torchrl_pool.examples.envs import make_env, normalizer_of
 from torchrl_pool.examples.options import (
     KEPT,
@@ -38,30 +38,7 @@ from torchrl_pool.examples.options import (
     marks_of,
     preset_of,
 )
-from torchrl_pool.examples.results import (
-    Curve,
-    Policy,
-    Row,
-    check_video,
-    close_logger,
-    could,
-    described,
-    evaluate,
-    first_line,
-    frame_rate,
-    is_same_file,
-    load_checkpoint,
-    log_video,
-    open_logger,
-    plot_curves,
-    record_video,
-    save_checkpoint,
-    save_json,
-    save_video,
-    stop_request,
-    summary,
-    warn,
-)
+from torchrl_pool.examples.results import Curve, Policy, Row, could, first_line, is_same_file, warn
 
 try:
     import tyro
@@ -261,7 +238,7 @@ class Run:
         total, saved = self.num_iterations * self.frames_per_batch, time.monotonic()
         bar_of: dict[str, Any] = {"unit": " frames", "unit_scale": True, "disable": options.quiet}
         try:
-            with stop_request() as stop, tqdm(**bar_of, total=total, initial=self.frames) as bar:
+            with results.stop_request() as stop, tqdm(**bar_of, total=total, initial=self.frames) as bar:
                 bar.set_postfix_str("compiling the update" if self.compile else "first batch")
                 while not (self.is_over or stop.made or self.curve.has_reached(options.until_return)):
                     try:
@@ -302,7 +279,7 @@ class Run:
     def _save(self, state: dict[str, Any]) -> bool:
         path = self.folder / CHECKPOINT
         try:
-            save_checkpoint(path, {**state, "config": asdict(self.config), "program": self._program})
+            results.save_checkpoint(path, {**state, "config": asdict(self.config), "program": self._program})
         except OSError as error:
             warn(str(error))
             return False
@@ -313,7 +290,7 @@ class Run:
         """Draws, evaluates and records what has not diverged; returns whether all could be written."""
         config, folder, curve = self.config, self.folder, self.curve
         picture, title = folder / "curve.png", f"{title} on {config.task} (seed {config.seed})"
-        went_well = [could(picture, plot_curves, [curve.rows], title, picture)]
+        went_well = [could(picture, results.plot_curves, [curve.rows], title, picture)]
         seconds = max(self.seconds, 1e-9)
         collecting = sum(row["collecting_seconds"] for row in curve.rows)
         print(
@@ -354,21 +331,21 @@ class Run:
         """Plays some episodes, and leaves their returns in the training's folder."""
         print(f"Evaluation, {episodes} episodes: ", end="", flush=True)
         with closing(self.evaluation_env(episodes)) as env:
-            self.returns, unended = evaluate(env, self.best.actor)
+            self.returns, unended = results.evaluate(env, self.best.actor)
         returns = self.returns
         spread = f"{fmean(returns):.1f} ± {stdev(returns) if len(returns) > 1 else 0:.1f}"
         print(spread, f"({unended} had not ended when it was cut off)" * (unended > 0))
-        save_json(self.folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
+        results.save_json(self.folder / EVALUATION, {"returns": returns, "mean": fmean(returns)})
 
     def _record(self) -> None:
         """Leaves a video of an episode in the training's folder, and sends it to the logger."""
         print("Video: ", end="", flush=True)
         with closing(self.evaluation_env(1, render=True)) as env:
-            pictures, is_whole = record_video(env, self.best.actor)
-        path = save_video(pictures, frame_rate(self.config.task), self.folder / "video")
+            pictures, is_whole = results.record_video(env, self.best.actor)
+        path = results.save_video(pictures, results.frame_rate(self.config.task), self.folder / "video")
         print(path if is_whole else f"{path} (the beginning of an episode)")
         if self.curve.logger is not None:
-            log_video(self.curve.logger, pictures, self.frames)
+            results.log_video(self.curve.logger, pictures, self.frames)
 
     def close(self) -> None:
         """Ends threads, simulators and the logger."""
@@ -376,7 +353,7 @@ class Run:
             if hasattr(part, "close"):
                 part.close()
         if self.curve.logger is not None:
-            close_logger(self.curve.logger)
+            results.close_logger(self.curve.logger)
             self.curve.logger = None
 
 
@@ -469,7 +446,7 @@ class Program:
             expect(begin.preset is None, "preset", saved, begin.preset)
             path = begin.resume / CHECKPOINT if begin.resume.is_dir() else begin.resume
             try:
-                state = load_checkpoint(path)
+                state = results.load_checkpoint(path)
             except (ValueError, OSError) as error:
                 raise ValueError(f"--resume: {error}") from error
             begun = self._saved(path, state["config"])
@@ -560,10 +537,10 @@ class Program:
             if options.resume:
                 _resume(run, options.resume)
             if options.video:
-                check_video(lambda: run.evaluation_env(1, render=True))
+                results.check_video(lambda: run.evaluation_env(1, render=True))
             if options.logger:
-                run.curve.logger = open_logger(options.logger, folder)
-            save_json(folder / "config.json", asdict(config))
+                run.curve.logger = results.open_logger(options.logger, folder)
+            results.save_json(folder / "config.json", asdict(config))
             stale = {EVALUATION}  # of other weights
             if not is_same_file(folder / CHECKPOINT, options.resume):
                 stale = RESULTS - ({CURVE} if options.resume else set())  # which has just been written
@@ -587,16 +564,16 @@ class Program:
             task = runs[0].config.task
             path, names = folder / f"{self.name}-{_file_name(task)}.png", ", ".join(curves)
             title = f"{self.title} on {task}, seeds {names}"
-            went_well.append(could(path, plot_curves, list(curves.values()), title, path))
+            went_well.append(could(path, results.plot_curves, list(curves.values()), title, path))
             last = [one for rows in curves.values() if not math.isnan(one := rows[-1]["return"])]
-            spread = described(last) if last else "no episode has ended yet"
+            spread = results.described(last) if last else "no episode has ended yet"
             print(f"Return over {len(curves)} seeds, {names}: {spread}; {path}")
         returns = {run.config.seed: run.returns for run in runs if run.returns}
         if len(returns) > 1:
             path = folder / f"{self.name}-{_file_name(runs[0].config.task)}.json"
-            went_well.append(could(path, save_json, path, summary(returns)))
+            went_well.append(could(path, results.save_json, path, results.summary(returns)))
             means = [fmean(one) for one in returns.values()]
-            print(f"Evaluation over {len(means)} seeds: {described(means)}; {path}")
+            print(f"Evaluation over {len(means)} seeds: {results.described(means)}; {path}")
         return went_well
 
 
@@ -610,7 +587,7 @@ def _reason(error: Exception) -> str:
 
 def _resume(run: Run, path: Path) -> None:
     """Goes on from a checkpoint; one of other networks or envs is a ``ValueError``."""
-    state = load_checkpoint(path)
+    state = results.load_checkpoint(path)
     why_not = f"{path}: {state.get('not_whole')}"
     expect("not_whole" not in state, "resume", "a checkpoint of simulators, too", why_not)
     try:
@@ -624,7 +601,7 @@ def _resume(run: Run, path: Path) -> None:
 def load_policy(folder: str | Path, num_envs: int = 1, *, render: bool = False) -> tuple[Policy, EnvBase]:
     """See :func:`torchrl_pool.examples.load_policy`."""
     path = Path(folder)
-    state = load_checkpoint(path / CHECKPOINT if path.is_dir() else path)
+    state = results.load_checkpoint(path / CHECKPOINT if path.is_dir() else path)
     if "program" not in state:
         raise ValueError(f"expected a checkpoint that names its program, got {path}, of an earlier release")
     program = importlib.import_module(f"torchrl_pool.examples.{state['program']}").PROGRAM

@@ -32,7 +32,6 @@ from torchrl_pool.examples.replay import (
     one_step_return,
     weighted_mean,
 )
-from torchrl_pool.examples.results import Row
 from torchrl_pool.training import TargetUpdate
 
 
@@ -46,7 +45,7 @@ class Config(ReplayOptions):
     fixed_alpha: Kept[bool] = False  # keep it, not entropy at minus the action's size
 
 
-def train(config: Config, run: Run) -> Iterator[Row]:
+def train(config: Config, run: Run) -> Iterator[dict[str, float]]:
     """Collects a batch, puts it into a replay buffer, makes some updates from there, and again."""
     torch.manual_seed(config.seed)
     generator = torch.Generator().manual_seed(config.seed)

@@ -26,7 +26,7 @@ from torchrl_pool.examples.networks import mlp
 from torchrl_pool.examples.options import Count, Kept, expect, layer_sizes
 from torchrl_pool.examples.ppo import Learner, UpdateOptions
 from torchrl_pool.examples.program import Program, Run
-from torchrl_pool.examples.results import Row, evaluate
+from torchrl_pool.examples.results import evaluate
 from torchrl_pool.training import flatten_parameters
 
 
@@ -104,7 +104,7 @@ class Opponents:
         self._versions, self.against_fixed = list(state["versions"]), state["against_fixed"]
 
 
-def train(config: Config, run: Run) -> Iterator[Row]:
+def train(config: Config, run: Run) -> Iterator[dict[str, float]]:
     """PPO against past versions of itself, one of them for each batch.
 
     The curve tells how it does against them, and ``against_fixed`` the return against an opponent that never
